@@ -33,6 +33,11 @@ class Cache(Protocol):
     halted: Callable[[], bool] | None
 
     @property
+    def rows(self) -> int:
+        """Rows that have run after the first of each call, if their time counts."""
+        ...
+
+    @property
     def independent_rows(self) -> bool:
         """True if a token's result is the same, bit for bit, whatever tokens run with it."""
         ...
@@ -71,6 +76,7 @@ class DraftCache:
         """Drafted nodes whose rows lie after those of the tokens."""
         self.calls = 0
         """Drafter calls so far."""
+        self.rows = 0  # They cost little.
         self.halted: Callable[[], bool] | None = None
         """Checked before each drafter call; if it holds, the call raises `Halted` instead."""
         self._step = step

@@ -35,6 +35,8 @@ class DraftContext:
         self.second_stage = second_stage
         self.taken: tuple[int, float] | None = None
         """Drafter calls and seconds of the last draft, if any. A call that read a prompt does not count."""
+        self.rows = 0
+        """Nodes that ran in these calls after the first of each, if their time counts."""
         self.read = 0
         """Tokens of a prompt that the last draft read first, or 0 if it continued from the round before."""
         self._coins: Coins | None = None
@@ -155,11 +157,11 @@ class DraftContext:
     def _draft(
         self, pace: Pace, sampling: DraftSampling | None, acceptance: Acceptance | None, coins: Coins | None
     ) -> DraftTree:
-        begun, waiting, before = time.perf_counter(), self._cache.waiting, self._cache.calls
+        begun, waiting, before, rows = time.perf_counter(), self._cache.waiting, self._cache.calls, self._cache.rows
         self._forget_ahead()
         first = self._run_tokens()
         if waiting > ROUND:
-            begun, before = time.perf_counter(), self._cache.calls
+            begun, before, rows = time.perf_counter(), self._cache.calls, self._cache.rows
         # A guess would be in a sampled tree because of its value, which would break exactness.
         guess = [] if self.second_stage is None or sampling is not None else self.second_stage.guess(pace.deepest)
         self._coins = coins if sampling is None else None
@@ -183,6 +185,7 @@ class DraftContext:
             self.second_stage.keep(DraftedNodes.of(tree).follow(guess).size)
         calls = self._cache.calls - before
         self.taken = (calls, time.perf_counter() - begun) if calls else None
+        self.rows = self._cache.rows - rows
         self.read = waiting if waiting > ROUND else 0
         return tree
 

@@ -128,7 +128,7 @@ def best_first(first: Proposals, expand: Expand, pace: Pace, rank: Rank, guess: 
         if depth == pace.depth or not frontier.size:
             break
         if pace.cost is not None and not runner.waiting:
-            rate = pace.cost.rates(np.exp(pool.scores[best]), runner.levels).max()
+            rate = pace.cost.rates(np.exp(pool.scores[best]), runner.levels, runner.rows).max()
             known = runner.known(pool.tokens[frontier], _ranks(pool, frontier, runs))
             frontier = frontier[_worth(np.exp(pool.scores[frontier]), known, rate, pace.cost)]
             if not frontier.size:
@@ -142,7 +142,7 @@ def best_first(first: Proposals, expand: Expand, pace: Pace, rank: Rank, guess: 
         best = pool.best(pace.nodes)
         runs = np.concatenate((runs, np.full(len(pool.tokens) - len(runs), ROOT)))
     if pace.cost is not None:
-        best = best[: int(np.argmax(pace.cost.rates(np.exp(pool.scores[best]), runner.levels)))]
+        best = best[: int(np.argmax(pace.cost.rates(np.exp(pool.scores[best]), runner.levels, runner.rows)))]
     chosen = np.sort(best)
     above = pool.parents[chosen]
     tree = DraftTree(
@@ -157,11 +157,11 @@ def best_first(first: Proposals, expand: Expand, pace: Pace, rank: Rank, guess: 
 def _worth(chances: NDArray[np.float64], known: NDArray[np.bool_], rate: float, cost: Cost) -> NDArray[np.bool_]:
     """Which nodes of a frontier to run, (M,). The `known` ones are free. `rate`: tokens per second without any of them.
 
-    A node that is not worth its own verification has no children that are. Of each other node, one child may be
+    A node that is not worth its own row and verification has no children that are. Of each other node, one child may be
     accepted.
     """
-    new = ~known & (chances > rate * cost.node)
-    if chances[new].sum() <= rate * (cost.level + new.sum() * cost.node):
+    new = ~known & (chances > rate * (cost.node + cost.row))
+    if chances[new].sum() <= rate * (cost.level - cost.row + new.sum() * (cost.node + cost.row)):
         return known
     return known | new
 
@@ -220,6 +220,8 @@ class _Runner:
         """For each of them: its position in the chain, or `OFF`."""
         self.levels = 1
         """Drafter calls so far, including the one for the root."""
+        self.rows = 0
+        """Nodes after the first of each call."""
 
     @property
     def waiting(self) -> bool:
@@ -253,7 +255,7 @@ class _Runner:
         if count:
             below = np.arange(-1, len(chain) - 1)
             log_probs, ids = self._expand(np.append(chain, tokens[new]), np.append(below, above_ranks[new]))
-            self.levels += 1
+            self.levels, self.rows = self.levels + 1, self.rows + count - 1
             if len(chain):
                 self.chain = log_probs[: len(chain)], ids[: len(chain)]
             fresh = log_probs[len(chain) :], ids[len(chain) :]

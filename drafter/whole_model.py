@@ -79,7 +79,7 @@ class ModelCache:
     def __init__(self, model: WholeModel, vocabulary: int) -> None:
         self.tokens: list[int] = []
         self.drafted = NOTHING
-        self.calls = 0
+        self.calls = self.rows = 0
         self.halted: Callable[[], bool] | None = None
         self.independent_rows = model.independent_rows
         self._model, self._vocabulary = model, vocabulary
@@ -229,7 +229,7 @@ class ModelCache:
         """Ask the model. Raises `Halted` before it is asked, and `ModelAway`."""
         if self.halted is not None and self.halted():
             raise Halted
-        self.calls += 1
+        self.calls, self.rows = self.calls + 1, self.rows + max(0, len(append) + len(tokens) - 1)
         base, since = self._trunk - len(self._joining), len(self._nodes) if tokens else 0
         try:
             self._ask = self._ask or self._model.begin()

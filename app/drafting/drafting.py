@@ -268,9 +268,11 @@ class Drafting:
             await ahead
 
     @property
-    def taken(self) -> tuple[int, float] | None:
-        """Number of drafter calls for the last draft, and their total seconds, or None if it took none."""
-        return self._context.taken
+    def taken(self) -> tuple[int, float, int] | None:
+        """Number of drafter calls for the last draft, their total seconds, and the rows whose time counts after the
+        first of each call; or None if it took none.
+        """
+        return None if self._context.taken is None else (*self._context.taken, self._context.rows)
 
     def learn(self, tree: DraftTree, accepted: Sequence[int], bonus: int | None) -> None:
         """Learn from the verdict on a draft."""

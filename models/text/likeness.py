@@ -26,11 +26,13 @@ PROBES = {
     "accents": "x\u0302 q\u0303 m\u0308n é ł naïve\u00a0\u2003end ",
 }
 """Pieces of the fixed text. Accents are composed where possible, because some models compose them first."""
+SPELT = 2_000
+"""About so many words are taken from the vocabulary and put into tokens again."""
 TALK = [("user", "What is 12 + 30?"), ("assistant", "It is 42."), ("user", "  Danke!\n")]
 
 
 def likeness(text: ChatText) -> bytes | None:
-    """Digest of the words of a tokenizer, with their ids, and of what it makes of the fixed texts and a conversation.
+    """Digest of the words of a tokenizer, with their ids, and of what it makes of texts and of a conversation.
 
     Two tokenizers with the same one, for the same chat template, read and write the same tokens. None if that cannot be
     told: the words are not known, or the template takes no such conversation.
@@ -42,6 +44,10 @@ def likeness(text: ChatText) -> bytes | None:
         talk = text.render(TALK)
     except TemplateFailed:
         return None
-    known = sorted((number, word) for word, number in words.items())
-    content = msgspec.msgpack.encode((known, [text.encode(piece) for piece in PROBES.values()], talk))
+    ordered = sorted(words, key=words.__getitem__)
+    numbers = [words[word] for word in ordered]
+    # One in so many of the words, each on a line of its own, so that no two letters join.
+    spelt = "\n".join(text.decode([number]) for number in numbers[:: max(1, len(numbers) // SPELT)])
+    said = [text.encode(piece) for piece in (*PROBES.values(), spelt)]
+    content = msgspec.msgpack.encode((ordered, numbers, said, talk))
     return hashlib.blake2b(content, digest_size=DIGEST_BYTES).digest()
