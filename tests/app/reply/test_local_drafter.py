@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import os
+import shutil
+import signal
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -12,13 +17,15 @@ from app.config import Settings
 from app.events import RoundEnded
 from app.remotes.local_drafter import LocalDrafter
 from app.remotes.loopback import LocalModel
+from app.remotes.peer import Endpoint
 from app.remotes.source import AddressSource
 from app.reply.assistant import Assistant
 from app.reply.routing import Options
 from drafter.runtime import Drafter
 from drafter.shelf import Drafters
+from models.config import TOKENIZER
 from storage import Store
-from tests.support.conversing import Heard, ask
+from tests.support.conversing import Heard, ask, until
 from tests.support.made_once import made_once
 from tests.support.serving import VerifierProcess
 from tests.support.tiny import write_smaller
@@ -47,37 +54,130 @@ def smaller(tiny_pair: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made_once(tmp_path_factory, "smaller-target", lambda folder: write_smaller(tiny_pair / "target", folder))
 
 
-@asynccontextmanager
-async def drafting(
-    drafter: Drafter, database: Path, url: str, model: Path | None, settings: Settings
-) -> AsyncIterator[Assistant]:
-    """An assistant that has this model on its device, started, if it has one."""
-    source = None if model is None else LocalModel("small one", model)
-    local = None if source is None else LocalDrafter(source, None)
-    with Store.open(database) as store:
-        chosen = Options(Drafters(drafter), AddressSource(url), settings, stand_in=source, local=local, modes=("edge",))
-        async with Assistant(store, chosen) as opened:
-            if source is not None:
-                await source.client()
-            yield opened
+@dataclass
+class Device:
+    """A device with a drafter of another tokenizer, and with this model."""
+
+    drafter: Drafter
+    folder: Path
+    url: str
+    model: Path
+
+    @asynccontextmanager
+    async def asking(self, settings: Settings, *, starts: bool = True) -> AsyncIterator[tuple[Assistant, LocalModel]]:
+        """An assistant and the model on its device. `starts`: which runs before the first question."""
+        source = LocalModel("small one", self.model)
+        with Store.open(self.folder / f"{len(list(self.folder.iterdir()))}.db") as store:
+            options = Options(
+                Drafters(self.drafter),
+                AddressSource(self.url),
+                settings,
+                stand_in=source,
+                local=LocalDrafter(source, None),
+                modes=("edge",),
+            )
+            async with Assistant(store, options) as opened:
+                if starts and (stand_in := opened.backend.routing.stand_in()) is not None:
+                    stand_in.start()
+                    await until(lambda: isinstance(stand_in.verifier, Endpoint))
+                yield opened, source
+
+    async def plain(self, settings: Settings) -> str:
+        """What the server says by itself."""
+        with Store.open(self.folder / f"plain-{len(list(self.folder.iterdir()))}.db") as store:
+            plain = Options(Drafters(self.drafter), AddressSource(self.url), settings.replaced({"mode": "auto"}, ""))
+            async with Assistant(store, plain) as opened:
+                heard = await ask(opened, QUESTION)
+        assert heard.done is not None, heard.failed
+        return heard.text
 
 
-def rounds(heard: Heard) -> list[RoundEnded]:
+@pytest.fixture
+def device(other_drafter: Drafter, tmp_path: Path, smaller: Path, server: VerifierProcess) -> Device:
+    return Device(other_drafter, tmp_path, server.url, smaller)
+
+
+def gained(heard: Heard) -> list[int]:
+    """The tokens of each round."""
     assert heard.done is not None, heard.failed
-    return [event for event in heard.events if isinstance(event, RoundEnded)]
+    reports = [event.report for event in heard.events if isinstance(event, RoundEnded)]
+    return [report.gained for report in reports if report is not None]
 
 
-async def test_it_drafts_and_the_text_stays_the_servers(
-    other_drafter: Drafter, tmp_path: Path, smaller: Path, server: VerifierProcess
-) -> None:
-    async with drafting(
-        other_drafter, tmp_path / "plain.db", server.url, None, EDGE.replaced({"mode": "auto"}, "")
-    ) as opened:
-        expected = (await ask(opened, QUESTION)).text
-    async with drafting(other_drafter, tmp_path / "drafted.db", server.url, smaller, EDGE) as opened:
+WAYS: dict[str, dict[str, object]] = {
+    "greedy": {},
+    "trees of one size, drafted ahead": {"pace": "fixed", "depth": 3, "breadth": 2, "nodes": 8},
+    "chains": {"pace": "fixed", "depth": 6, "breadth": 1, "nodes": 6},
+    "with a seed": {"temperature": 1.0, "seed": 7},
+    "without a second stage": {"second_stage": False, "ahead": False},
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_it_drafts_and_the_text_stays_the_servers(device: Device, way: str) -> None:
+    settings = EDGE.replaced(WAYS[way], "")
+    expected = await device.plain(settings)
+    async with device.asking(settings) as (opened, _):
         heard = await ask(opened, QUESTION)
-    assert heard.text == expected and len(expected) > 20
-    reports = [one.report for one in rounds(heard)]
-    gained = [report.gained for report in reports if report is not None]
-    assert sum(gained) == MOST and max(gained) > 2, "it guesses right often"
-    assert min(gained) < max(gained), "and not always"
+        again = await ask(opened, QUESTION)
+    assert heard.text == again.text == expected and len(expected) > 20
+    assert sum(gained(heard)) == MOST and max(gained(heard)) > 2, "it guesses right often"
+    assert min(gained(heard)) < max(gained(heard)), "and not always"
+
+
+async def test_a_sampled_tree_is_drawn_from_it(device: Device) -> None:
+    settings = EDGE.replaced({"tree": "sampled", "temperature": 0.7, "seed": 3}, "")
+    async with device.asking(settings) as (opened, _):
+        heard = await ask(opened, QUESTION)
+    assert sum(gained(heard)) == MOST and max(gained(heard)) > 2
+
+
+async def test_a_model_that_is_killed_costs_its_drafts_and_nothing_else(device: Device) -> None:
+    expected = await device.plain(EDGE)
+    async with device.asking(EDGE) as (opened, model):
+        heard, rounds, conversation = Heard(), 0, opened.store.conversations.create("").id
+        async with aclosing(opened.reply(conversation, QUESTION)) as events:
+            async for event in events:
+                heard.apply(event)
+                rounds += isinstance(event, RoundEnded)
+                if isinstance(event, RoundEnded) and rounds == 2 and model.process_id is not None:
+                    os.kill(model.process_id, signal.SIGKILL)
+    assert heard.done is not None, heard.failed
+    assert heard.text == expected and gained(heard)[-1] == 1
+
+
+async def test_it_starts_with_the_first_question_that_it_drafts_for(device: Device) -> None:
+    async with device.asking(EDGE, starts=False) as (opened, model):
+        assert model.process_id is None
+        heard = await ask(opened, QUESTION)
+        assert model.process_id is not None
+    assert heard.text == await device.plain(EDGE)
+
+
+async def test_nobody_starts_it_where_only_the_server_drafts(device: Device) -> None:
+    hosted = EDGE.replaced({"mode": "hosted", "offline": "fail"}, "")
+    async with device.asking(hosted, starts=False) as (opened, model):
+        assert (await ask(opened, QUESTION)).text == await device.plain(EDGE)
+        assert model.process_id is None
+
+
+async def test_a_model_with_another_tokenizer_drafts_nothing(device: Device) -> None:
+    device.model = Path(shutil.copytree(device.model, device.folder / "other"))
+    tokenizer = json.loads((device.model / TOKENIZER).read_bytes())
+    words = tokenizer["model"]["vocab"]
+    words["a"], words["b"] = words["b"], words["a"]
+    (device.model / TOKENIZER).write_text(json.dumps(tokenizer))
+    async with device.asking(EDGE.replaced({"mode": "auto"}, ""), starts=False) as (opened, model):
+        heard = await ask(opened, QUESTION)
+        shown = opened.backend.routing.shown
+        assert shown is not None and shown.server.drafter is None and isinstance(shown.verifier, Endpoint)
+    assert heard.text == await device.plain(EDGE)
+
+
+async def test_a_drafter_that_was_made_for_the_servers_model_comes_first(
+    device: Device, drafter: Drafter, verifier: VerifierProcess
+) -> None:
+    device.drafter, device.url = drafter, verifier.url
+    async with device.asking(EDGE, starts=False) as (opened, model):
+        heard = await ask(opened, QUESTION)
+        assert model.process_id is None and max(gained(heard)) > 1
