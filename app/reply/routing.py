@@ -270,9 +270,10 @@ class Routing:
 
     def start_drafter(self, drafter: Drafter, connection: Connection | None) -> None:
         """Start the model on this device if it is this drafter; returns at once."""
-        if drafter.is_model and connection is not None and self._drafts_here(connection.source):
-            if (running := self.stand_in(self._away_from(connection.source)[1])) is not None:
-                running.start()
+        if not drafter.is_model or connection is None or not self._drafts_here(connection.source):
+            return
+        if (running := self.stand_in(self._away_from(connection.source)[1])) is not None:
+            running.start()
 
     def close_unneeded(self) -> None:
         """Close the connections that neither the open conversation, the running reply nor the queue needs."""

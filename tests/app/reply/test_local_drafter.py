@@ -15,7 +15,6 @@ import pytest
 
 from app.config import Settings
 from app.events import RoundEnded
-from app.remotes.local_drafter import LocalDrafter
 from app.remotes.loopback import LocalModel
 from app.remotes.peer import Endpoint
 from app.remotes.source import AddressSource
@@ -66,21 +65,21 @@ class Device:
     @asynccontextmanager
     async def asking(self, settings: Settings, *, starts: bool = True) -> AsyncIterator[tuple[Assistant, LocalModel]]:
         """An assistant and the model on its device. `starts`: which runs before the first question."""
-        source = LocalModel("small one", self.model)
         with Store.open(self.folder / f"{len(list(self.folder.iterdir()))}.db") as store:
             options = Options(
                 Drafters(self.drafter),
                 AddressSource(self.url),
                 settings,
-                stand_in=source,
-                local=LocalDrafter(source, None),
+                stand_in=lambda name: LocalModel("small one", self.model),
                 modes=("edge",),
             )
             async with Assistant(store, options) as opened:
-                if starts and (stand_in := opened.backend.routing.stand_in()) is not None:
+                stand_in = opened.backend.routing.stand_in(None)
+                assert stand_in is not None and isinstance(stand_in.source, LocalModel)
+                if starts:
                     stand_in.start()
                     await until(lambda: isinstance(stand_in.verifier, Endpoint))
-                yield opened, source
+                yield opened, stand_in.source
 
     async def plain(self, settings: Settings) -> str:
         """What the server says by itself."""
