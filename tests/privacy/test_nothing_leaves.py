@@ -16,6 +16,7 @@ from models.config import GRAPH, SPECIAL_TOKENS
 from storage import Message, Store
 from tests.privacy.tracing import Namespace, Strace, Tracer, tracers
 from tests.pty.tmux import Tmux
+from tests.support.hub_server import HubServer
 from tests.support.serving import REPOSITORY
 
 OUTRIDER = [sys.executable, "-m", "app.start"]
@@ -127,6 +128,22 @@ async def test_a_chat(tracer: Tracer, person: Person, tmp_path: Path) -> None:
 def test_a_look_at_this_device(tracer: Tracer, person: Person, tmp_path: Path) -> None:
     looked = ran(tracer(tmp_path / "trace"), person, "remote", "find")
     assert looked.returncode in (0, 3), looked.stderr
+
+
+def test_a_model_from_the_hub(tracer: Tracer, person: Person, tiny_pair: Path, tmp_path: Path) -> None:
+    """The catalogue asks nobody, and a model is asked for at the hub alone, and kept in the hub's cache alone."""
+    assert ran(tracer(tmp_path / "listing"), person, "local", "catalogue").returncode == 0
+    files = {path.name: path.read_bytes() for path in (tiny_pair / "target").iterdir() if path.suffix != ".onnx"}
+    hub = HubServer(files)
+    person.environment["HF_HOME"] = str(person.made / "hf")
+    with hub.running() as address:
+        person.environment["HF_ENDPOINT"] = address
+        if tracer is Namespace:  # It has no way to this hub.
+            person.environment["HF_HUB_OFFLINE"] = "1"
+        got = ran(tracer(tmp_path / "trace"), person, "local", "get", "owner/tiny", "--yes")
+    if tracer is not Namespace:
+        assert got.returncode == 0, got.stderr
+        assert sorted(path.rpartition("/")[2] for _, path, _ in hub.asked) == sorted(["tiny", *files])
 
 
 def test_a_question_to_a_server(tracer: Tracer, person: Person, tiny_pair: Path, tmp_path: Path) -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import ssl
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 REVISION = "5" * 40
@@ -41,8 +43,8 @@ class HubServer:
     ended: threading.Event = field(default_factory=threading.Event)
 
     @contextlib.contextmanager
-    def running(self) -> Iterator[str]:
-        """Serve while the block runs; yields the address."""
+    def running(self, certificate: tuple[Path, Path] | None = None) -> Iterator[str]:
+        """Serve while the block runs, over TLS with a certificate and its key; yields the address."""
         hub = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -58,10 +60,14 @@ class HubServer:
 
         server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         server.daemon_threads = True
+        if certificate is not None:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(*certificate)
+            server.socket = context.wrap_socket(server.socket, server_side=True)
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         try:
-            yield f"http://127.0.0.1:{server.server_port}"
+            yield f"{'http' if certificate is None else 'https'}://127.0.0.1:{server.server_port}"
         finally:
             self.ended.set()
             server.shutdown()

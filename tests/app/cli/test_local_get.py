@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from app.local.catalogue import catalogue
+from tests.remote.test_transport import Authority
 from tests.support.commands import Outrider
 from tests.support.hub_server import HubServer
 from tests.support.patience import PATIENCE_SECONDS
@@ -98,6 +99,15 @@ def test_a_model_that_cannot_answer_is_not_added(start: Start, server: HubServer
     del server.files["chat_template.jinja"]
     code, _, err = ended(start("get", "owner/tiny", "--yes"))
     assert code == 1 and "has no chat template" in err and ended(start("list"))[1] == ""
+
+
+def test_the_authorities_of_this_device_are_trusted(start: Start, server: HubServer, tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    with HubServer(server.files).running(authority.issue("127.0.0.1")) as address:
+        code, _, err = ended(start("get", "owner/tiny", "--yes", env={"HF_ENDPOINT": address}))
+        assert code == 3 and "CERTIFICATE_VERIFY_FAILED" in err
+        trusted = {"HF_ENDPOINT": address, "SSL_CERT_FILE": str(authority.file)}
+        assert ended(start("get", "owner/tiny", "--yes", env=trusted))[0] == 0
 
 
 def test_a_killed_program_is_resumed(start: Start, server: HubServer, tmp_path: Path) -> None:
