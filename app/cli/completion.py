@@ -95,6 +95,13 @@ def local_models(incomplete: str) -> Candidates:
         return []
 
 
+def catalogue_models(incomplete: str) -> Candidates:
+    """Names of the models of the catalogue, and what they are good for."""
+    from app.local.catalogue import catalogue
+
+    return _described([(entry.name, entry.good_for) for entry in catalogue().models], incomplete)
+
+
 def system_prompts(incomplete: str) -> Candidates:
     """Names of the system prompts, with the beginning of each."""
     from app.config import ConfigError, Folders

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from app.cli.completion import local_models
+from app.cli.completion import catalogue_models, local_models
 from app.cli.options import Json
 from app.cli.settings import settings_with
 from app.exits import FAILED, INTERRUPTED, UNREACHABLE, USAGE, complain, fail
@@ -112,8 +112,8 @@ def show_catalogue(json: Json = False) -> None:
         if json:
             print(json_text.dumps(msgspec.structs.asdict(one)))
         else:
-            memory = f"{size_text(one.memory):>7} of memory"
-            print(f"{one.name:20}{size_text(one.size):>7}  {memory}  {one.licence}  {one.good_for}")
+            sizes = f"{size_text(one.size):>6}, about {size_text(one.memory):>6} of memory"
+            print(f"{one.name:20}{sizes}  {one.licence}  {one.good_for}")
     complain(f"As of {known.date}. To fetch one: outrider local get NAME")
 
 
@@ -124,6 +124,7 @@ def get(
         typer.Argument(
             metavar="NAME|REPOSITORY[:FILE]",
             help="Name of the catalogue, or a repository of the Hugging Face hub and a GGUF file of it.",
+            autocompletion=catalogue_models,
         ),
     ],
     name: NewName = None,
@@ -246,7 +247,7 @@ def remove(name: Name) -> None:
 
 @local_commands.command("try")
 def try_model(name: Name) -> None:
-    """Load a model and let it answer: seconds to load, seconds to the first word, tokens a second."""
+    """Load a model and let it answer: seconds to load, to the first word, tokens a second, memory."""
     from app.local.registry import LocalModels
 
     _, folders = settings_with()
@@ -282,7 +283,20 @@ async def _tried(name: str, path: Path) -> None:
             fail(f"{name} said nothing.", FAILED)
         tokens = pieces if stream.usage is None else stream.usage.completion_tokens
         print(f"first word after {first - asked:.2f} s, then {(tokens - 1) / (ended - first):.0f} tokens/s")
+        if (memory := _memory(source.process_id)) is not None:
+            print(f"{size_text(memory)} of memory")
     except (SourceFailed, RemoteError) as error:
         fail(f"{name} does not run here: {error}", FAILED)
     finally:
         await source.close()
+
+
+def _memory(process_id: int | None) -> int | None:
+    """Bytes of memory that a process has, with the pages of files that it maps, or None if the system does not say."""
+    import subprocess
+
+    try:
+        said = subprocess.run(["ps", "-o", "rss=", "-p", str(process_id)], capture_output=True, text=True)
+        return int(said.stdout) << 10
+    except (OSError, ValueError):
+        return None

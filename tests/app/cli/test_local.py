@@ -63,7 +63,7 @@ def test_a_model_is_tried(outrider: Outrider) -> None:
     assert outrider("local", "add", str(BUNDLED_TARGET), "--name", "guide").code == 0
     tried = outrider("local", "try", "guide")
     assert tried.code == 0, tried.err
-    assert "loaded in" in tried.out and "tokens/s" in tried.out
+    assert "loaded in" in tried.out and "tokens/s" in tried.out and " MB of memory" in tried.out
 
 
 @pytest.mark.parametrize(
