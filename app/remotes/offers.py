@@ -66,9 +66,13 @@ class Told:
         """Whether an offer is shown for the first time. Records it as shown."""
         return self.first(offer.digest.hex())
 
+    def knows(self, name: str) -> bool:
+        """Whether something of this name was shown."""
+        return name in self._notes.read()
+
     def first(self, name: str) -> bool:
         """As `first_time`, for anything with a name. If the file cannot be written, it is shown again the next time."""
-        if name in self._notes.read():
+        if self.knows(name):
             return False
         self._notes.change(lambda told: [*told, name][-MOST:])
         return True

@@ -154,6 +154,11 @@ class Assistant:
         """The model on this device that answers while the server of the open conversation is away, if one does."""
         return None if self._backend is None else self._backend.routing.standing_by
 
+    @property
+    def missed(self) -> str | None:
+        """Name of the open conversation's server if that is away and nobody may answer in its place, or None."""
+        return None if self._backend is None else self._backend.routing.missed
+
     async def stand_by(self, name: str | None) -> None:
         """Let this model on this device answer while a server is away. None: questions wait for the server."""
         with contextlib.suppress(NotLoaded):

@@ -39,6 +39,7 @@ from drafter.floors import why_no_drafts
 from drafter.runtime import Drafter
 from drafter.shelf import Drafters
 from drafter.whole_model import Ask, ModelAway
+from remote import RemoteError
 from remote.clock import CLOCK, Clock
 from storage import Choices, Store
 
@@ -220,6 +221,19 @@ class Routing:
         process = here.source.process_id
         memory = None if process is None else memory_used(process)
         return StandIn(local or "", "loading" if here.warming else "ready", memory=memory)
+
+    @property
+    def missed(self) -> str | None:
+        """Name of the open conversation's server if that is away and nobody may answer in its place, or None.
+
+        Not if it refuses to answer, or if its own settings say what happens.
+        """
+        connection = self.shown
+        if connection is None or connection.refuses or connection.source.offline or self._away[0] == "local":
+            return None
+        away = connection.verifier is None and isinstance(connection.error, RemoteError)
+        alone = connection.server.no_substitute is None
+        return (connection.source.name or "the server") if away and not alone else None
 
     def stand_by(self, name: str | None) -> None:
         """Let this model on this device answer while a server is away. None: questions wait for the server."""

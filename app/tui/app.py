@@ -240,7 +240,15 @@ class OutriderApp(PlainCrashes):
         self.theme = LIGHT.name if self.current_theme.dark else DARK.name
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        return action not in ("show_remotes", "show_local", "look_nearby", "models") or self.switcher is not None
+        needs_switcher = ("show_remotes", "show_local", "look_nearby", "models", "pick")
+        return action not in needs_switcher or self.switcher is not None
+
+    def action_pick(self) -> None:
+        """Pick the model of the open conversation, or accept the one on this device that the person is asked about."""
+        if isinstance(self.screen, ChatScreen) and self.screen.asks_about_local:
+            self.screen.let_local()
+        else:
+            self.action_models()
 
     def action_models(self, words: str = "") -> None:
         """Pick the model of the open conversation. `words`: to search for, or the exact name of a model."""

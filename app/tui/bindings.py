@@ -22,7 +22,7 @@ EVERYWHERE = (
     Binding("f1", "show_help", "Help", id="app.help", priority=True),
     Binding("f2", "toggle_theme", "Light or dark", id="app.theme", priority=True),
     Binding("f4", "show_remotes", "Servers: add, test, switch", id="app.remotes", priority=True),
-    Binding("f5", "models", "Models: choose who answers", id="app.models", priority=True),
+    Binding("f5", "pick", "Models: choose who answers", id="app.models", priority=True),
     Binding("f12", "look_nearby", "Look for model servers on this device", id="app.look", priority=True),
     Binding("f8", "show_log", "Log of the program", id="app.log", priority=True),
     Binding("ctrl+p", "command_palette", "Commands", id="app.commands", priority=True),

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from app.local.registry import LocalModels
 
 OTHERS = "The server of this conversation has settings of its own for the time while it is away, and they come first."
+MOST_SHARE = 0.5
+"""Share of the free memory that the file of a model may have which is proposed to the person."""
 
 
 class LocalModel(NamedTuple):
@@ -38,6 +40,25 @@ class StandIns:
     def now(self) -> StandIn | None:
         """The model that stands in for the server of the open conversation, if one does."""
         return self._core.standing_by
+
+    @property
+    def missed_by(self) -> str | None:
+        """Name of the server that is away without a stand-in, if no setting says what happens then."""
+        return self._core.missed if self._settings.offline is None else None
+
+    async def candidate(self) -> LocalModel | None:
+        """A model that could stand in: the largest that leaves memory to others; one that was added, if any fits."""
+        from app.remotes.own_server import why_not
+        from models.free_memory import free_bytes
+
+        def fits(model: LocalModel) -> bool:
+            return model.path.exists() and (model.size or 0) <= most and why_not(str(model.path)) is None
+
+        most = MOST_SHARE * await beside(free_bytes)
+        for models in (self.added(), await self.found()):
+            if fitting := [model for model in models if fits(model)]:
+                return max(fitting, key=lambda model: model.size or 0)
+        return None
 
     def added(self) -> list[LocalModel]:
         """The models that were added. Raises `ConfigError`."""

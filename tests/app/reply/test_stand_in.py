@@ -19,8 +19,10 @@ from drafter.shelf import Drafters
 from remote.openai.schema import OWNER
 from remote.protocol import Sampling
 from storage import Store
+from tests.support import model_servers
 from tests.support.chat_server import ChatServer, Script
 from tests.support.conversing import Heard, ask, until_mode
+from tests.support.model_servers import ModelServer
 from tests.support.serving import VerifierProcess
 
 QUESTION = "how do I unpack a tar archive?"
@@ -247,3 +249,31 @@ async def test_another_model_is_chosen_while_the_program_runs(
         assert opened.standing_by is None
         heard = await ask(opened, QUESTION)
         assert heard.failed is not None and heard.failed.queued
+
+
+@pytest.mark.parametrize(
+    ("offline", "own", "missed"), [("queue", None, "the server"), ("queue", "queue", None), ("local", None, None)]
+)
+async def test_a_server_is_missed_while_it_is_away_and_nobody_answers_for_it(
+    drafter: Drafter, database: Path, offline: Unanswered, own: Unanswered | None, missed: str | None
+) -> None:
+    server = ChatServer([Script(["x"])], away=True)
+    models: dict[str | None, Source] = {None: Here("http://127.0.0.1:9/v1")}
+    async with (
+        server.listening() as port,
+        standing_in(drafter, database, port, models, Settings(offline=offline), own=(own, None)) as opened,
+    ):
+        await until_mode(opened, "offline")
+        assert opened.missed == missed
+        server.away = False
+        await until_mode(opened, "hosted")
+        assert opened.missed is None
+
+
+async def test_a_server_that_refuses_is_not_missed(drafter: Drafter, database: Path) -> None:
+    async with (
+        ModelServer(model_servers.VLLM, token="x").listening() as port,
+        standing_in(drafter, database, port, {}, Settings(offline="queue")) as opened,
+    ):
+        await until_mode(opened, "offline")
+        assert opened.missed is None

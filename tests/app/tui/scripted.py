@@ -73,6 +73,8 @@ class ScriptedCore:
         """Raised when it is fetched."""
         self.stand_in: StandIn | None = None
         """The model on this device that answers while the server is away."""
+        self.missing: str | None = None
+        """Name of the server that is away without a stand-in."""
         self.told: list[tuple[str, str]] = []
         """What the person is told once of the small models here."""
         self._stopped = asyncio.Event()
@@ -81,6 +83,10 @@ class ScriptedCore:
     @property
     def standing_by(self) -> StandIn | None:
         return self.stand_in
+
+    @property
+    def missed(self) -> str | None:
+        return self.missing
 
     async def stand_by(self, name: str | None) -> None:
         self.stand_in = None if name is None else StandIn(name)

@@ -15,6 +15,7 @@ from app.remotes.switcher import RemoteSwitcher
 from app.tui.screens.chat.screen import ChatScreen
 from app.tui.screens.local import LocalScreen
 from app.tui.screens.models import ModelsScreen
+from app.tui.stand_ins import StandIns
 from storage import Store
 from tests.app.tui.scripted import ScriptedCore, shows, wait_until
 from tests.app.tui.window import Window
@@ -130,3 +131,18 @@ async def test_the_picker_of_models_leads_there(store: Store, folders: Folders) 
         await wait_until(pilot, lambda: len(rows(app)) == 2)
         await pilot.press("down", "enter")
         await wait_until(pilot, lambda: shows(app, LocalScreen))
+
+
+async def test_the_model_that_is_proposed_is_the_largest_that_fits(
+    store: Store, folders: Folders, tmp_path: Path
+) -> None:
+    pytest.importorskip("llama_cpp")
+    (small,) = (tmp_path / "home").rglob("*.gguf")
+    for name, size in (("huge.gguf", 1 << 42), ("larger.gguf", 2_000_000)):  # With holes: they take no room.
+        with small.with_name(name).open("wb") as file:
+            file.write(b"GGUF")
+            file.truncate(size)
+    stand_ins = StandIns(Settings(), folders, ScriptedCore(store))
+    assert (found := await stand_ins.candidate()) is not None and found.name == "mine", "the person has added it"
+    (tmp_path / "mine").rmdir()
+    assert (found := await stand_ins.candidate()) is not None and found.name == "larger"

@@ -17,6 +17,7 @@ from app.tui.metrics import SessionMetrics
 from app.tui.notices import complain, reporting, say_busy
 from app.tui.open_conversation import OpenConversation
 from app.tui.running_reply import RunningReply
+from app.tui.screens.chat.local_offer import LocalOffer
 from app.tui.screens.chat.message_actions import MessageActions
 from app.tui.screens.chat.prompt_text import PromptText
 from app.tui.screens.chat.question_files import PromptFiles, QuestionFiles
@@ -49,6 +50,7 @@ class ConversationView(Vertical):
         self.messages = MessageActions(conversation)
         self.prompt = Prompt()
         self.rounds = Rounds()
+        self.local_offer = LocalOffer()
         self.system = SystemLine()
         self._file_lines = PromptFiles()
         self.files = QuestionFiles(self.prompt, self._file_lines, conversation)
@@ -61,6 +63,7 @@ class ConversationView(Vertical):
         yield self.system
         yield self.messages
         yield self.rounds
+        yield self.local_offer
         yield self._file_lines
         yield self.prompt.completions
         yield self.prompt

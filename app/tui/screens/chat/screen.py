@@ -197,7 +197,8 @@ class ChatScreen(Screen[None]):
         6. the edit of a question is given up,
         7. the messages are left for the prompt,
         8. the question of the first start is answered with "not now", if nothing is typed,
-        9. the running reply is stopped; its text stays.
+        9. the running reply is stopped; its text stays,
+        10. the question about a model on this device is answered with "never".
         """
         if self._view.text.edit is not None:
             self._view.text.end_edit()
@@ -205,6 +206,8 @@ class ChatScreen(Screen[None]):
             self.set_focus(self._view.prompt)
         elif self.query_one(Welcome).offers_look and not self._view.prompt.text:
             self.post_message(FirstLook.Answered())
+        elif self._view.local_offer.asks and self.conversation.live is None:
+            self._view.local_offer.decline()
         else:
             self._view.stop()
 
@@ -249,6 +252,15 @@ class ChatScreen(Screen[None]):
         await self._view.open(conversation_id, message_id)
         if (switcher := self._switcher) is not None:
             tell_if_gone(self, self.conversation, switcher)
+
+    @property
+    def asks_about_local(self) -> bool:
+        """Whether the person is being asked to let a model on this device answer."""
+        return self._view.local_offer.asks
+
+    def let_local(self) -> None:
+        """Answer that question with yes."""
+        self._view.local_offer.accept()
 
     @property
     def _switcher(self) -> RemoteSwitcher | None:
@@ -479,6 +491,8 @@ class ChatScreen(Screen[None]):
         self._panel.show_mode(mode)
         self._view.prompt.offline = mode.mode == "offline" and mode.alone
         self._introduce(mode)
+        if self._told is not None and (stand_ins := getattr(self.app, "stand_ins", None)) is not None:
+            self._view.local_offer.consider(stand_ins, self._told)
 
     def _introduce(self, mode: ModeChanged) -> None:
         self._view.introduce(self._stranger(mode), drafts=mode.checks and mode.mode not in UNREACHABLE)

@@ -1,0 +1,88 @@
+"""The question whether a model on this device may answer while a server is away: one line, asked once."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from textual import work
+from textual.content import Content
+from textual.widgets import Static
+
+from app.config import ConfigError
+from app.remotes.offers import Told
+from app.sanitise import sanitise
+from app.tui.keymap import key_of
+from app.tui.notices import complain
+from app.tui.stand_ins import LocalModel, StandIns
+from app.tui.widgets.status_bar import shortened
+
+ASKED = "a local model"
+"""Under this name it is recorded that the person was asked."""
+MOST_NAME = 24
+"""Characters of the names, so that the question fits into a line."""
+
+
+class LocalOffer(Static):
+    """Hidden until there is something to ask. It takes no focus, and nothing waits for the answer."""
+
+    def __init__(self) -> None:
+        super().__init__(id="local-offer", markup=False)
+        self._model: LocalModel | None = None
+        self._stand_ins: StandIns | None = None
+        self._looked = False
+        """Whether this window has looked for a model, which may read much of the disk."""
+
+    @property
+    def asks(self) -> bool:
+        """Whether the question is on the screen."""
+        return self._model is not None
+
+    def consider(self, stand_ins: StandIns, told: Path) -> None:
+        """Ask if a model could answer now and nobody does, unless the person was asked or has chosen before."""
+        if stand_ins.now is not None:
+            self._end()
+        elif not self._looked and (server := stand_ins.missed_by) is not None:
+            self._looked, self._stand_ins = True, stand_ins
+            self._ask(stand_ins, Told(told), server)
+
+    @work(group="local-offer")
+    async def _ask(self, stand_ins: StandIns, told: Told, server: str) -> None:
+        if await asyncio.to_thread(told.knows, ASKED):
+            return
+        try:
+            model = await stand_ins.candidate()
+        except ConfigError:
+            return  # `/local` reports it.
+        if model is None or stand_ins.now is not None or not self.is_attached:
+            return
+        if await asyncio.to_thread(told.first, ASKED):
+            self._model = model
+            names = [shortened(sanitise(name), MOST_NAME) for name in (model.name, server)]
+            yes, never = key_of(self, "app.models"), key_of(self, "chat.stop")
+            words = "{} on this device can answer while {} is away: ".format(*names)
+            self.update(Content.assemble(words, (yes, "bold"), " yes, ", (never, "bold"), " never"))
+            self.display = True
+
+    @work(group="local-offer")
+    async def accept(self) -> None:
+        """Let the model answer from now on."""
+        model, stand_ins = self._model, self._stand_ins
+        self._end()
+        if model is None or stand_ins is None:
+            return
+        try:
+            notice = await stand_ins.use(model)
+        except ConfigError as error:
+            complain(self, error, "Local models", timeout=15)
+            return
+        said = f"{model.name} answers while a server is away. /local changes that."
+        self.notify(sanitise(notice or said), markup=False)
+
+    def decline(self) -> None:
+        """Ask never again."""
+        self._end()
+        self.notify("You are not asked again. /local lets a model answer.")
+
+    def _end(self) -> None:
+        self._model, self.display = None, False
