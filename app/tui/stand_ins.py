@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from app.concurrency import beside
 from app.config import ConfigError, Folders, Settings
 from app.events import StandIn
+from app.files import size_text
 from app.reply.assistant import Assistant
-from app.tui.metrics import bytes_text
 
 if TYPE_CHECKING:
     from app.local.registry import LocalModels
@@ -48,16 +49,14 @@ class StandIns:
 
     async def candidate(self) -> LocalModel | None:
         """A model that could stand in: the largest that leaves memory to others; one that was added, if any fits."""
-        from app.remotes.own_server import why_not
         from models.free_memory import free_bytes
-
-        def fits(model: LocalModel) -> bool:
-            return model.path.exists() and (model.size or 0) <= most and why_not(str(model.path)) is None
 
         most = MOST_SHARE * await beside(free_bytes)
         for models in (self.added(), await self.found()):
-            if fitting := [model for model in models if fits(model)]:
-                return max(fitting, key=lambda model: model.size or 0)
+            fitting = [model for model in models if (model.size or 0) <= most]
+            for model in sorted(fitting, key=lambda model: model.size or 0, reverse=True):
+                if await beside(partial(_why_not, model)) is None:
+                    return model
         return None
 
     def added(self) -> list[LocalModel]:
@@ -80,11 +79,10 @@ class StandIns:
         Returns why that has no effect yet, or "". Raises `ConfigError`.
         """
         from app.local.registry import why_no_effect
-        from app.remotes.own_server import why_not
 
         models, name = self._models(), None
         if model is not None:
-            if (reason := await beside(lambda: why_not(str(model.path)))) is not None:
+            if (reason := await beside(lambda: _why_not(model))) is not None:
                 raise ConfigError(reason)
             name = models.free_name(model.name, model.path) if model.program else model.name
             if model.program:
@@ -108,8 +106,22 @@ class StandIns:
         return LocalModels(self._folders)
 
 
+def _why_not(model: LocalModel) -> str | None:
+    """Why a model cannot answer here, or None if it can. May read its files."""
+    from app.local.suitability import check
+    from app.remotes.own_server import why_not
+    from models.errors import ModelError
+
+    try:
+        if model.program:
+            check(model.path)
+    except ModelError as error:
+        return str(error)
+    return why_not(str(model.path))
+
+
 def state_of(model: StandIn) -> str:
     """What a model that stands in does now, in words."""
-    used = "" if model.memory is None else f", {bytes_text(model.memory)} of memory"
+    used = "" if model.memory is None else f", {size_text(model.memory)} of memory"
     said = {"asleep": "asleep until it is needed", "loading": f"loading{used}", "ready": f"ready{used}"}
     return said.get(model.state, model.why)

@@ -12,9 +12,9 @@ from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
 from app.config import ConfigError
+from app.files import size_text
 from app.sanitise import sanitise
 from app.tui.keymap import hint, key_of
-from app.tui.metrics import bytes_text
 from app.tui.notices import complain
 from app.tui.stand_ins import LocalModel, StandIns, state_of
 
@@ -132,7 +132,7 @@ class LocalScreen(ModalScreen[None]):
             options.highlighted = min(at, len(rows) - 1)
 
     def _about(self, model: LocalModel) -> str:
-        size = "" if model.size is None else bytes_text(model.size)
+        size = "" if model.size is None else size_text(model.size)
         if model.program:
             return f"{size}, found in {model.program}, not added yet"
         if not model.path.exists():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from textual.widgets import OptionList, Static
 
 from app.config import Folders, Settings
 from app.events import StandIn
+from app.files import size_text
 from app.local.registry import LocalModels
 from app.remotes.switcher import RemoteSwitcher
 from app.tui.screens.chat.screen import ChatScreen
@@ -19,6 +21,7 @@ from app.tui.stand_ins import StandIns
 from storage import Store
 from tests.app.tui.scripted import ScriptedCore, shows, wait_until
 from tests.app.tui.window import Window
+from tests.support.gguf_files import byte_level, entries_of, write_vocabulary
 from tests.support.patience import PATIENCE_SECONDS
 
 
@@ -30,7 +33,8 @@ def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folders:
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     file = tmp_path / "home/.lmstudio/models/some body/Small/small Q4.gguf"
     file.parent.mkdir(parents=True)
-    file.write_bytes(b"GGUF" + bytes(1_299_996))
+    template = "{% for one in messages %}{{ one.content }}{% endfor %}"
+    write_vocabulary(file, {**entries_of(byte_level()), "tokenizer.chat_template": template})
     mine = tmp_path / "mine"
     mine.mkdir()
     folders = Folders.locate({"OUTRIDER_HOME": str(tmp_path)})
@@ -61,13 +65,13 @@ def said(app: Window) -> str:
 
 
 async def test_an_added_model_is_chosen_and_nobody_again(store: Store, folders: Folders, tmp_path: Path) -> None:
-    app = window(store, folders)
+    app, (file,) = window(store, folders), (tmp_path / "home").rglob("*.gguf")
     async with app.run_test(size=(100, 30)) as pilot:
         await opened(app, pilot, 3)
         assert rows(app) == [
             "● nobody\n  questions wait for the server, or fail as the settings say",
             f"  mine\n  {tmp_path / 'mine'}",
-            "  small Q4\n  1.3 MB, found in LM Studio, not added yet",
+            f"  small Q4\n  {size_text(file.stat().st_size)}, found in LM Studio, not added yet",
         ]
         await pilot.press("down", "enter")
         await wait_until(pilot, lambda: app.toasts == ["mine answers while a server is away."], PATIENCE_SECONDS)
@@ -138,10 +142,10 @@ async def test_the_model_that_is_proposed_is_the_largest_that_fits(
 ) -> None:
     pytest.importorskip("llama_cpp")
     (small,) = (tmp_path / "home").rglob("*.gguf")
-    for name, size in (("huge.gguf", 1 << 42), ("larger.gguf", 2_000_000)):  # With holes: they take no room.
-        with small.with_name(name).open("wb") as file:
-            file.write(b"GGUF")
+    for name, size in (("huge.gguf", 1 << 42), ("larger.gguf", 1 << 24)):  # With holes: they take no room.
+        with shutil.copyfile(small, small.with_name(name)).open("r+b") as file:
             file.truncate(size)
+    write_vocabulary(small.with_name("base.gguf"), {**entries_of(byte_level()), "general.name": "x" * (1 << 25)})
     stand_ins = StandIns(Settings(), folders, ScriptedCore(store))
     assert (found := await stand_ins.candidate()) is not None and found.name == "mine", "the person has added it"
     (tmp_path / "mine").rmdir()
