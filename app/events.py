@@ -103,7 +103,7 @@ class ModeChanged:
     why: str
     """One short sentence for the status bar."""
     alone: bool = True
-    """In mode offline: whether the drafter answers. False if it was made for another model or is not good enough."""
+    """In mode offline: whether the drafter, or another model on this device, answers."""
     model: str = field(default="", compare=False)
     """Name of the model that answers; empty if none does."""
     checks: bool = field(default=True, compare=False)

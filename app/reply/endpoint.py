@@ -147,7 +147,7 @@ class EndpointText:
     def _mode(self, also: str = "") -> ModeChanged:
         if self._away is None:
             return self._connection.mode("hosted", f"{self._connection.why}; {also}" if also else None)
-        said = f"{self._away}; {self._name} on this device writes"
+        said = f"{self._name} on this device writes: {self._away}"
         return ModeChanged("offline", f"{said}; {also}" if also else said, model=self._name, checks=False)
 
     async def _opened(self) -> ChatStream | None:

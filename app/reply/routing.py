@@ -391,8 +391,8 @@ class Routing:
         if connection is None:
             source = self._connections.shown_source
             memory = memory_seen(source, self._seen)
-            alone = self._nobody(source, memory) is None
-            return ModeChanged("offline", "offline by choice", alone, self._writer(memory) if alone else "")
+            writer = self._writer(self._nobody(source, memory), memory)
+            return ModeChanged("offline", "offline by choice", bool(writer), writer)
         if isinstance(connection.verifier, Endpoint):
             return connection.mode("hosted")
         if connection.verifier is not None:
@@ -401,11 +401,18 @@ class Routing:
             return connection.mode(mode)
         if connection.warming:
             return connection.mode("warming")
-        alone = not connection.refuses and connection.server.no_substitute is None
-        return connection.mode("offline", alone=alone, writer=self._writer(connection.server.memory) if alone else "")
+        server = connection.server
+        writer = "" if connection.refuses else self._writer(server.no_substitute, server.memory)
+        return connection.mode("offline", alone=bool(writer), writer=writer)
 
-    def _writer(self, memory: bytes | None) -> str:
-        """Name of the drafter that substitutes for a model."""
+    def _writer(self, nobody: str | None, memory: bytes | None) -> str:
+        """Name of the drafter, or of the model on this device, that answers in place of a model; empty if nobody does.
+
+        `nobody`: why no drafter may.
+        """
+        if nobody is not None:
+            here = self.standing_by
+            return "" if here is None or here.state == "failed" else here.name
         config = self.drafters.config(memory) if self.drafters.has(memory) else None
         return name_of(config or self.drafters.first.config)
 

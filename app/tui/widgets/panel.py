@@ -10,10 +10,11 @@ from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
 
-from app.events import Mode, ModeChanged, RoundReport
+from app.events import Mode, ModeChanged, RoundReport, StandIn
 from app.sanitise import sanitise
 from app.tui.metrics import DepthAcceptance, SessionMetrics, Totals, bar, bytes_text, sparkline
 from app.tui.open_conversation import UNREACHABLE
+from app.tui.stand_ins import state_of
 
 WIDTH = 40
 """Columns of the panel, with padding and scroll bar."""
@@ -35,6 +36,7 @@ class Panel(VerticalScroll, can_focus=False):
         self._metrics = metrics
         self._mode: ModeChanged | None = None
         self._sampling = ""
+        self._stand_in: StandIn | None = None
         self._down_since: str | None = None
         """The time of day since when no server answers, if none does."""
 
@@ -59,21 +61,34 @@ class Panel(VerticalScroll, can_focus=False):
             self._sampling = chosen
             self.draw()
 
+    def show_stand_in(self, stand_in: StandIn | None) -> None:
+        """Show what the model on this device does that stands in for the server."""
+        if stand_in != self._stand_in:
+            self._stand_in = stand_in
+            self.draw()
+
     def draw(self) -> None:
         if self.display:
-            shown = lines(self._metrics, self._mode, self._down_since, self._sampling)
+            shown = lines(self._metrics, self._mode, self._down_since, self._sampling, self._stand_in)
             self.query_one(Static).update(Content("\n").join(shown))
 
 
 def lines(
-    figures: SessionMetrics, mode: ModeChanged | None, down_since: str | None = None, sampling: str = ""
+    figures: SessionMetrics,
+    mode: ModeChanged | None,
+    down_since: str | None = None,
+    sampling: str = "",
+    stand_in: StandIn | None = None,
 ) -> list[Content]:
     """The text of the panel. `down_since`: the time of day since when no server answers. `sampling`: what was chosen
-    for the conversation."""
+    for the conversation. `stand_in`: the model on this device that answers while the server is away."""
     answer, session = figures.answer, figures.session
     shown = [Content.styled("Mode", HEAD)]
     if mode is not None:
         shown += [Content(_meaning(mode)), Content.styled(sanitise(mode.why), QUIET)]
+    if stand_in is not None:
+        state = Content.styled(sanitise(state_of(stand_in)), QUIET)
+        shown += [Content(""), Content.styled("While the server is away", HEAD), Content(stand_in.name), state]
     if sampling:
         shown += [Content(""), Content.styled("Sampling, this conversation", HEAD), Content(sampling)]
     shown += [Content(""), Content.styled("Round trip", HEAD), *_line(figures, down_since), Content("")]
@@ -104,7 +119,7 @@ EXPLAINED = (
 
 def _meaning(mode: ModeChanged) -> str:
     """The mode in a few words."""
-    return MEANING[mode.mode] if mode.checks else "the server writes the answer"
+    return MEANING[mode.mode] if mode.checks or mode.mode in UNREACHABLE else "the server writes the answer"
 
 
 ROWS = (

@@ -24,7 +24,7 @@ KEYS = ("app.help", "keys")
 HINT: Hint = (("prompt.send", "send"), ("prompt.newline", "new line"), KEYS)
 HINT_COMPLETING: Hint = (("prompt.down", "choose"), ("prompt.complete", "complete"), ("prompt.close", "close"))
 HINT_RUNNING: Hint = (("chat.stop", "stop"), KEYS)
-HINT_OFFLINE: Hint = (("prompt.send", "ask the small model"), ("prompt.keep", "queue for the server"), KEYS)
+HINT_OFFLINE: Hint = (("prompt.send", "ask {}"), ("prompt.keep", "queue for the server"), KEYS)
 HINT_VERIFIABLE: Hint = (("prompt.send", "send"), ("chat.verify", "check the drafted answer"), KEYS)
 
 
@@ -124,8 +124,8 @@ class Prompt(CompletingTextArea):
     answering: var[bool] = var(False, toggle_class="-answering")
     """A reply runs: the hint says how to stop it."""
 
-    offline: var[bool] = var(False)
-    """Only the drafter can answer: the hint says how to queue for the verifier."""
+    offline: var[str] = var("")
+    """Who answers while the server is away, if anybody does: the hint says how to queue for the server."""
     verifiable: var[bool] = var(False)
     """The last answer can be verified: the hint says how."""
     beside: var[tuple[str, ...]] = var(())
@@ -152,7 +152,7 @@ class Prompt(CompletingTextArea):
         elif self.answering:
             said = HINT_RUNNING
         elif self.offline:
-            said = HINT_OFFLINE
+            said = tuple((name, words.format(self.offline)) for name, words in HINT_OFFLINE)
         else:
             said = HINT_VERIFIABLE if self.verifiable else HINT
         parts = [part for pair in said if (part := hint(self, pair))]

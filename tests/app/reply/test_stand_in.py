@@ -245,10 +245,13 @@ async def test_another_model_is_chosen_while_the_program_runs(
             heard = await ask(opened, QUESTION)
             assert heard.done is not None and [stretch.writer for stretch in heard.done.stretches] == [writer]
             assert opened.standing_by == StandIn(name, "ready")
+            status = opened.status()
+            assert (status.mode, status.alone, status.model) == ("offline", True, name)
         await opened.stand_by(None)
         assert opened.standing_by is None
         heard = await ask(opened, QUESTION)
         assert heard.failed is not None and heard.failed.queued
+        assert not opened.status().alone
 
 
 @pytest.mark.parametrize(

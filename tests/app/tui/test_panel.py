@@ -6,8 +6,9 @@ import asyncio
 import re
 
 import pytest
+from textual.widgets import Static
 
-from app.events import Done, ModeChanged, RoundEnded, RoundReport, Started, Stats, Verified
+from app.events import Done, ModeChanged, RoundEnded, RoundReport, StandIn, Started, Stats, Verified
 from app.tui.metrics import SessionMetrics, bar, bytes_text, sparkline
 from app.tui.widgets.panel import TEXT, Panel, lines
 from app.tui.widgets.status_bar import StatusBar, figures
@@ -206,3 +207,25 @@ def test_what_a_server_streams_is_not_called_verified(counted: bool, says: str) 
 def test_what_a_verifier_verified_beside_it_is_still_told() -> None:
     bar = str(figures(Stats(rounds=4, verified=12, streamed=5, counted=True, seconds=1.0), 200, short=False))
     assert "12 tokens checked" in bar and "5 tokens" in bar
+
+
+async def test_what_the_model_on_this_device_does(store: Store) -> None:
+    core = ScriptedCore(
+        store, mode=ModeChanged("offline", "qwen on this device writes: no answer", True, "qwen", False)
+    )
+    core.stand_in = StandIn("qwen")
+    async with started(core) as (app, pilot):
+        await wait_until(pilot, lambda: "ask qwen" in str(app.prompt.border_subtitle))
+        await pilot.press("f3")
+
+        def shown() -> str:
+            return str(app.screen.query_one(Panel).query_one(Static).content)
+
+        await wait_until(pilot, lambda: "While the server is away\nqwen\nasleep until it is needed" in shown())
+        assert "nobody checks" in shown() and "the server writes" not in shown()
+        core.stand_in = StandIn("qwen", "loading", memory=120_000_000)
+        await wait_until(pilot, lambda: "loading, 120 MB of memory" in shown())
+        core.stand_in = StandIn("qwen", "failed", "there is no model in /models\x1b[31m")
+        await wait_until(pilot, lambda: "no model in /models" in shown() and "\x1b" not in shown())
+        core.stand_in = None
+        await wait_until(pilot, lambda: "While the server" not in shown())

@@ -46,7 +46,7 @@ from app.tui.widgets.panel import WIDTH as PANEL
 from app.tui.widgets.panel import Panel
 from app.tui.widgets.prompt import Prompt
 from app.tui.widgets.sidebar import Sidebar
-from app.tui.widgets.status_bar import StatusBar
+from app.tui.widgets.status_bar import StatusBar, shortened
 from app.tui.widgets.transcript import QueuedPrompts
 from app.tui.widgets.welcome import FirstLook, Welcome
 from storage import Choices, Conversation, StorageError
@@ -60,6 +60,8 @@ LOOK_SECONDS = 2.0
 LEAVING_SECONDS = 4.0
 """Seconds within which a second Ctrl+C quits."""
 
+NAME = 24
+"""Characters of a model's name in the hint below the prompt."""
 NARROW = 72
 """Minimum columns for margins around the transcript, and for opening the list of conversations next to it."""
 WIDE = 110
@@ -172,6 +174,7 @@ class ChatScreen(Screen[None]):
         self.set_focus(self._view.prompt)
         self.watch(self.app, "app_focus", self._come_back, init=False)
         self.set_interval(LOOK_SECONDS, self._look_around)
+        self.set_interval(LOOK_SECONDS, self._watch_stand_in)
 
     def on_unmount(self) -> None:
         self._view.text.close()
@@ -489,10 +492,20 @@ class ChatScreen(Screen[None]):
             self._offer_drafter()
         self._status.show_mode(mode)
         self._panel.show_mode(mode)
-        self._view.prompt.offline = mode.mode == "offline" and mode.alone
+        self._view.prompt.offline = self._here(mode) if mode.mode == "offline" and mode.alone else ""
         self._introduce(mode)
         if self._told is not None and (stand_ins := getattr(self.app, "stand_ins", None)) is not None:
             self._view.local_offer.consider(stand_ins, self._told)
+
+    def _watch_stand_in(self) -> None:
+        """Show in the panel what the model on this device does, which nothing reports."""
+        if self._panel.display:
+            self._panel.show_stand_in(self._core.standing_by)
+
+    def _here(self, mode: ModeChanged) -> str:
+        """Who answers on this device while the server is away, in words."""
+        local = self._core.standing_by
+        return shortened(local.name, NAME) if local is not None and local.name == mode.model else "the small model"
 
     def _introduce(self, mode: ModeChanged) -> None:
         self._view.introduce(self._stranger(mode), drafts=mode.checks and mode.mode not in UNREACHABLE)
@@ -579,5 +592,6 @@ class ChatScreen(Screen[None]):
     def action_toggle_panel(self) -> None:
         shown = not self._panel.display
         self._panel.show(shown)
+        self._watch_stand_in()
         self._lay_out(self.size.width)
         self.post_message(self.PanelShown(shown))
