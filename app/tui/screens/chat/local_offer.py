@@ -10,7 +10,6 @@ from textual.content import Content
 from textual.widgets import Static
 
 from app.config import ConfigError
-from app.remotes.offers import Told
 from app.sanitise import sanitise
 from app.tui.keymap import key_of
 from app.tui.notices import complain
@@ -44,10 +43,13 @@ class LocalOffer(Static):
             self._end()
         elif not self._looked and (server := stand_ins.missed_by) is not None:
             self._looked, self._stand_ins = True, stand_ins
-            self._ask(stand_ins, Told(told), server)
+            self._ask(stand_ins, told, server)
 
     @work(group="local-offer")
-    async def _ask(self, stand_ins: StandIns, told: Told, server: str) -> None:
+    async def _ask(self, stand_ins: StandIns, file: Path, server: str) -> None:
+        from app.remotes.offers import Told  # The first frame needs no wire.
+
+        told = Told(file)
         if await asyncio.to_thread(told.knows, ASKED):
             return
         try:
