@@ -60,7 +60,10 @@ def find_models(
         else:
             print(sanitise(f"{one.name}  {size_text(one.size)}  {one.program}  {one.path}"))
     if not found:
-        fail("No model was found. Name a folder: outrider local find FOLDER", UNREACHABLE)
+        fail(
+            "No model was found. Name a folder: outrider local find FOLDER. To fetch one: outrider local catalogue",
+            UNREACHABLE,
+        )
     complain("To use one: outrider local add FILE --name NAME")
 
 
@@ -214,7 +217,7 @@ def show_list(json: Json = False) -> None:
                 sep="  ",
             )
     if not count:
-        complain("No model was added. Look for some: outrider local find")
+        complain("No model was added. Look for some: outrider local find. To fetch one: outrider local catalogue")
 
 
 @local_commands.command("use")
@@ -242,7 +245,10 @@ def remove(name: Name) -> None:
     from app.local.registry import LocalModels
 
     _, folders = settings_with()
-    LocalModels(folders).remove(name)
+    models = LocalModels(folders)
+    path = models.get(name)
+    models.remove(name)
+    complain(f"Forgot {name}. Its file stays: {path}")
 
 
 @local_commands.command("try")

@@ -38,6 +38,9 @@ TEXTS = re.compile(r"[^/]+\.(json|jinja|txt)|README\.md|LICENSE")
 """Files that a folder of safetensors needs, and its licence."""
 USUAL = "q4_k_m"
 """The quantisation that is chosen where none is named: about half a byte per weight, at little loss."""
+ADDRESS = re.compile(r"^(https?://)?(huggingface\.co|hf\.co)/")
+PAGE = re.compile(r"/(blob|resolve|tree)/main/?")
+"""Parts of the addresses that people copy from a browser."""
 DIGEST = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 SILENCE = 30.0
 """Seconds without a byte after which a connection counts as lost."""
@@ -103,8 +106,10 @@ class HubModel:
 
     def here(self, file: HubFile) -> int:
         """Bytes of a file that are on this device."""
-        places = (self.folder / file.name, self.blob(file), self.part(file))
-        return next((place.stat().st_size for place in places if place.is_file()), 0)
+        if _is_whole(self.folder / file.name, file) or _is_whole(self.blob(file), file):
+            return file.size
+        part = self.part(file)
+        return min(file.size, part.stat().st_size) if part.is_file() else 0
 
     def blob(self, file: HubFile) -> Path:
         """Where the cache keeps a file's content, under its digest."""
@@ -124,8 +129,12 @@ class Hub:
         self._token = token
 
     def find(self, wanted: str) -> HubModel:
-        """The model `REPOSITORY` or `REPOSITORY:FILE`; part of a file's name is enough. Raises `NotFetched`."""
-        repository, _, part = wanted.partition(":")
+        """The model `REPOSITORY` or `REPOSITORY:FILE`, or their address; part of a file's name is enough.
+
+        Raises `NotFetched`.
+        """
+        named = ADDRESS.sub("", wanted.partition("?")[0]).rstrip("/")
+        repository, _, part = PAGE.sub(":", named, count=1).partition(":")
         with self._explained(repository):
             try:
                 info = HfApi(self.endpoint, token=self._token).model_info(
@@ -167,7 +176,7 @@ class Hub:
                 told(before + here)
 
             for file in model.files:
-                if not (model.folder / file.name).is_file():
+                if not _is_whole(model.folder / file.name, file):
                     self._fetch_file(model, file, tell)
                 tell(file.size)
                 before += file.size
@@ -178,11 +187,12 @@ class Hub:
 
     def _fetch_file(self, model: HubModel, file: HubFile, told: Callable[[int], None]) -> None:
         blob, part = model.blob(file), model.part(file)
-        if not blob.is_file():
+        if not _is_whole(blob, file):
             with part.open("ab") as out:
                 if not try_lock(out):
                     raise NotFetched(f"Another program is fetching {file.name}. Wait until it is done.")
                 self._receive(model, file, out, told)
+                os.fsync(out)
             if _digest(part, file) != file.digest:
                 part.unlink()
                 raise NotFetched(f"{file.name} has not the digest that {self.host} names, and was deleted. Try again.")
@@ -259,6 +269,10 @@ class Hub:
                 f"{error.filename or self._cache} cannot be written: {error.strerror or error}. "
                 f"{KEPT} Free some space, or set HF_HOME to a folder on another disk."
             ) from None
+
+
+def _is_whole(path: Path, file: HubFile) -> bool:
+    return path.is_file() and path.stat().st_size == file.size
 
 
 def _is_safe(name: str) -> bool:

@@ -35,7 +35,8 @@ def test_a_model_is_found_added_listed_and_forgotten(outrider: Outrider, file: P
     assert json.loads(listed.out) == {"name": "mine", "size": size, "file": str(file), "used": False}
     file.rename(file.with_name("gone"))
     assert outrider("local").out == f"   mine  missing  {file}\n"
-    assert outrider("local", "rm", "mine").code == 0
+    forgotten = outrider("local", "rm", "mine")
+    assert forgotten.code == 0 and f"Its file stays: {file}" in forgotten.err
     assert outrider("local", "list").out == "" and file.with_name("gone").exists()
 
 

@@ -74,7 +74,11 @@ def test_what_another_program_has_fetched_is_used(tmp_path: Path) -> None:
         assert model.missing == 0 and here.fetch(model).read_bytes() == WEIGHTS
         model.blob(model.files[0]).replace(path)  # As on a file system without links.
         assert model.missing == 0 and here.fetch(model).read_bytes() == WEIGHTS
-    assert server.begins == [0]
+        assert server.begins == [0]
+        path.write_bytes(WEIGHTS[:-1])  # As after a power cut.
+        assert model.missing == len(WEIGHTS) and here.fetch(model).read_bytes() == WEIGHTS
+        model.blob(model.files[0]).write_bytes(WEIGHTS[:-1])
+        assert model.missing == len(WEIGHTS) and here.fetch(model).read_bytes() == WEIGHTS
 
 
 def test_a_connection_that_breaks_is_opened_again(tmp_path: Path) -> None:
@@ -205,6 +209,13 @@ def test_one_file_of_several_is_chosen(tmp_path: Path) -> None:
         assert here.find("owner/tiny").name == "tiny-Q4_K_M"
         assert here.find("owner/tiny:Q8_0").name == "tiny-q8_0"
         assert here.find("owner/tiny:tiny-q2_k.gguf").name == "tiny-q2_k"
+        for address, name in (
+            ("hf.co/owner/tiny:Q8_0", "tiny-q8_0"),
+            ("https://huggingface.co/owner/tiny/", "tiny-Q4_K_M"),
+            ("https://huggingface.co/owner/tiny/tree/main", "tiny-Q4_K_M"),
+            ("https://huggingface.co/owner/tiny/resolve/main/tiny-q2_k.gguf?download=true", "tiny-q2_k"),
+        ):
+            assert here.find(address).name == name
         del server.files["tiny-Q4_K_M.gguf"]
         for unclear in ("", ":q", ":q5"):
             with pytest.raises(
