@@ -20,11 +20,11 @@ from app.remotes.local_drafter import LocalDrafter
 from app.remotes.mode_meter import MODES, Verifying
 from app.remotes.notes import note_origin
 from app.remotes.peer import Peer, Verifier
-from app.remotes.source import Source, SourceFailed
+from app.remotes.source import Ended, Source, SourceFailed
 from app.remotes.speed import FILE, Speed
 from app.sanitise import sanitise
 from drafter.shelf import Drafters
-from remote import Broken, Incompatible, Link, Refused, RemoteError, Stranger, Unsent
+from remote import Broken, Incompatible, Link, LinkDown, Refused, RemoteError, Stranger, Unsent
 from remote.clock import CLOCK, Clock
 from remote.delivery import fetch_drafter
 
@@ -117,6 +117,7 @@ class Connection:
     def start(self) -> None:
         """Begin to connect, and return at once. A second call does nothing."""
         if self._task is None:
+            self.source.users += 1
             self._task = asyncio.create_task(self._keep())
 
     @property
@@ -132,6 +133,11 @@ class Connection:
     def line_may_break(self) -> bool:
         """Whether there is a line at all, as there is not to a server that this program started on this device."""
         return self.source.address is not None
+
+    @property
+    def starts_again(self) -> bool:
+        """Whether a server that has answered before ended just now, and is expected back."""
+        return self.server.met and isinstance(self.error, LinkDown | Ended)
 
     @property
     def why_mode(self) -> str:
@@ -186,8 +192,9 @@ class Connection:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._task
+            self.source.users -= 1
         await self.speed.close()
-        if not self.source.shared:
+        if not self.source.shared and not self.source.users:
             await self.source.close()
         self.change.set()  # Nothing changes from now on; those who wait for a change are released.
 
@@ -219,7 +226,7 @@ class Connection:
 
     async def _gone(self) -> None:
         await self.source.gone()
-        self._become(None, SourceFailed("the server on this device ended; it starts again"))
+        self._become(None, Ended("the server on this device ended; it starts again"))
 
     def _leave(self, error: RemoteError | SourceFailed) -> None:
         self._become(None, error)

@@ -13,9 +13,13 @@ from app.config import BUNDLED_DRAFTER, BUNDLED_TARGET
 from app.remotes.own_server import NotServed, OwnServer, started, started_ahead
 from app.remotes.source import Source, SourceFailed
 from drafter.whole_model import ModelAway
+from models.free_memory import free_bytes
+from models.gguf.file import gguf_files
 from remote import CompletionsClient, Kind, VerifierClient
 from remote.proposals import Proposer, Proposing
 
+ROOM_BYTES = 300 << 20
+"""Memory of a model on this device besides its weights: the program, and the rows of some thousand tokens."""
 PAUSE_SECONDS = (1.0, 300.0)
 """Shortest and longest pause before another start."""
 
@@ -99,6 +103,16 @@ class LocalModel(Loopback):
         self.name, self.path = name, path
         self._proposer: Proposer | None = None
         self.own = False
+
+    def _start(self) -> OwnServer:
+        """Start it if there is memory for it. Raises `NotServed`, `OSError`."""
+        if not self.path.exists():
+            raise NotServed(f"{self.name} is not in {self.path} any more: outrider local find, then add")
+        files = self.path.iterdir() if self.path.is_dir() else gguf_files(self.path)
+        needed, free = sum(file.stat().st_size for file in files) + ROOM_BYTES, free_bytes()
+        if needed > free:
+            raise NotServed(f"{self.name} needs {needed / 1e9:.1f} GB of memory, and {free / 1e9:.1f} GB are free")
+        return super()._start()
 
     async def _started(self) -> VerifierClient:
         client = await super()._started()

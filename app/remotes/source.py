@@ -18,6 +18,10 @@ class SourceFailed(Exception):
     """There is no server to connect to; the message says why and what to do."""
 
 
+class Ended(SourceFailed):
+    """The server that this program runs has ended, and is started again."""
+
+
 class Source:
     """How to reach a server: a verifier, or an OpenAI-compatible server."""
 
@@ -43,6 +47,8 @@ class Source:
     """A client for an OpenAI-compatible server at the address, or None if only a verifier can be there."""
     shared: bool = False
     """Whether several connections share it, none of which closes it."""
+    users: int = 0
+    """Connections that use it now. If it is not `shared`, the last one closes it."""
 
     @property
     def process_id(self) -> int | None:

@@ -192,8 +192,10 @@ class Answer:
             return None
         if here and not self._stretches and (self.model or self.drafter):
             self._stretches.append(Stretch(0, self.model or self.drafter))
-        self._stretches.append(Stretch(len(self.text), writer, here))
-        return self._stretches[-1]
+        last = self._stretches[-1] if self._stretches else None
+        if last is None or (last.writer, last.here) != (writer, here):
+            self._stretches.append(Stretch(len(self.text), writer, here))
+        return None if self._stretches[-1] is last else self._stretches[-1]
 
     def begin_text(self, text: str) -> list[Shown]:
         """Become text that begins with `text`, in place of the tokens. Nobody verifies it."""

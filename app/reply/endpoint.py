@@ -21,7 +21,6 @@ from app.remotes.peer import Endpoint, Verifier
 from app.reply.answer import INCOMPLETE
 from app.reply.errors import NoAnswer
 from app.reply.generation import Generation, Step
-from app.reply.read_along import ReadAlong
 from remote import Busy, ChatStream, Incompatible, LinkDown, Refused, RemoteError, Unsent
 from remote.errors import quoted
 from remote.openai.dialect import SAMPLING
@@ -54,8 +53,8 @@ class EndpointText:
     """The text of one answer, by one OpenAI-compatible server, or from where another one broke off.
 
     `away`: why the server that was asked is away, if this is a model on this device that stands in for it. `drafts`:
-    that server can check the text, so it is kept as a draft, and this ends when the server is back. `reader`: such a
-    model reads along, and continues the answer if the line breaks.
+    that server can check the text, so it is kept as a draft, and this ends when the server is back. `followed`: if the
+    line breaks, such a model continues, or this one when it has been started again.
     """
 
     def __init__(
@@ -66,13 +65,15 @@ class EndpointText:
         *,
         away: str | None = None,
         drafts: bool = False,
-        reader: ReadAlong | None = None,
+        followed: bool = False,
     ) -> None:
         self._generation, self._connection, self._endpoint = generation, connection, endpoint
         self._host = endpoint.client.host
-        self._away, self._reader = away, reader
+        self.here = away is not None
+        """Whether this is a model on this device."""
+        self._away, self._followed = away, followed
         self.broke = False
-        """The line has broken, and another model is to continue."""
+        """The line has broken, and somebody else is to continue."""
         answer = generation.answer
         self._drafts, self._back = drafts, asyncio.Event()
         if away is None:
@@ -128,14 +129,12 @@ class EndpointText:
                 raise NoAnswer(f"No answer: {error}.", "unavailable", passing=True) from error
             self._connection.lost(self._endpoint, error)
         except (RemoteError, Diverged) as error:
-            if self._reader is None or not isinstance(error, LinkDown):
+            if not self._followed or not isinstance(error, LinkDown):
                 raise self._failure(error) from error
             self._connection.lost(self._endpoint, error)
             self.broke = True
         finally:
             await end(watching)
-            if self._reader is not None:
-                await self._reader.end()
             if stream is not None:
                 await stream.aclose()
 
@@ -213,6 +212,8 @@ class EndpointText:
         """Process a piece of the stream. An empty piece is reasoning."""
         steps: list[Step] = []
         generation, name = self._generation, self._name
+        if piece:
+            self._connection.gained()
         if piece and not self._speaks and not self._drafts:
             self._speaks = True
             shown = [] if generation.answer.is_text else generation.answer.begin_text(self._known)
@@ -239,8 +240,6 @@ class EndpointText:
         else:
             steps += generation.answer.add_text(self._join.take(piece))
             generation.figures.grew(generation.answer)
-        if self._reader is not None:
-            self._reader.follow(generation.answer.server_text)
         return steps
 
     def _end(self, stream: ChatStream) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from app.remotes.connection import Connection
 from app.remotes.peer import Endpoint
@@ -23,23 +23,31 @@ READ_SECONDS = 120.0
 
 
 class ReadAlong:
-    """The reading of one answer. `messages`: the conversation before it."""
+    """The reading of one answer. `messages`: the conversation before it. `text`: the answer so far."""
 
-    def __init__(self, stand_in: Connection, messages: Sequence[tuple[str, Content]]) -> None:
-        self._stand_in, self._messages = stand_in, messages
-        self._read = -1
-        """Characters of the answer that it has read, or -1 while it has not even read the question."""
+    def __init__(self, stand_in: Connection, messages: Sequence[tuple[str, Content]], text: Callable[[], str]) -> None:
+        self._stand_in, self._messages, self._text = stand_in, messages, text
+        self._unread = 0
+        """Characters of the answer since the last step."""
+        self._due = 0
+        """How many of them are enough for a step. How the tokens are spelt is looked up at the first step with text,
+        so that comes soon."""
         self._task: asyncio.Task[None] | None = None
         stand_in.start()
 
-    def follow(self, text: str) -> None:
-        """Read the answer so far, if it has grown enough and nothing is being read. Returns at once."""
+    def follow(self, grown: int) -> None:
+        """Note that the answer has `grown` by so many characters. Read it if that is due; returns at once."""
+        self._unread += grown
         reading = self._task is not None and not self._task.done()
-        # The first words are read as soon as they are there: how the tokens are spelt is looked up only then.
-        due = len(text) - self._read >= (STEP if self._read > 0 else 1)
-        if due and not reading and isinstance(self._stand_in.verifier, Endpoint):
-            self._read = len(text)
+        if self._unread >= self._due and not reading and isinstance(self._stand_in.verifier, Endpoint):
+            text = self._text()
+            self._unread, self._due = 0, STEP if text else 1
             self._task = asyncio.create_task(self._step(self._stand_in.verifier, text))
+
+    async def caught_up(self) -> None:
+        """Wait until the step in progress is over: what it has read is not read again."""
+        if self._task is not None:
+            await asyncio.wait([self._task])
 
     async def end(self) -> None:
         """Read no more."""

@@ -8,12 +8,15 @@ reply yields events, and knows no screen and no database.
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import AsyncGenerator, Callable
 
+from app.battery import battery_is_low
 from app.events import FailureCode, Redrawn, SystemUnread, Verified
 from app.remotes.connection import Connection, hopeless, wants_token
 from app.remotes.peer import Endpoint, Verifier
 from app.remotes.source import SourceFailed
+from app.reply.answer import INCOMPLETE
 from app.reply.edge import Edge
 from app.reply.endpoint import EndpointText
 from app.reply.errors import NoAnswer
@@ -30,6 +33,10 @@ RETURN_SECONDS = 10.0
 """Seconds that a reply waits for a verifier that went away, if the drafter may not continue alone."""
 FRUITLESS_SECONDS = 60.0
 """A reachable server that fails each time is given up when its last token is this old."""
+RESTART_SECONDS = 30.0
+"""Longest wait for a model on this device that has ended to be started again."""
+MOST_RESTARTS = 2
+"""How often that happens in one answer. A crash may be due to the text that is read."""
 INCOMPATIBLE_TRIES = 2
 """This many invalid replies in a row are no accident."""
 
@@ -60,6 +67,10 @@ class Reply:
         self._most_read, self._stand_in = most_read, stand_in
         self._left = False
         """A server that may charge for a question twice was asked, and its line broke."""
+        self._reader: ReadAlong | None = None
+        """The model on this device reads along, so that it can continue at once."""
+        self._ended_here = 0
+        """How often that model has ended while it wrote."""
         self._offline = Offline(generation, generation.connection, allowed=alone, nobody=nobody, early=early)
         self._away = generation.connection is None or generation.connection.verifier is None
         """Whether nobody was available when the question was asked."""
@@ -96,6 +107,7 @@ class Reply:
                     elif writer is None:
                         await self._until_return()
                     else:
+                        here = isinstance(writer, EndpointText) and writer.here
                         for step in self._unsaid(writer):
                             yield step
                         try:
@@ -103,17 +115,21 @@ class Reply:
                                 async for step in steps:
                                     if isinstance(step, Verified) and (step.tokens or step.text):
                                         self._gain()
+                                        if self._reader is not None and not here:
+                                            self._reader.follow(len(step.text))
                                     yield step
                         except RemoteError as error:
                             self._failed(writer, error)
                         finally:
                             generation.drafting.halt()
                         if isinstance(writer, EndpointText) and writer.broke:
-                            self._left = True
+                            self._left, self._ended_here = self._left or not here, self._ended_here + here
         except (NoAnswer, DrafterError) as error:
             trouble = error
         finally:
             generation.drafting.read_no_more()
+            if self._reader is not None:
+                await self._reader.end()
         if connection is not None:
             connection.speed.answered()
         for shown in generation.answer.finish():
@@ -134,11 +150,13 @@ class Reply:
         connection = self._connection
         if connection is not None and (peer := connection.verifier) is not None and not self._left:
             if isinstance(peer, Endpoint):
-                stand_in = self._stand_in() if self._may_stand_in else None
-                reader = None if stand_in is None else ReadAlong(stand_in, self._generation.given.messages)
-                return EndpointText(self._generation, connection, peer, reader=reader)
+                self._read_along(connection)
+                followed = self._may_stand_in and self._stand_in() is not None
+                return EndpointText(self._generation, connection, peer, followed=followed)
             await self._address(own_target=self._generation.drafting.reads(peer.card.memory))
             self._check_readable()
+            if not self._offline.possible:
+                self._read_along(connection)
             return self._with_verifier(connection, peer)
         if not self._offline.possible:
             return await self._from_here()
@@ -153,25 +171,43 @@ class Reply:
         refuses = connection is not None and connection.refuses
         return given.settings.offline == "local" and not given.images and not refuses
 
+    def _read_along(self, connection: Connection) -> None:
+        """Have the model on this device read what a server writes, if the line to that may break."""
+        if self._reader is None and connection.line_may_break and self._may_stand_in and not battery_is_low():
+            answer = self._generation.answer
+            if (stand_in := self._stand_in()) is not None:
+                messages = self._generation.given.messages
+                self._reader = ReadAlong(stand_in, messages, lambda: answer.decoded(answer.verified).rstrip(INCOMPLETE))
+        if self._reader is not None:
+            self._reader.follow(0)
+
     async def _from_here(self) -> EndpointText | None:
         """The model on this device that continues the answer, or None if there is none. Raises `NoAnswer`."""
         stand_in = self._stand_in() if self._may_stand_in else None
         if stand_in is None:
             return None
-        stand_in.start()
-        while stand_in.warming and not self._generation.stopping:
-            await self._generation.unless_stopped(stand_in.changed())
-        if not isinstance(stand_in.verifier, Endpoint):
-            if self._generation.stopping:
-                return None
-            raise NoAnswer(f"No answer: {_sentence(stand_in.why)}", "unavailable", passing=True)
         generation, connection = self._generation, self._connection
+        stand_in.start()
+        seconds = RESTART_SECONDS if stand_in.server.met else math.inf
+        with stand_in.wanted(), contextlib.suppress(TimeoutError):
+            async with generation.clock.within(seconds):
+                while stand_in.verifier is None and (stand_in.warming or stand_in.starts_again):
+                    await generation.unless_stopped(stand_in.changed())
+                    if generation.stopping:
+                        return None
+        if not isinstance(stand_in.verifier, Endpoint):
+            raise NoAnswer(f"No answer: {_sentence(stand_in.why)}", "unavailable", passing=True)
+        if self._reader is not None:
+            await generation.unless_stopped(self._reader.caught_up())
+        followed = self._ended_here < MOST_RESTARTS
         if connection is None:
-            return EndpointText(generation, stand_in, stand_in.verifier, away="offline by choice")
+            away = "offline by choice"
+            return EndpointText(generation, stand_in, stand_in.verifier, away=away, followed=followed)
         drafts = not generation.answer.is_text and connection.server.reads_tokens
         if drafts and not generation.prompt:
             await self._address(own_target=connection.server.fits)
-        return EndpointText(generation, stand_in, stand_in.verifier, away=connection.why, drafts=drafts)
+        away = connection.why
+        return EndpointText(generation, stand_in, stand_in.verifier, away=away, drafts=drafts, followed=followed)
 
     async def _address(self, *, own_target: bool) -> None:
         """Have the conversation read by the next writer, as for `Generation.address`."""

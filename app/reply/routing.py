@@ -41,7 +41,11 @@ from drafter.shelf import Drafters
 from drafter.whole_model import Ask, ModelAway
 from remote import RemoteError
 from remote.clock import CLOCK, Clock
+from remote.tasks import end
 from storage import Choices, Store
+
+IDLE_SECONDS = 900.0
+"""A model on this device that nobody has needed for this long is ended, because it takes memory."""
 
 
 @final
@@ -106,6 +110,8 @@ class Routing:
         """Name of the model on this device that stands in, and the connection to it, once it was needed."""
         self._local_drafters: dict[tuple[str | None, Path], LocalDrafter] = {}
         """By name and file, so that a conversation keeps its drafter when the server is connected to again."""
+        self._idle: asyncio.Task[None] | None = None
+        """Ends that model when nobody has needed it for long."""
         self._judging: asyncio.Task[list[Judged]] | None = None
         """Measures the drafters that came to this device without figures."""
         self._halted = threading.Event()
@@ -124,6 +130,8 @@ class Routing:
         self._outbox.stir()
         if self._judging is not None:
             await self._judging
+        if self._idle is not None:
+            await end(self._idle)
         await asyncio.gather(*self.leaving)
         await self.pool.quiet()
         await self._connections.close()
@@ -253,6 +261,9 @@ class Routing:
         if self._stand_in is None:
             source, patience = options.stand_in(name), EDGE_PATIENCE_SECONDS
             self._stand_in = name, Connection(source, drafters=self.drafters, patience=patience, clock=options.clock)
+        if self._idle is not None:
+            self._idle.cancel()
+        self._idle = asyncio.create_task(self._end_idle(self._stand_in[1]))
         return self._stand_in[1]
 
     def _drafts_here(self, source: Source) -> bool:
@@ -288,6 +299,15 @@ class Routing:
             return
         if (running := self.stand_in(self._away_from(connection.source)[1])) is not None:
             running.start()
+
+    async def _end_idle(self, stand_in: Connection) -> None:
+        """End the model on this device when nobody has needed it for long. The next use starts it again."""
+        await self._options.clock.sleep(IDLE_SECONDS)
+        while self.running is not None:
+            await self._outbox.stirred()
+        if self._stand_in is not None and self._stand_in[1] is stand_in:
+            self._stand_in = None
+            self._let_go(stand_in, None)
 
     def close_unneeded(self) -> None:
         """Close the connections that neither the open conversation, the running reply nor the queue needs."""

@@ -43,6 +43,10 @@ class ChatServer:
     leaves: bool = False
     """Whether it is `away` after an answer that it cut."""
     asked: list[dict[str, Any]] = field(default_factory=list)
+    reads: bool = False
+    """Whether it reads along: questions for a single token are noted in `read`, and answered at once."""
+    read: list[dict[str, Any]] = field(default_factory=list)
+    was_read: asyncio.Event = field(default_factory=asyncio.Event)
     said: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when a piece was sent."""
     hung_up: asyncio.Event = field(default_factory=asyncio.Event)
@@ -61,7 +65,14 @@ class ChatServer:
             writer.write(http(json.dumps(listed).encode(), content_type=JSON))
         elif path == b"/v1/chat/completions":
             size = next(int(line[15:]) for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:"))
-            self.asked.append(json.loads(await reader.readexactly(size)))
+            asked = json.loads(await reader.readexactly(size))
+            if self.reads and asked.get("max_tokens") == 1:
+                self.read.append(asked)
+                self.was_read.set()
+                writer.write(http(b"", content_type="text/event-stream") + event({}, "length") + b"data: [DONE]\n\n")
+                await writer.drain()
+                return
+            self.asked.append(asked)
             if self.strict and self.asked[-1]["model"] not in ("talker", "other"):
                 told = {"error": {"message": f"No model {self.asked[-1]['model']}.", "code": "model_not_found"}}
                 writer.write(http(json.dumps(told).encode(), status="404 Not Found", content_type=JSON))

@@ -47,7 +47,7 @@ class Local(ChatServer):
     """Whether it ends its answer; else it is still writing."""
 
     def __post_init__(self) -> None:
-        self.owner = "outrider"
+        self.owner, self.reads = "outrider", True
         self.scripts = [Script(self._pieces(), hold=not self.ends) for _ in range(9)]
 
     @property

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from app.config import Settings, Unanswered
+from app.config import ChosenMode, Settings, Unanswered
 from app.events import ModeChanged, StandIn, Stretch, Verified
 from app.remotes.source import AddressSource, Source
 from app.reply.assistant import Assistant
@@ -21,7 +21,7 @@ from remote.protocol import Sampling
 from storage import Store
 from tests.support import model_servers
 from tests.support.chat_server import ChatServer, Script
-from tests.support.conversing import Heard, ask, until_mode
+from tests.support.conversing import Heard, ask, until, until_connected, until_mode
 from tests.support.model_servers import ModelServer
 from tests.support.serving import VerifierProcess
 
@@ -113,6 +113,48 @@ async def test_an_answer_goes_on_at_the_character_where_the_line_broke(
     turn = stored(database, heard)
     assert running.unchecked == turn.unchecked == ((len(begun), len(turn.text)),)
     assert turn.note.startswith("by small one on this device, not checked")
+
+
+async def connected(opened: Assistant) -> None:
+    """Wait until the model on this device is there."""
+    here = opened.backend.routing.stand_in(None)
+    assert here is not None
+    here.start()
+    await until(lambda: here.verifier is not None)
+
+
+@pytest.fixture
+def battery(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The battery of this device."""
+    supplies = tmp_path / "supplies"
+    (supplies / "BAT0").mkdir(parents=True)
+    for name, said in {"type": "Battery", "status": "Discharging", "capacity": "30"}.items():
+        (supplies / "BAT0" / name).write_text(f"{said}\n")
+    monkeypatch.setattr("app.battery.SUPPLIES", supplies)
+    return supplies / "BAT0"
+
+
+@pytest.mark.parametrize("mode", ["hosted", "edge"])
+async def test_it_reads_along_while_outriders_own_server_writes(
+    drafter: Drafter, database: Path, verifier: VerifierProcess, battery: Path, mode: ChosenMode
+) -> None:
+    here = ChatServer([], owner=OWNER, reads=True)
+    settings = Settings(mode=mode, offline="local", max_tokens=300, temperature=0.0)
+    async with (
+        here.listening() as port,
+        standing_in(drafter, database, verifier.port, Here(f"http://127.0.0.1:{port}/v1"), settings, path="") as opened,
+    ):
+        await until_connected(opened)
+        await connected(opened)
+        heard = await ask(opened, QUESTION)
+        assert heard.done is not None and not here.asked
+        read = [asked["messages"] for asked in here.read]
+        assert read[0] == [{"role": "user", "content": QUESTION}], "the question is read before there is an answer"
+        begun = [messages[-1]["content"] for messages in read[1:]]
+        assert begun and all(0 < len(text) <= len(heard.text) and heard.text.startswith(text) for text in begun)
+        (battery / "capacity").write_text("29\n")
+        here.read.clear()
+        assert (await ask(opened, "and now?")).done is not None and not here.read
 
 
 async def test_an_answer_of_which_nothing_is_missing_is_complete(drafter: Drafter, database: Path) -> None:

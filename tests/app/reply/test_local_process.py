@@ -1,0 +1,100 @@
+"""The process of a model on this device: it is killed, its file is deleted, nobody needs it, it does not fit."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from pathlib import Path
+
+import pytest
+
+from app.config import Settings
+from app.events import ModeChanged, Stretch, Verified
+from app.remotes import loopback
+from app.remotes.loopback import LocalModel
+from app.reply import routing
+from app.reply.assistant import Assistant
+from drafter.runtime import Drafter
+from tests.app.reply.test_stand_in import QUESTION, rest_of, standing_in
+from tests.support.chat_server import ChatServer
+from tests.support.conversing import Heard, ask, until
+from tests.support.serving import VerifierProcess
+
+MOST = 400
+SETTINGS = Settings(offline="local", max_tokens=MOST, temperature=0.0)
+
+
+@pytest.fixture
+async def away() -> AsyncIterator[int]:
+    """A server that is out of reach."""
+    async with ChatServer([], away=True).listening() as port:
+        yield port
+
+
+@pytest.fixture
+def target(tiny_pair: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(tiny_pair / "target", tmp_path / "target"))
+
+
+async def killed(opened: Assistant, source: LocalModel, *, deleted: bool = False) -> tuple[Heard, list[str]]:
+    """An answer whose writer is killed at its first word, and the text that was there at each change of the mode."""
+    heard, begun, process = Heard(), list[str](), None
+    async with aclosing(opened.reply(opened.store.conversations.create("").id, QUESTION)) as events:
+        async for event in events:
+            heard.apply(event)
+            if isinstance(event, ModeChanged) and event.mode == "offline":
+                begun.append(heard.text)
+            if isinstance(event, Verified) and event.text and process is None:
+                process = source.process_id
+                assert process is not None
+                if deleted:
+                    shutil.rmtree(source.path)
+                os.kill(process, signal.SIGKILL)
+    return heard, begun
+
+
+async def test_killed_while_it_writes_it_is_started_again_and_goes_on(
+    drafter: Drafter, database: Path, away: int, target: Path, verifier: VerifierProcess
+) -> None:
+    source = LocalModel("small one", target)
+    async with standing_in(drafter, database, away, source, SETTINGS) as opened:
+        heard, begun = await killed(opened, source)
+    assert heard.done is not None, heard.failed
+    assert len(begun) == 2 and 0 < len(begun[1]) < len(heard.text)
+    assert heard.text == begun[1] + await rest_of(verifier, begun[1], MOST), "nothing is lost or doubled"
+    assert heard.done.stretches == (Stretch(0, "small one", here=True),)
+
+
+async def test_its_file_is_deleted_and_it_is_killed(drafter: Drafter, database: Path, away: int, target: Path) -> None:
+    source = LocalModel("small one", target)
+    async with standing_in(drafter, database, away, source, SETTINGS) as opened:
+        heard, _ = await killed(opened, source, deleted=True)
+        stored = opened.store.messages.get(heard.message)
+    assert heard.failed is not None and f"small one is not in {target} any more" in heard.failed.message
+    assert heard.text and stored.text == heard.text, "what it had written is kept"
+
+
+async def test_it_ends_when_nobody_needs_it_and_starts_again(
+    drafter: Drafter, database: Path, away: int, target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(routing, "IDLE_SECONDS", 0.1)
+    source = LocalModel("small one", target)
+    async with standing_in(drafter, database, away, source, SETTINGS) as opened:
+        first = await ask(opened, QUESTION)
+        assert first.done is not None, first.failed
+        await until(lambda: source.process_id is None)
+        assert (await ask(opened, QUESTION)).text == first.text
+
+
+async def test_what_does_not_fit_into_memory_is_not_started(
+    drafter: Drafter, database: Path, away: int, target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loopback, "ROOM_BYTES", 1 << 60)
+    source = LocalModel("small one", target)
+    async with standing_in(drafter, database, away, source, SETTINGS) as opened:
+        heard = await ask(opened, QUESTION)
+        assert heard.failed is not None and "small one needs 1152921504.6 GB of memory, and" in heard.failed.message
+        assert source.process_id is None and source.url is None
