@@ -389,6 +389,17 @@ def stretches_of(stats: Mapping[str, Any]) -> tuple[Stretch, ...]:
     return tuple(sorted(found, key=lambda one: one.at))
 
 
+def unchecked(stats: Mapping[str, Any]) -> str:
+    """What nobody has checked of a stored answer, and who wrote it, in a few words; empty if there is nothing."""
+    if (local := next((stretch for stretch in stretches_of(stats) if stretch.here), None)) is not None:
+        return f"{'partly ' if local.at else ''}not checked, by {local.writer}"
+    if not stats.get("drafted"):
+        return ""
+    by = stats.get("drafted_by")
+    by = f"by the {sanitise(by)}" if isinstance(by, str) and by else "drafted offline"
+    return f"{'partly ' if stats.get('verified') else ''}not checked, {by}"
+
+
 def written_here(stats: Mapping[str, Any]) -> bool:
     """Whether a model on this device wrote a part of a stored answer that nobody has checked."""
     return any(stretch.here for stretch in stretches_of(stats))

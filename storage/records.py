@@ -121,7 +121,7 @@ def message_from(row: Mapping[str, Any]) -> Message:
         status=row["status"],
         tokens=unpack_tokens(row["tokens"]),
         provenance=tuple(map(bool, row["provenance"])),
-        stats=msgspec.json.decode(row["stats"]),
+        stats=unpack_stats(row["stats"]),
         created=row["created"],
         verifies=row["verifies"],
         resumes=row["resumes"],
@@ -139,6 +139,11 @@ def unpack_tokens(packed: bytes) -> tuple[int, ...]:
 
 def pack_provenance(provenance: Iterable[bool]) -> bytes:
     return bytes(map(bool, provenance))
+
+
+def unpack_stats(packed: str) -> Stats:
+    stats: Stats = msgspec.json.decode(packed)
+    return stats
 
 
 def pack_stats(stats: Stats) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import accumulate, takewhile
 from typing import Any, NamedTuple
 
@@ -21,8 +21,10 @@ from storage.records import (
     WITH_PARTIALS,
     Conversation,
     Message,
+    Stats,
     conversation_from,
     message_from,
+    unpack_stats,
     well_formed,
 )
 from storage.words import shown
@@ -89,6 +91,8 @@ class FoundConversation:
     """The ranges of the words in the title; empty if it does not contain all of them."""
     messages: int = 0
     """How many of the messages that were scored contain the words."""
+    stats: Stats = field(default_factory=dict)
+    """The statistics of the best message."""
 
 
 class FullTextSearch:
@@ -123,7 +127,8 @@ class FullTextSearch:
                     )
                     GROUP BY id ORDER BY sum(score) LIMIT :limit
                 ), {SNIPPETS}, {TITLES}
-                SELECT {CONVERSATION_COLUMNS}, snippet, titles.title AS found_title, message_id, messages
+                SELECT {CONVERSATION_COLUMNS}, snippet, titles.title AS found_title, message_id, best.messages,
+                    (SELECT stats FROM messages WHERE messages.key = best.key) AS stats
                 FROM best JOIN conversations USING (id) LEFT JOIN snippets ON snippets.key = best.key
                 LEFT JOIN titles ON titles.key = best.title_key
                 ORDER BY score, conversations.written DESC, conversations.key DESC
@@ -158,7 +163,8 @@ def _found(conversation: Conversation, row: Mapping[str, Any]) -> FoundConversat
     if row["snippet"] is None:
         return FoundConversation(conversation, title, None, title_marks, title_marks)
     snippet, marks = _marked(row["snippet"])
-    return FoundConversation(conversation, snippet, row["message_id"], marks, title_marks, row["messages"])
+    stats = unpack_stats(row["stats"])
+    return FoundConversation(conversation, snippet, row["message_id"], marks, title_marks, row["messages"], stats)
 
 
 def _marked(text: str) -> tuple[str, Marks]:

@@ -130,7 +130,13 @@ def search(
     most: Most = None,
     json: Json = False,
 ) -> None:
-    """Find messages that contain all words. One line each: conversation id, date, role, text around the words."""
+    """Find messages that contain all words. One line each: conversation id, date, role, text around the words.
+
+    The role says who wrote what nobody has checked.
+    """
+    from app.events import unchecked
+    from app.sanitise import sanitise
+
     with read_store() as store:
         hits = store.search.messages(" ".join(words), most or MOST_FOUND)
         if not hits:
@@ -140,9 +146,12 @@ def search(
         message = hit.message
         if json:
             where = {"conversation": message.conversation_id, "message": message.id, "created": message.created}
-            print(json_text.dumps({**where, "role": message.role, "text": message.text}))
+            about = {"role": message.role, "unchecked": unchecked(message.stats) or None}
+            print(json_text.dumps({**where, **about, "text": message.text}))
         else:
-            print(short[message.conversation_id], _local(message.created), message.role, _snippet(hit), sep="  ")
+            said = unchecked(message.stats)
+            role = f"{message.role} ({sanitise(said)})" if said else message.role
+            print(short[message.conversation_id], _local(message.created), role, _snippet(hit), sep="  ")
 
 
 def _snippet(hit: FoundMessage) -> str:

@@ -17,6 +17,7 @@ from textual.message import Message
 from textual.widgets import OptionList
 from textual.widgets.option_list import Option, OptionDoesNotExist
 
+from app.events import unchecked
 from app.sanitise import sanitise
 from app.tui.textual_private import line_of_option
 from app.tui.turn import one_line
@@ -271,7 +272,8 @@ class ConversationList(OptionList):
         return Content.styled("▍ " if conversation.id == self._current else "  ", "$text-primary")
 
     def _found_option(self, found: FoundConversation) -> Option:
-        """Three lines: the title; when it was, and how often the words are in it; the place that Enter opens."""
+        """The title; when it was, and how often the words are in it; the place that Enter opens, and who wrote that if
+        nobody has checked it."""
         conversation = found.conversation
         title = marked_line(conversation.title, found.title_marks) or Content("Untitled")
         said = "in the title"
@@ -282,6 +284,8 @@ class ConversationList(OptionList):
         if found.message_id is not None:
             snippet = marked_line(found.snippet, found.marks, before=BEFORE_MARK)
             lines.append(Content.assemble(INDENT, snippet.stylize_before(QUIET)))
+            if said := unchecked(found.stats):
+                lines.append(Content.styled(INDENT + one_line(said), "$text-warning"))
         return Option(Content("\n").join(lines), id=f"at-{conversation.id}")
 
     def _more(self) -> None:

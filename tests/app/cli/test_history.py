@@ -7,12 +7,14 @@ import sqlite3
 import sys
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from app.cli.history import SHORTEST_ID, short_ids
+from app.events import unchecked
 from storage import Store
 from tests.support.commands import Outrider
 
@@ -155,3 +157,28 @@ def test_what_was_asked_in_the_shell_is_told_apart(outrider: Outrider, ids: dict
     rows = [json.loads(line) for line in outrider("history", "--json").out.splitlines()]
     assert {row["title"]: row["from"] for row in rows}["third"] == "shell"
     assert [row["from"] for row in rows].count("chat") == 3
+
+
+@pytest.mark.parametrize(
+    ("stats", "said"),
+    [
+        ({"stretches": [{"at": 0, "writer": "talker", "here": False}]}, None),
+        ({"stretches": [{"at": 0, "writer": "\x1b[31mqwen", "here": True}]}, "not checked, by qwen"),
+        ({"stretches": [{"at": 7, "writer": "qwen", "here": True}]}, "partly not checked, by qwen"),
+        ({"drafted": 3, "drafted_by": "small model for x"}, "not checked, by the small model for x"),
+        ({"drafted": 3, "verified": 2}, "partly not checked, drafted offline"),
+        ({"drafted": 0, "verified": 2, "drafted_by": "small model for x"}, None),
+    ],
+)
+def test_a_search_says_who_wrote_what_nobody_checked(
+    outrider: Outrider, home: Path, stats: dict[str, Any], said: str | None
+) -> None:
+    with Store.open(home / "data" / "outrider.db") as store:
+        answer = store.messages.ask(store.conversations.create("").id, "a question", parent_id=None)
+        store.messages.finish(answer.id, (), (), "a needle", "done", stats)
+        (found,) = store.search.conversations("needle")
+        assert (unchecked(found.stats) or None) == said
+    (line,) = outrider("history", "search", "needle").out.splitlines()
+    assert line.endswith(f"assistant ({said})  a needle" if said else "assistant  a needle")
+    (row,) = map(json.loads, outrider("history", "search", "needle", "--json").out.splitlines())
+    assert row["unchecked"] == said

@@ -191,6 +191,15 @@ async def test_search_finds_as_one_types_and_opens_where_the_words_are(store: St
             assert app.screen.query_one(Sidebar).display == (width == 120)
 
 
+async def test_a_search_says_what_nobody_has_checked(store: Store) -> None:
+    answer = store.messages.ask(store.conversations.create("title").id, "a question", parent_id=None)
+    here = {"at": 0, "writer": "qwen2.5-coder-0.5b-instruct", "here": True}
+    store.messages.finish(answer.id, (), (), "a needle", "done", {"stretches": [here]})  # type: ignore[dict-item]
+    async with started(ScriptedCore(store), (120, 24)) as (app, pilot):
+        await pilot.press("ctrl+f", *"needle")
+        await wait_until(pilot, lambda: "not checked, by qwen2.5" in app.titles[0] and len(app.titles) == 1)
+
+
 async def test_enter_before_anything_is_found_opens_the_first_of_it_and_its_words_come_back(store: Store) -> None:
     conversation = store_turns(store, "a needle", [("q", "a")])
     store_turns(store, "neither", [("q", "a")])
