@@ -21,7 +21,7 @@ from app.exits import FAILED, INTERRUPTED, UNREACHABLE, USAGE, complain, fail
 from app.files import size_text
 
 if TYPE_CHECKING:
-    from app.local.hub import HubModel
+    from app.local.hub import Hub, HubModel
 
 local_commands = typer.Typer(
     help="Models on this device that answer while a server is away. Without a command, list them.",
@@ -159,7 +159,7 @@ def get(
         if (reason := why_not(found.path.name)) is not None:
             fail(f"This model cannot run here: {reason}.", FAILED)
         check_memory(found.name, found.size)
-        _say_plan(found, hub.host)
+        _say_plan(found, hub)
         if found.missing and not yes and not remote_dialogue.yes("Fetch it?"):
             complain("Nothing was fetched.")
             return
@@ -182,17 +182,17 @@ def get(
     _say_added(name)
 
 
-def _say_plan(model: HubModel, host: str) -> None:
-    """Say what would be fetched, from where and to where."""
-    import shutil
-
-    free = shutil.disk_usage(next(place for place in model.folder.parents if place.exists())).free
+def _say_plan(model: HubModel, hub: Hub) -> None:
+    """Say what would be fetched, from where and to where. Raises `NotFetched` if there is no room for it."""
+    free = hub.room(model)
     complain(f"{model.repository}, revision {model.revision}, licence: {model.licence or 'none named'}")
     for file in model.files:
         kind = "sha256" if len(file.digest) == 64 else "git"
         complain(f"  {file.name}  {size_text(file.size)}  {kind} {file.digest}")
     complain(f"{size_text(model.missing)} to fetch into {model.folder}; {size_text(free)} are free")
-    complain(f"Only {host} is asked, and the storage that it redirects to; both see your address and the model's name.")
+    complain(
+        f"Only {hub.host} is asked, and the storage that it redirects to; both see your address and the model's name."
+    )
 
 
 @local_commands.command("list")
@@ -265,6 +265,7 @@ def try_model(name: Name) -> None:
 
 
 async def _tried(name: str, path: Path) -> None:
+    from app.own_process import memory_used
     from app.remotes.loopback import LocalModel
     from app.remotes.source import SourceFailed
     from remote import RemoteError
@@ -289,20 +290,9 @@ async def _tried(name: str, path: Path) -> None:
             fail(f"{name} said nothing.", FAILED)
         tokens = pieces if stream.usage is None else stream.usage.completion_tokens
         print(f"first word after {first - asked:.2f} s, then {(tokens - 1) / (ended - first):.0f} tokens/s")
-        if (memory := _memory(source.process_id)) is not None:
+        if source.process_id is not None and (memory := memory_used(source.process_id)) is not None:
             print(f"{size_text(memory)} of memory")
     except (SourceFailed, RemoteError) as error:
         fail(f"{name} does not run here: {error}", FAILED)
     finally:
         await source.close()
-
-
-def _memory(process_id: int | None) -> int | None:
-    """Bytes of memory that a process has, with the pages of files that it maps, or None if the system does not say."""
-    import subprocess
-
-    try:
-        said = subprocess.run(["ps", "-o", "rss=", "-p", str(process_id)], capture_output=True, text=True)
-        return int(said.stdout) << 10
-    except (OSError, ValueError):
-        return None

@@ -157,6 +157,16 @@ class Hub:
         folder = self._cache / f"models--{repository.replace('/', '--')}" / "snapshots" / str(info.sha)
         return HubModel(repository, str(info.sha), ", ".join(licences), tuple(files), folder)
 
+    def room(self, model: HubModel) -> int:
+        """Free bytes where the model would be kept. Raises `NotFetched` if they do not do."""
+        free = shutil.disk_usage(next(folder for folder in model.folder.parents if folder.is_dir())).free
+        if model.missing and free < model.missing + SPARE:
+            raise NotFetched(
+                f"{size_text(model.missing)} are to be fetched, and {size_text(free)} are free in {self._cache}. "
+                "Free some space, or set HF_HOME to a folder on another disk."
+            )
+        return free
+
     def fetch(self, model: HubModel, told: Callable[[int], None] = lambda done: None) -> Path:
         """Fetch what is missing; returns the file or folder. `told`: called with the bytes that are here.
 
@@ -164,12 +174,7 @@ class Hub:
         """
         with self._explained(model.repository):
             model.blob(model.files[0]).parent.mkdir(parents=True, exist_ok=True)
-            free = shutil.disk_usage(model.folder.parents[1]).free
-            if free < model.missing + SPARE:
-                raise NotFetched(
-                    f"{size_text(model.missing)} are to be fetched, and {size_text(free)} are free in {self._cache}. "
-                    "Free some space, or set HF_HOME to a folder on another disk."
-                )
+            self.room(model)
             before = 0
 
             def tell(here: int) -> None:
@@ -325,6 +330,6 @@ def _folder(repository: str, listed: list[HubFile]) -> list[HubFile]:
     if weights and any(file.name == "config.json" for file in texts):
         return [*weights, *texts]
     raise NoSuchModel(
-        f"{repository} has neither GGUF files nor safetensors, and other formats may contain code. "
+        f"{repository} has no chat model in GGUF or safetensors; other formats may contain code. "
         "Look for another repository of this model."
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -64,7 +65,11 @@ def test_a_model_is_tried(outrider: Outrider) -> None:
     assert outrider("local", "add", str(BUNDLED_TARGET), "--name", "guide").code == 0
     tried = outrider("local", "try", "guide")
     assert tried.code == 0, tried.err
-    assert "loaded in" in tried.out and "tokens/s" in tried.out and " MB of memory" in tried.out
+    assert (
+        "loaded in" in tried.out
+        and "tokens/s" in tried.out
+        and (sys.platform != "linux" or " MB of memory" in tried.out)
+    )
 
 
 @pytest.mark.parametrize(

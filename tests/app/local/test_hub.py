@@ -224,11 +224,13 @@ def test_one_file_of_several_is_chosen(tmp_path: Path) -> None:
                 here.find(f"owner/tiny{unclear}")
 
 
-@pytest.mark.parametrize("files", [{"pytorch_model.bin": b"x", "config.json": CONFIG}, {"../x.gguf": b"x"}, {}])
+@pytest.mark.parametrize(
+    "files", [{"pytorch_model.bin": b"x", "config.json": CONFIG}, {"../x.gguf": b"x"}, {"embedder.gguf": b"x"}]
+)
 def test_what_may_contain_code_is_not_fetched(files: dict[str, bytes], tmp_path: Path) -> None:
     with (
         running(HubServer(files), tmp_path) as here,
-        pytest.raises(NoSuchModel, match="neither GGUF files nor safetensors, and other formats may contain code"),
+        pytest.raises(NoSuchModel, match="no chat model in GGUF or safetensors; other formats may contain code"),
     ):
         here.find("owner/tiny")
 
@@ -254,6 +256,14 @@ def test_a_disk_without_room_is_said_before(tmp_path: Path, monkeypatch: pytest.
     ):
         here.fetch(here.find("owner/tiny"))
     assert not server.begins
+
+
+def test_what_is_here_needs_no_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with running(HubServer({"tiny.gguf": WEIGHTS}), tmp_path) as here:
+        model = here.find("owner/tiny")
+        here.fetch(model)
+        monkeypatch.setattr(hub, "SPARE", 1 << 60)
+        assert here.fetch(model).read_bytes() == WEIGHTS
 
 
 def test_a_folder_that_cannot_be_written_is_said(tmp_path: Path) -> None:
