@@ -22,10 +22,12 @@ MOST_ANSWERS = 1000
 """Answers that are remembered; the oldest are forgotten first."""
 PATH = "/v1/outrider/answers/"
 
+LOCAL = "A model on this device wrote a part of it while the server was away."
+
 State = Literal["writing", "waiting", "checked", "replaced", "unchecked", "hosted", "failed"]
 """writing: it is being written. waiting: drafted text in it waits for the model. checked: the model wrote or confirmed
-all of it. replaced: the model says something else from some character on. unchecked: drafted text in it will not be
-checked. hosted: a server that checks no drafts wrote it. failed: it broke off."""
+all of it. replaced: the model says something else from some character on. unchecked: text of a model on this device
+in it will not be checked. hosted: a server that checks no drafts wrote it. failed: it broke off."""
 
 
 class AnswerReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -96,6 +98,8 @@ class Answer:
             self.state = "waiting"
         elif failed:
             self.state = "failed"
+        elif source == "local":
+            self.state, failed = "unchecked", LOCAL
         else:
             self.state = "hosted" if source == "hosted" else "checked"
             self.checked_text = self.sent.text if source == "verified" else None

@@ -27,14 +27,24 @@ from remote.verifier.completions.line import Line
 from storage import Store
 from storage.database import MEMORY
 
+StandIn = Callable[[str | None], Source]
+"""Finds the model on this device that answers while the server is away, as in `Options`."""
+
 
 class Seat:
     """An assistant for one answer at a time, with the conversations that it has answered."""
 
-    def __init__(self, drafters: Drafters, source: Source | None, settings: Settings, seen: LastSeen) -> None:
+    def __init__(
+        self,
+        drafters: Drafters,
+        source: Source | None,
+        settings: Settings,
+        seen: LastSeen,
+        stand_in: StandIn | None = None,
+    ) -> None:
         self.store = Store.open(MEMORY)
         self.conversations = Conversations(self.store)
-        self._options = Options(drafters, source, settings, seen=seen)
+        self._options = Options(drafters, source, settings, seen=seen, stand_in=stand_in)
         self.assistant = Assistant(self.store, self._options)
         self.taken = False
         """Whether a request has it, or waits until the check in progress has stopped."""
@@ -67,8 +77,8 @@ class Seat:
 class Seats:
     """Opens seats as they are needed, at most `most`. At most `waiting` requests wait for one.
 
-    `source`: the server, which is closed at the end, or None if the drafter answers alone. `opened` is called
-    with each new seat.
+    `source`: the server, which is closed at the end, or None if the drafter answers alone. `stand_in`: finds the model
+    on this device that answers while the server is away. `opened` is called with each new seat.
     """
 
     def __init__(
@@ -77,6 +87,7 @@ class Seats:
         source: Source | None,
         settings: Settings,
         seen: LastSeen,
+        stand_in: StandIn | None = None,
         *,
         most: int,
         waiting: int,
@@ -85,6 +96,7 @@ class Seats:
         self.all: list[Seat] = []
         self.opened: Callable[[Seat], None] = lambda seat: None
         self._drafters, self._source, self._settings, self._seen = drafters, source, settings, seen
+        self._stand_in = stand_in
         if source is not None:
             source.shared = True
 
@@ -132,7 +144,7 @@ class Seats:
         return self._open() if len(self.all) < self.line.places else free[0]
 
     def _open(self) -> Seat:
-        seat = Seat(self._drafters, self._source, self._settings, self._seen)
+        seat = Seat(self._drafters, self._source, self._settings, self._seen, self._stand_in)
         self.all.append(seat)
         self.opened(seat)
         return seat

@@ -8,6 +8,7 @@ is recorded here too.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from os.path import commonprefix
 from typing import Literal
 
@@ -15,17 +16,20 @@ import msgspec
 
 from models.text.detokenizer import overlap
 
-By = Literal["verified", "drafted", "hosted"]
-"""Which model vouches for a text. verified: the model wrote or confirmed it. drafted: the small model alone wrote it.
-hosted: a server that checks no drafts wrote it."""
+By = Literal["verified", "drafted", "hosted", "local"]
+"""Which model vouches for a text. verified: the model wrote or confirmed it. drafted: a model on this device wrote it,
+and it waits for a check. hosted: a server that checks no drafts wrote it. local: a model on this device wrote it while
+that server was away, and nobody checks it."""
 
 
-class Span(msgspec.Struct, frozen=True):
+class Span(msgspec.Struct, frozen=True, omit_defaults=True):
     """Characters of the text, from `start` to before `end`, counted in Unicode code points."""
 
     start: int
     end: int
     source: By
+    model: str = ""
+    """The model that wrote them, if `source` is `local`."""
 
 
 class Piece(msgspec.Struct, frozen=True):
@@ -48,6 +52,9 @@ class SentText:
         """Ranges that were only drafted when they were sent."""
         self.hosted = False
         """Whether a server that checks no drafts wrote it."""
+        self._here: list[tuple[int, str]] = []
+        """From which characters on a model on this device stands in for the server, by name, or empty for the
+        server."""
         self.stopped = False
         """Whether a stop string has occurred, after which nothing follows."""
         self.read = 0
@@ -60,27 +67,38 @@ class SentText:
     @property
     def spans(self) -> list[Span]:
         """Which model vouches for each part now, in order, without gaps."""
-        own: By = "hosted" if self.hosted else "verified"
         spans: list[Span] = []
         at = 0
         for start, end in self.drafted:
             start = max(start, self.checked)
             if start >= end:
                 continue
-            if start > at:
-                spans.append(Span(at, start, own))
-            spans.append(Span(start, end, "drafted"))
+            spans += [*self._own(at, start), Span(start, end, "drafted")]
             at = end
-        if at < len(self.text):
-            spans.append(Span(at, len(self.text), own))
-        return spans
+        return [*spans, *self._own(at, len(self.text))]
 
     @property
     def source(self) -> By:
-        """Which model vouches for the whole: `drafted` if any of it, or its end, is only drafted."""
-        if self.end_drafted or any(span.source == "drafted" for span in self.spans):
+        """Which model vouches for the whole: `drafted` if any of it, or its end, is only drafted, or else `local` if a
+        model on this device wrote any of it.
+        """
+        sources = {span.source for span in self.spans}
+        if self.end_drafted or "drafted" in sources:
             return "drafted"
-        return "hosted" if self.hosted else "verified"
+        return "local" if "local" in sources else "hosted" if self.hosted else "verified"
+
+    def written_by(self, at: int, writer: str) -> None:
+        """Note that this model on this device stands in for the server from a character on. Empty: the server again."""
+        self._here.append((at, writer))
+
+    def _own(self, start: int, end: int) -> list[Span]:
+        """The parts of a range that is not drafted."""
+        own: By = "hosted" if self.hosted else "verified"
+        spans = []
+        for (begin, writer), (after, _) in pairwise([(0, ""), *self._here, (end, "")]):
+            if max(begin, start) < min(after, end):
+                spans.append(Span(max(begin, start), min(after, end), "local" if writer else own, writer))
+        return spans
 
     def take(
         self, solid: str, alone: str = "", *, hosted: bool = False, complete: bool = False, end_drafted: bool = False
@@ -101,17 +119,11 @@ class SentText:
             return []
         pieces: list[Piece] = []
         middle = min(max(len(self.text), len(solid)), len(whole))
-        own: By = "hosted" if self.hosted else "verified"
-        ranges: tuple[tuple[int, int, By], ...] = (
-            (len(self.text), middle, own),
-            (middle, len(whole), "drafted"),
-        )
-        for start, end, by in ranges:
-            if start == end:
-                continue
-            pieces.append(Piece(whole[start:end], Span(start, end, by)))
-            if by == "drafted":
-                self._note_drafted(start, end)
+        drafted = [Span(middle, len(whole), "drafted")] if middle < len(whole) else []
+        for span in (*self._own(len(self.text), middle), *drafted):
+            pieces.append(Piece(whole[span.start : span.end], span))
+            if span.source == "drafted":
+                self._note_drafted(span.start, span.end)
         self.text = whole
         self._check(solid)
         return pieces
@@ -127,6 +139,7 @@ class SentText:
 
     def _check(self, solid: str) -> None:
         """Record how much of the text the model's own text confirms."""
+        solid = solid[: next((at for at, writer in self._here if writer), None)]
         if solid.startswith(self.text) or self.text.startswith(solid):
             kept = min(len(solid), len(self.text))
         else:

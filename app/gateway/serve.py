@@ -12,6 +12,7 @@ import signal
 import socket
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
 
 from app.config import ConfigError, Folders, Settings
@@ -21,7 +22,7 @@ from app.gateway.http import create_app
 from app.gateway.seats import Seats
 from app.remotes.choice import source_of
 from app.remotes.last_seen import LastSeen
-from app.reply.bootstrap import drafters_of
+from app.reply.bootstrap import drafters_of, local_model, with_stand_in
 from drafter.runtime import Drafter
 from remote.verifier.connections import Loop, Server, bind, config
 from remote.verifier.holders import Tokens
@@ -68,11 +69,14 @@ def serve(settings: Settings, folders: Folders, options: GatewayOptions) -> None
 
 
 async def _serve(listener: socket.socket, settings: Settings, folders: Folders, options: GatewayOptions) -> None:
+    settings = with_stand_in(settings, folders)
     drafter = await asyncio.to_thread(Drafter.load, Path(settings.drafter), settings.drafter_runtime)
     seen = await asyncio.to_thread(LastSeen, folders.servers)
     drafters, source = drafters_of(drafter, settings, folders), source_of(settings, folders, options.model)
     checks = Checks()
-    async with Seats(drafters, source, settings, seen, most=options.most, waiting=options.waiting) as seats:
+    stand_in = cache(partial(local_model, folders))  # One process for all seats.
+    seated = Seats(drafters, source, settings, seen, stand_in, most=options.most, waiting=options.waiting)
+    async with seated as seats:
         try:
             app = create_app(seats, Answers(), checks, options.tokens, origins=options.origins)
             running = config(

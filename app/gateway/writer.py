@@ -1,9 +1,9 @@
 """Writes one answer: the assistant's events in, pieces that may be sent out.
 
-While the server is available, only confirmed text is sent. While it is away, the small model's text is sent, and
-marked. When the server is back, the model reads what was sent, and continues from there if it agrees. If not, the small
-model completes the answer, because text that a client has received cannot be withdrawn, and the model's own answer is
-reported afterwards (`app/gateway/checks.py`).
+While the server is available, only confirmed text is sent. While it is away, the text of a model on this device is
+sent, and marked. When the server is back, the model reads what was sent, and continues from there if it agrees. If not,
+the small model completes the answer, because text that a client has received cannot be withdrawn, and the model's own
+answer is reported afterwards (`app/gateway/checks.py`).
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from app.events import (
     RoundEnded,
     Started,
     Stats,
+    Stretch,
     SystemUnread,
 )
 from app.gateway.answers import Answer
@@ -99,6 +100,9 @@ class Writer:
             self._answer.message = event.message
         elif isinstance(event, SystemUnread):
             self.system_unread = True
+        elif isinstance(event, Stretch):
+            sent.written_by(event.at, event.writer if event.here else "")
+            return []
         elif isinstance(event, ModeChanged):
             self._mode(event)
             return []

@@ -91,7 +91,7 @@ async def options_of(settings: Settings, folders: Folders, source: Source | None
     from app.system_prompts import SystemPrompts
     from drafter.runtime import Drafter
 
-    settings = _with_stand_in(settings, folders)
+    settings = with_stand_in(settings, folders)
     drafter = await asyncio.to_thread(Drafter.load, Path(settings.drafter), settings.drafter_runtime)
     return Options(
         drafters_of(drafter, settings, folders),
@@ -101,12 +101,12 @@ async def options_of(settings: Settings, folders: Folders, source: Source | None
         chosen=partial(source_chosen, settings=settings, folders=folders),
         prompts=SystemPrompts(folders),
         learnt=folders.learnt if folders.saved else None,
-        stand_in=partial(_local_model, folders),
+        stand_in=partial(local_model, folders),
         texts=folders.texts if folders.saved else None,
     )
 
 
-def _with_stand_in(settings: Settings, folders: Folders) -> Settings:
+def with_stand_in(settings: Settings, folders: Folders) -> Settings:
     """The settings, with the name of the model on this device that stands in for servers. Raises `ConfigError`."""
     from app.local.registry import LocalModels
 
@@ -117,7 +117,7 @@ def _with_stand_in(settings: Settings, folders: Folders) -> Settings:
     return settings
 
 
-def _local_model(folders: Folders, name: str | None) -> Source:
+def local_model(folders: Folders, name: str | None) -> Source:
     """The source of a model on this device. If there is none of that name, connecting fails and says so."""
     from app.local.registry import LocalModels
     from app.remotes.choice import UnusableSource

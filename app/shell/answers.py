@@ -12,17 +12,19 @@ import logging
 import shutil
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack, aclosing
+from functools import partial
 from pathlib import Path
 
 from app.commands.requests import unasked
 from app.commands.risk import Kind, Risk, Severity
 from app.commands.risks import risks
 from app.config import BUNDLED_DRAFTER, Folders, Settings, is_address, load_settings
-from app.events import Done, Failed, ReplyText
+from app.events import Done, Failed, ReplyText, Stretch
 from app.remotes.choice import source_of
 from app.remotes.last_seen import LastSeen
 from app.remotes.registry import Remotes
 from app.reply.assistant import Assistant
+from app.reply.bootstrap import local_model, with_stand_in
 from app.reply.routing import Options
 from app.sanitise import sanitise
 from app.shell.command_text import command_of, question_for, question_of_failure, same_words, whole_command
@@ -108,12 +110,12 @@ class Answers:
         async with self._turn:
             assistant = await self._loaded(request)
             question = question_for(request.text, request.shell, pair=self._is_pair(assistant, request))
-            text, alone = await _ask(assistant, question, whole_command)
+            text, unchecked = await _ask(assistant, question, whole_command)
         command = command_of(text)
         if command is None:
             raise NoCommand(_first_sentence(text) or "The model gave no command.")
         told = await asyncio.to_thread(self._noted, command, request, assistant)
-        return Answer(command, "; ".join([*told, *([ALONE] if alone else [])]))
+        return Answer(command, "; ".join([*told, *unchecked]))
 
     async def _explanation(self, request: Request) -> Answer:
         explained = [await one.explain(request.text, request.path) for one in self._explainers]
@@ -138,14 +140,14 @@ class Answers:
         async with self._turn:
             assistant = await self._loaded(request)
             question = question_of_failure(failure.command, failure.status, failure.error, request.shell)
-            text, alone = await _ask(assistant, question, whole_command)
+            text, unchecked = await _ask(assistant, question, whole_command)
             pair = self._is_pair(assistant, request)
         command = command_of(text)
         # Shell Guide was not made to fix commands: its answer counts only if it is about the same things.
         if command is None or command == failure.command or (pair and not same_words(failure.command, command)):
             raise NoCommand(NO_MEND if request.error else f"{NO_MEND} {MORE}")
         told = await asyncio.to_thread(self._noted, command, request, assistant)
-        return Answer(command, "; ".join([*told, "the model's proposal", *([ALONE] if alone else [])]))
+        return Answer(command, "; ".join([*told, "the model's proposal", *unchecked]))
 
     def _noted(self, command: str, request: Request, assistant: Assistant) -> list[str]:
         """The note on a command. Raises `NoCommand` if the bundled pair invented a program's name."""
@@ -176,7 +178,7 @@ class Answers:
     # ---- what is loaded ----------------------------------------------------------------------------------------------
 
     def _settings(self, request: Request) -> Settings:
-        settings = load_settings(self._folders, request.environment)
+        settings = with_stand_in(load_settings(self._folders, request.environment), self._folders)
         # Nothing waits in a queue that is erased.
         return settings.replaced({"offline": "fail"}, "the shell") if settings.offline == "queue" else settings
 
@@ -197,7 +199,8 @@ class Answers:
             drafter = await self._drafter_for(settings, request.cwd)
             seen = await asyncio.to_thread(LastSeen, self._folders.servers)
             store = self._open.enter_context(Store.open(self._scratch / "questions.db"))
-            options = Options(Drafters(drafter), source_of(settings, self._folders), settings, seen=seen)
+            source, stand_in = source_of(settings, self._folders), partial(local_model, self._folders)
+            options = Options(Drafters(drafter), source, settings, seen=seen, stand_in=stand_in)
             assistant = Assistant(store, options)
             self._assistant = await self._open.enter_async_context(assistant)
             self._opened = opened
@@ -251,8 +254,8 @@ def risk_notes(found: Sequence[Risk], question: str) -> list[str]:
     return list(dict.fromkeys(notes))
 
 
-async def _ask(assistant: Assistant, question: str, enough: Callable[[str], bool]) -> tuple[str, bool]:
-    """The answer to one question, and whether any of it was only drafted. It ends early once it is `enough`.
+async def _ask(assistant: Assistant, question: str, enough: Callable[[str], bool]) -> tuple[str, list[str]]:
+    """The answer to one question, and who wrote what nobody has checked of it. It ends early once it is `enough`.
 
     Raises `NoCommand`.
     """
@@ -260,6 +263,7 @@ async def _ask(assistant: Assistant, question: str, enough: Callable[[str], bool
     conversation = store.conversations.create().id
     reply, failed = ReplyText(), None
     done: Done | None = None
+    here: list[Stretch] = []
     try:
         async with aclosing(assistant.reply(conversation, question)) as events:
             async for event in events:
@@ -267,14 +271,19 @@ async def _ask(assistant: Assistant, question: str, enough: Callable[[str], bool
                 if isinstance(event, Failed):
                     failed = event
                 elif isinstance(event, Done):
-                    done = event
+                    done, here = event, list(event.stretches)
+                elif isinstance(event, Stretch):
+                    here.append(event)
                 elif enough(reply.solid):
                     break
     finally:
         store.bin.erase(conversation)
     if failed is not None and not enough(reply.solid):
         raise NoCommand(failed.message)
-    return sanitise(reply.solid + (reply.ghost if done else "")), done is not None and not all(done.provenance)
+    unchecked = [f"from {one.writer} on this device, not checked" for one in here if one.here]
+    if not unchecked and done is not None and not all(done.provenance):
+        unchecked = [ALONE]
+    return sanitise(reply.solid + (reply.ghost if done else "")), unchecked
 
 
 def _first_sentence(text: str) -> str:

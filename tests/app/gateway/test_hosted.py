@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+from app.config import Folders
+from app.local.registry import LocalModels
 from tests.app.gateway.conftest import Opened
 from tests.support.chat_server import ChatServer, Script
 from tests.support.gateways import CHAT, stream_to_end
@@ -48,3 +52,27 @@ async def test_any_conversation_is_passed_on_in_order(running: Opened) -> None:
     sent = [(one["role"], one["content"]) for one in server.asked[2]["messages"]]
     assert sent == [("system", "Be brief.\n\nBe polite."), ("user", "how?"), ("assistant", "So."), ("user", "why?")]
     assert "temperature" not in server.asked[2], "nobody has chosen one"
+
+
+async def test_a_model_on_this_device_continues_and_is_named(running: Opened, tiny_pair: Path, tmp_path: Path) -> None:
+    LocalModels(Folders.locate({"OUTRIDER_HOME": str(tmp_path / "home")})).add("small-one", tiny_pair / "target")
+    server = ChatServer([Script(["Half", " of"], cut=True)], leaves=True)
+    async with (
+        server.listening() as port,
+        running(f"http://127.0.0.1:{port}/v1", offline="local") as (_, client),
+    ):
+        cut = await stream_to_end(client, BODY)
+        assert cut.ended and cut.error is None and cut.text.startswith("Half of") and len(cut.text) > 7
+        assert cut.sources == ["hosted"] * 7 + ["local"] * (len(cut.text) - 7)
+        end = cut.chunks[-1]["outrider"]
+        assert (end["source"], end["state"], end["checked"]) == ("local", "unchecked", 7)
+        report = (await client.get(end["answer"])).json()
+        assert report["spans"] == [
+            {"start": 0, "end": 7, "source": "hosted"},
+            {"start": 7, "end": len(cut.text), "source": "local", "model": "small-one"},
+        ]
+        assert report["model"] == "talker" and "this device" in report["why"]
+        whole = await client.post(CHAT, json=BODY)
+        marks = whole.json()["outrider"]
+        assert whole.json()["model"] == "small-one" and whole.headers["x-outrider-source"] == "local"
+        assert [span["model"] for span in marks["spans"]] == ["small-one"] and marks["checked"] == 0

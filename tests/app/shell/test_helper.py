@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 
+from app.config import BUNDLED_TARGET, Folders
+from app.local.registry import LocalModels
 from app.shell import place
 from app.shell.connection import NoHelper, ask, connect, request
 from app.shell.helper import is_ours
@@ -111,6 +113,17 @@ def test_it_obeys_the_settings_of_the_shell_that_asks_and_ghost_text_never_goes_
         assert reply_to("command", WORDS)["text"].startswith("tar ")
         assert len(server.asked) == 1, "what is asked offline goes nowhere"
         assert WORDS in server.asked[0]["messages"][-1]["content"]
+
+
+def test_a_model_on_this_device_answers_while_the_server_is_away(person: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    LocalModels(Folders.locate()).add("guide", BUNDLED_TARGET)
+    with served(ChatServer([], away=True)) as url:
+        monkeypatch.setenv("OUTRIDER_MODE", "auto")
+        monkeypatch.setenv("OUTRIDER_REMOTE", url)
+        assert "broke" in reply_to("command", WORDS)["error"]
+        monkeypatch.setenv("OUTRIDER_OFFLINE", "local")
+        reply = reply_to("command", WORDS)
+    assert "from guide on this device, not checked" in reply["note"] and reply["text"], reply
 
 
 def test_what_is_no_request_or_comes_from_another_home_is_refused(person: Path) -> None:
