@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pty
 import resource
@@ -157,13 +158,15 @@ def test_a_disk_that_fills_up_keeps_what_has_arrived(start: Start, tmp_path: Pat
 @pytest.mark.parametrize(("answer", "fetched"), [("n", False), ("y", True)])
 def test_it_asks_in_a_terminal(answer: str, fetched: bool, start: Start, server: HubServer, tmp_path: Path) -> None:
     ours, theirs = pty.openpty()
-    try:
-        process = start("get", "owner/tiny", stdin=theirs, stderr=theirs)
-        os.write(ours, f"{answer}\n".encode())
-        assert process.wait(PATIENCE_SECONDS) == 0
-    finally:
-        os.close(ours)
-        os.close(theirs)
+    process = start("get", "owner/tiny", stdin=theirs, stderr=theirs)
+    os.close(theirs)
+    os.write(ours, f"{answer}\n".encode())
+    said = b""
+    with contextlib.suppress(OSError):  # Linux's way to say that the program has ended.
+        while piece := os.read(ours, 4096):
+            said += piece
+    os.close(ours)
+    assert process.wait(PATIENCE_SECONDS) == 0 and b"Fetch it? [Y/n]" in said
     assert bool(server.begins) is fetched
 
 
