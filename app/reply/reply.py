@@ -12,7 +12,7 @@ import math
 from collections.abc import AsyncGenerator, Callable
 
 from app.battery import battery_is_low
-from app.events import FailureCode, Redrawn, SystemUnread, Verified
+from app.events import FailureCode, ModeChanged, Redrawn, SystemUnread, Verified
 from app.remotes.connection import Connection, hopeless, wants_token
 from app.remotes.peer import Endpoint, Verifier
 from app.remotes.source import SourceFailed
@@ -101,6 +101,8 @@ class Reply:
                     while connection.warming and not generation.stopping:
                         await generation.unless_stopped(connection.changed())
                 while generation.reason is None:
+                    if (loading := self._loading) is not None:
+                        yield loading
                     writer = None if generation.stopping else await self._next_writer()
                     if generation.stopping:
                         generation.end("stopped")
@@ -170,6 +172,19 @@ class Reply:
         given, connection = self._generation.given, self._connection
         refuses = connection is not None and connection.refuses
         return given.settings.offline == "local" and not given.images and not refuses
+
+    @property
+    def _loading(self) -> ModeChanged | None:
+        """Report that the model on this device loads, if it is to continue and does not run yet."""
+        connection = self._connection
+        away = connection is None or connection.verifier is None or self._left
+        if self._generation.stopping or not away or self._offline.possible or not self._may_stand_in:
+            return None
+        stand_in = self._stand_in()
+        if stand_in is None or stand_in.verifier is not None:
+            return None
+        name, why = stand_in.source.name or "", "offline by choice" if connection is None else connection.why
+        return ModeChanged("offline", f"{name} on this device loads: {why}", model=name, checks=False)
 
     def _read_along(self, connection: Connection) -> None:
         """Have the model on this device read what a server writes, if the line to that may break."""

@@ -224,11 +224,12 @@ class Routing:
         name, here = self._stand_in or (None, None)
         if here is None or name != local or not here.begun:
             return StandIn(local or "")
-        if here.verifier is None and not here.warming:
+        loading = here.warming or here.starts_again
+        if here.verifier is None and not loading:
             return StandIn(local or "", "failed", here.why)
         process = here.source.process_id
         memory = None if process is None else memory_used(process)
-        return StandIn(local or "", "loading" if here.warming else "ready", memory=memory)
+        return StandIn(local or "", "ready" if here.verifier is not None else "loading", memory=memory)
 
     @property
     def missed(self) -> str | None:

@@ -182,6 +182,9 @@ async def test_a_question_is_answered_while_the_server_is_away(
         heard = await ask(opened, QUESTION)
         assert heard.done is not None, heard.failed
         assert heard.text == await rest_of(verifier, "")
+        first, second = (event for event in heard.events if isinstance(event, ModeChanged) and event.mode == "offline")
+        assert first.why.startswith("small one on this device loads: ") and first.model == "small one"
+        assert second.why.startswith("small one on this device writes: ")
         assert heard.done.model == "small one" and heard.done.stretches == (Stretch(0, "small one", here=True),)
         server.away = False
         await until_mode(opened, "hosted")
