@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -13,6 +14,7 @@ from app.files import size_text
 from app.reply.assistant import Assistant
 
 if TYPE_CHECKING:
+    from app.local.catalogue import Entry
     from app.local.registry import LocalModels
 
 OTHERS = "The server of this conversation has settings of its own for the time while it is away, and they come first."
@@ -72,6 +74,12 @@ class StandIns:
         every = await beside(lambda: find([]))
         new = (one for one in every if one.path.resolve() not in known)
         return [LocalModel(one.name, one.path, one.size, one.program) for one in new]
+
+    def offered(self, here: Collection[str]) -> list[Entry]:
+        """The models of the catalogue that are not among those on this device, by name."""
+        from app.local.catalogue import catalogue
+
+        return [one for one in catalogue().models if one.name not in here]
 
     async def use(self, model: LocalModel | None) -> str:
         """Let this model answer while a server is away, or nobody; add it first if it was only found.

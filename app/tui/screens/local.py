@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding
@@ -18,8 +20,13 @@ from app.tui.keymap import hint, key_of
 from app.tui.notices import complain
 from app.tui.stand_ins import LocalModel, StandIns, state_of
 
+if TYPE_CHECKING:
+    from app.local.catalogue import Entry
+
 NOBODY = ".nobody"
 """Id of the row that lets no model answer; the others have numbers."""
+GET = "outrider local get "
+"""Ids of the rows of the catalogue begin with the command that fetches a model."""
 LOOK_SECONDS = 0.5
 """Seconds between two checks of what the model does that stands in."""
 QUIET = "$foreground 60%"
@@ -82,7 +89,11 @@ class LocalScreen(ModalScreen[None]):
 
     @work(group="use", exclusive=True)
     async def action_use(self) -> None:
-        """Let the highlighted model answer while a server is away, or nobody."""
+        """Let the highlighted model answer while a server is away, or nobody. Copy the command that fetches one."""
+        row = self._row_id()
+        if row.startswith(GET):
+            self.app.copy_to_clipboard(row)
+            return
         model = self._highlighted()
         try:
             notice = await self._stand_ins.use(model)
@@ -112,7 +123,7 @@ class LocalScreen(ModalScreen[None]):
     # ---- what is shown -----------------------------------------------------------------------------------------------
 
     def _list(self) -> None:
-        """List what was added, as it is stored now, and what was found."""
+        """List what was added, as it is stored now, what was found, and what could be fetched."""
         options = self.query_one(OptionList)
         try:
             self._listed = [*self._stand_ins.added(), *self._found]
@@ -126,10 +137,12 @@ class LocalScreen(ModalScreen[None]):
         used = [now is not None and not one.program and one.name == now.name for one in self._listed]
         rows += [_row(one.name, self._about(one), mark) for one, mark in zip(self._listed, used)]
         options.add_options([Option(row, id=str(number - 1) if number else NOBODY) for number, row in enumerate(rows)])
+        offered = self._stand_ins.offered([one.name for one in self._listed])
+        options.add_options([Option(_row(GET + one.name, _to_fetch(one), False), id=GET + one.name) for one in offered])
         if at is None:
             options.highlighted = used.index(True) + 1 if True in used else 0
         else:
-            options.highlighted = min(at, len(rows) - 1)
+            options.highlighted = min(at, options.option_count - 1)
 
     def _about(self, model: LocalModel) -> str:
         size = "" if model.size is None else size_text(model.size)
@@ -150,12 +163,21 @@ class LocalScreen(ModalScreen[None]):
         if self._state() != self._shown:
             self._list()
 
-    def _highlighted(self) -> LocalModel | None:
+    def _row_id(self) -> str:
         option = self.query_one(OptionList).highlighted_option
-        return None if option is None or option.id in (None, NOBODY) else self._listed[int(option.id or 0)]
+        return NOBODY if option is None or option.id is None else option.id
+
+    def _highlighted(self) -> LocalModel | None:
+        """The highlighted model, if it is on this device."""
+        return self._listed[int(self._row_id())] if self._row_id().isdecimal() else None
 
     def _say(self, text: str) -> None:
         self.query_one("#said", Static).update(Content(text))
+
+
+def _to_fetch(model: Entry) -> str:
+    size = f"{size_text(model.size)}, {size_text(model.memory)} of memory, {model.licence}"
+    return f"{size}, {model.good_for}; enter copies the command"
 
 
 def _row(name: str, about: str, used: bool) -> Content:

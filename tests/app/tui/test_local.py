@@ -12,6 +12,7 @@ from textual.widgets import OptionList, Static
 from app.config import Folders, Settings
 from app.events import StandIn
 from app.files import size_text
+from app.local.catalogue import catalogue
 from app.local.registry import LocalModels
 from app.remotes.switcher import RemoteSwitcher
 from app.tui.screens.chat.screen import ChatScreen
@@ -49,7 +50,9 @@ def window(store: Store, folders: Folders, **settings: object) -> Window:
 
 
 def rows(app: Window) -> list[str]:
-    return [str(option.prompt) for option in app.screen.query_one(OptionList).options]
+    """The rows of the list, without those of the catalogue."""
+    every = [str(option.prompt) for option in app.screen.query_one(OptionList).options]
+    return [row for row in every if "outrider local get" not in row]
 
 
 async def opened(app: Window, pilot: Pilot[None], count: int) -> None:
@@ -95,7 +98,11 @@ async def test_a_found_model_is_added_under_a_name_of_its_own_and_forgotten(
     app = window(store, folders)
     async with app.run_test(size=(100, 30)) as pilot:
         await opened(app, pilot, 4)
-        await pilot.press("end", "d")
+        await pilot.press("end", "enter")
+        await wait_until(pilot, lambda: app.clipboard == f"outrider local get {catalogue().models[-1].name}")
+        app.clear_notifications()
+        app.screen.query_one(OptionList).highlighted = 3
+        await pilot.press("d")
         await wait_until(pilot, lambda: app.toasts == ["Only added models can be forgotten; enter adds one."])
         await pilot.press("enter")
         await wait_until(pilot, lambda: app.toasts[-1].startswith("small-Q4-2 answers"), PATIENCE_SECONDS)
