@@ -1,7 +1,7 @@
 """Answers on a line that fails at random: outages, cuts, restarts, duplicates. Nothing may be lost or doubled.
 
     python -m benchmarks.chaos [--runs N] [--seed N] [--mode MODE] [--prompts FILE] [--max-tokens N]
-        [--verifiers N] [--ray] [--json OUT]
+        [--stand-in MODEL] [--verifiers N] [--ray] [--json OUT]
 
 Each run opens the app's own assistant on a new database, and asks one to three questions. Between it and three
 verifiers is a proxy that fails as drawn in `Mix` from the run's seed. Some requests for tokens meet a fault: cut at a
@@ -9,8 +9,9 @@ random byte, received but not answered, answered late, twice, out of order, or b
 session. At some requests the line goes down for a while: refused, silent, half-open, a login page, a gateway's error.
 At some the verifier is killed: another one answers at once without any state, and the killed one is restarted
 meanwhile. Text that the device writes alone is slowed to reading speed, so that the line is back before most answers
-are complete. With --ray the verifiers are replicas of one server (`outrider serve --replicas`), and Ray starts them
-again.
+are complete. With --stand-in, a model on this device, of any tokenizer, writes in place of the drafter in modes edge
+and hosted; in every fifth run it is killed at its first word. With --ray the verifiers are replicas of one server
+(`outrider serve --replicas`), and Ray starts them again.
 
 After each run, the verified tokens must equal what the target says by itself, the database must agree with the events,
 and no token may be missing or doubled (`tests.support.nothing_lost`). A third of the runs samples, with a seed. There
@@ -23,7 +24,9 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
 import random
+import signal
 import sys
 import tempfile
 import time
@@ -31,6 +34,7 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, get_args
 
@@ -39,6 +43,7 @@ from app.config import ChosenMode, Settings
 from app.drafting.prompt import conversation_tokens
 from app.events import Done, Drafted, Event, Failed, ModeChanged
 from app.prompts import read_prompts
+from app.remotes.loopback import LocalModel
 from app.remotes.source import AddressSource
 from app.reply.assistant import Assistant
 from app.reply.routing import Options
@@ -189,6 +194,7 @@ class Chaos:
     replicas: Replicas | RayReplicas
     mode: ChosenMode
     max_tokens: int
+    stand_in: LocalModel | None = None
     references: dict[tuple[int, ...], list[int]] = field(default_factory=dict)
     """The target's own answers, by prompt, or by prompt and seed for sampling."""
 
@@ -196,7 +202,13 @@ class Chaos:
         """Ask the first questions in one run and return its row, in which `violations` is empty if nothing was lost."""
         await self.replicas.ready()
         mix, begun = draw(seed, self.mode, self.replicas), time.monotonic()
-        settings = Settings(mode=self.mode, temperature=mix.temperature, seed=seed, max_tokens=self.max_tokens)
+        settings = Settings(
+            mode=self.mode,
+            temperature=mix.temperature,
+            seed=seed,
+            max_tokens=self.max_tokens,
+            offline=None if self.stand_in is None else "local",
+        )
         row: dict[str, Any] = {"seed": seed, "mode": self.mode, "temperature": mix.temperature}
         heard: list[list[Event]] = []
         threads: list[list[Message]] = []
@@ -207,9 +219,9 @@ class Chaos:
             store = stack.enter_context(Store.open(Path(folder) / "outrider.db"))
             proxy = await stack.enter_async_context(FaultProxy(self.replicas.ports))
             source = AddressSource(proxy.url)
-            assistant = await stack.enter_async_context(
-                Assistant(store, Options(Drafters(self.drafter), source, settings))
-            )
+            stand_in = None if self.stand_in is None else partial(_always, self.stand_in)
+            options = Options(Drafters(self.drafter), source, settings, stand_in=stand_in)
+            assistant = await stack.enter_async_context(Assistant(store, options))
             while assistant.status().mode == "warming":
                 await asyncio.sleep(0.01)
             proxy.plan = {ask: fault for ask, (_, fault) in mix.faults.items()}
@@ -218,7 +230,7 @@ class Chaos:
                 events: list[Event] = []
                 heard.append(events)
                 try:
-                    await self._listen(assistant, conversation, question, events)
+                    await self._listen(assistant, conversation, question, events, kills=seed % 5 == 0)
                 except TimeoutError:
                     found.append(f"it did not end within {BOUND_SECONDS:.0f} s")
                 threads.append(store.branches.thread(conversation))
@@ -241,8 +253,13 @@ class Chaos:
             "violations": found,
         }
 
-    async def _listen(self, assistant: Assistant, conversation: str, question: str, events: list[Event]) -> None:
-        """Listen to an answer until its end. Raises `TimeoutError`."""
+    async def _listen(
+        self, assistant: Assistant, conversation: str, question: str, events: list[Event], *, kills: bool
+    ) -> None:
+        """Listen to an answer until its end. Raises `TimeoutError`.
+
+        `kills`: kill the model on this device at its first word.
+        """
         alone = False
         async with asyncio.timeout(BOUND_SECONDS), aclosing(assistant.reply(conversation, question)) as reply:
             async for event in reply:
@@ -250,6 +267,9 @@ class Chaos:
                 if isinstance(event, ModeChanged):
                     alone = event.mode == "offline"
                 elif isinstance(event, Drafted) and alone:
+                    if kills and self.stand_in is not None and (process := self.stand_in.process_id) is not None:
+                        os.kill(process, signal.SIGKILL)
+                        kills = False
                     await asyncio.sleep(READING_SECONDS)
 
     async def _examine(self, thread: Sequence[Message], events: Sequence[Event], settings: Settings) -> list[str]:
@@ -262,8 +282,12 @@ class Chaos:
                 own = await target_alone(client, prompt, sampling, settings.max_tokens, text.stop_tokens)
             self.references[key] = own
         failures = [event.message for event in events if isinstance(event, Failed)]
-        # If the drafter may continue alone, there is always an answer.
-        found = [] if settings.mode != "auto" else [f"it failed: {message}" for message in failures]
+        # If somebody may continue alone, there is always an answer.
+        found = (
+            []
+            if settings.mode != "auto" and self.stand_in is None
+            else [f"it failed: {message}" for message in failures]
+        )
         return found + violations(events, thread[-1], self.references[key], text)
 
 
@@ -274,11 +298,16 @@ async def measure(
     mode: ChosenMode,
     most: int,
     seeds: range,
+    stand_in: Path | None = None,
 ) -> list[dict[str, Any]]:
     """A row for each seed, and one for all of them together."""
     rows = []
-    async with replicas:
+    async with replicas, AsyncExitStack() as stack:
         chaos = Chaos(drafter, replicas, mode, most)
+        if stand_in is not None:
+            chaos.stand_in = LocalModel("local", stand_in)
+            chaos.stand_in.shared = True
+            stack.push_async_callback(chaos.stand_in.close)
         for run, seed in enumerate(seeds):
             asked = [questions[(max(TURNS) * run + turn) % len(questions)] for turn in range(max(TURNS))]
             rows.append({"run": run, **await chaos.run(asked, seed)})
@@ -294,6 +323,10 @@ async def measure(
     return rows
 
 
+def _always(source: LocalModel, name: str | None) -> LocalModel:
+    return source
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command. Exit code 1 if anything was lost or doubled."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -305,6 +338,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--max-tokens", type=int, default=96, help="most tokens of an answer")
     parser.add_argument("--target", default=str(TARGET))
     parser.add_argument("--moa", type=Path, default=DRAFTER, metavar="DIR", help="its drafter")
+    parser.add_argument("--stand-in", type=Path, metavar="MODEL", help="a GGUF file, or a folder")
     parser.add_argument("--verifiers", type=int, default=REPLICAS, help="processes; two at least")
     parser.add_argument("--ray", action="store_true", help="as replicas behind Ray Serve's proxy")
     parser.add_argument("--json", type=Path)
@@ -313,7 +347,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     seeds = range(arguments.seed, arguments.seed + arguments.runs)
     several = RayReplicas if arguments.ray else Replicas
     replicas, drafter = several(arguments.target, str(arguments.moa), arguments.verifiers), Drafter.load(arguments.moa)
-    rows = asyncio.run(measure(replicas, questions, drafter, arguments.mode, arguments.max_tokens, seeds))
+    drafter.prompt = None  # The reference is the target's answer to the conversation as it is.
+    mode, most, stand_in = arguments.mode, arguments.max_tokens, arguments.stand_in
+    rows = asyncio.run(measure(replicas, questions, drafter, mode, most, seeds, stand_in))
     write(arguments.json, rows, machine())
     return 1 if rows[-1]["violations"] else 0
 

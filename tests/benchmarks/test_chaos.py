@@ -54,3 +54,15 @@ def test_runs_with_faults_lose_nothing_and_a_wrong_token_is_told(
     assert all(row["faults"] for row in rows) and total["violations"] == len(rows[2]["violations"])
     assert total["tokens"] == sum(row["tokens"] for row in rows) and total["verified"] > 0
     assert capsys.readouterr().out.count("\n") == 4
+
+
+def test_a_model_on_this_device_that_writes_meanwhile_and_is_killed_loses_nothing(
+    tiny_pair: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "prompts.jsonl").write_text('{"prompt": "list all files"}\n')
+    out = tmp_path / "out.json"
+    options = [f"--target={tiny_pair / 'target'}", f"--moa={tiny_pair / 'drafter'}", "--verifiers=2"]
+    options += [f"--prompts={tmp_path / 'prompts.jsonl'}", "--max-tokens=48", f"--json={out}"]
+    assert main([*options, f"--stand-in={tiny_pair / 'target'}", "--runs=1", "--seed=0", "--mode=hosted"]) == 0
+    row, _ = json.loads(out.read_text())["rows"]
+    assert row["offline"] > 0 and row["faults"]
