@@ -193,6 +193,11 @@ class HostedStream(Metered):
         self._left = 0 if frame.finished else self._left - frame.gained
         return frame
 
+    @property
+    def over(self) -> bool:
+        """Whether all its tokens have arrived."""
+        return not self._left
+
     async def aclose(self) -> None:
         await self._response.aclose()
 

@@ -18,6 +18,7 @@ from remote.link import Signs
 from remote.protocol import (
     Conflict,
     Frame,
+    Progress,
     ProtocolError,
     Round,
     Sampling,
@@ -55,6 +56,8 @@ class RemoteSession:
         self._number = 0
         """Number of the last round or stream."""
         self._tokens = SharedTokens(limits, wire.host)
+        self._left: tuple[int, Sampling] | None = None
+        """Number and sampling of the stream that the verifier may write on although its line has broken."""
 
     async def round(
         self,
@@ -96,19 +99,22 @@ class RemoteSession:
         draft: bool = True,
         likeliest: int = 0,
         signs: Signs | None = None,
+        resumable: bool = False,
     ) -> HostedStream:
         """Have the verifier continue after `tokens` on its own, for at most `most` tokens.
 
         `deadline`: seconds until it begins to answer, over all exchanges that this takes. `silence`: seconds without a
         frame after which it counts as broken. `draft` False: one token at a time. `signs`: request signs of life, and
-        the limits that apply while they arrive; an older verifier sends none. The rest is as for `round`.
+        the limits that apply while they arrive; an older verifier sends none. `resumable`: the verifier goes on if the
+        line breaks (`left`); call `complete` or `stop` at the end. The rest is as for `round`.
         """
 
         def request(base: int) -> Stream:
-            asked = {**self._since(base), "memory_from": memory_from, "likeliest": likeliest}
+            asked = {**self._since(base), "memory_from": memory_from, "likeliest": likeliest, "resumable": resumable}
             return Stream(**asked, most=most, draft=draft, sampling=sampling, alive=signs is not None)
 
         async def read(response: Response, exchanges: int) -> HostedStream:
+            self._left = (self._number, sampling) if resumable else None
             return HostedStream(
                 self._tokens,
                 self._frames(response, most, memory_from),
@@ -124,6 +130,47 @@ class RemoteSession:
 
         patience = max(deadline, silence)
         return await self._ask("/v1/streams", tokens, request, read, deadline, patience, renumber=True)
+
+    def left(self, sampling: Sampling) -> bool:
+        """Whether the verifier may have written more of a stream, sampled like this, than has arrived."""
+        if self._left is None:
+            return False
+        return self._left[1] == sampling or self._left[1].temperature == sampling.temperature == 0
+
+    async def written(self, tokens: Sequence[int], *, most: int, deadline: float) -> Progress | None:
+        """What the verifier has written of that stream after `tokens`, or None if it keeps nothing of it.
+
+        At most `most` tokens. Raises `LinkDown`; it may then be called again.
+        """
+        if (left := self._left) is None:
+            return None
+        path = f"/v1/streams/{self.id}?round={left[0]}&from={len(tokens)}"
+        try:
+            async with self._wire.within(deadline):
+                response = await self._wire.send("GET", path, Traffic(), silence=deadline, session=self.id)
+                try:
+                    frame = await next_frame(self._frames(response, most, None), self._wire.host)
+                finally:
+                    await response.aclose()
+            self._left = None
+            if not isinstance(frame, Progress) or frame.gained > most:
+                return None  # No token is ready yet.
+            self._tokens.align(tokens)
+            self._tokens.take_progress(frame)
+            return frame
+        except (Refused, Incompatible):  # It is not kept, or follows other tokens.
+            self._left = None
+            return None
+
+    def stop(self) -> None:
+        """Tell the verifier, in the background, that nobody wants more of the last stream."""
+        left, self._left = self._left, None
+        if left is not None:
+            self._wire.farewell(f"/v1/streams/{self.id}?round={left[0]}", session=self.id)
+
+    def complete(self) -> None:
+        """Note that the last stream has arrived to its end."""
+        self._left = None
 
     async def close(self, timeout: float) -> None:
         """Have the verifier forget this conversation. Raises `LinkDown`, `Refused`, `Incompatible`."""

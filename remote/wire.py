@@ -7,10 +7,11 @@ the verifier: `LinkDown`. No rounds, no trees.
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 import time
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from typing import ClassVar, Self
 
@@ -31,6 +32,8 @@ from remote.transport_errors import translate_errors
 
 LOST_BEHIND_PROXY = (500, 502, 503, 504)
 """Statuses with which a proxy reports that the server behind it died during a request. Another server may be there."""
+FAREWELL_SECONDS = 1.0
+"""Longest wait for a message that nobody waits for."""
 OWN_SENTENCES = (401, 407)
 """Statuses with a sentence of their own, whatever the server says."""
 
@@ -75,6 +78,7 @@ class Wire:
         self.rtt_seconds: float | None = None
         """Seconds that the last small request took, without connecting, or None before the first."""
         self.clock = clock
+        self._farewells: set[asyncio.Task[None]] = set()
         self._secure = address.scheme == "https"
         headers = {**self.headers, "accept-encoding": "identity", "user-agent": f"outrider/{VERSION}"}
         try:
@@ -144,8 +148,22 @@ class Wire:
     async def __aexit__(self, *error: object) -> None:
         await self.close()
 
+    def farewell(self, path: str, *, session: str) -> None:
+        """Send a DELETE in the background, of which nobody needs the answer."""
+
+        async def send() -> None:
+            with suppress(RemoteError):
+                answer = await self.send("DELETE", path, Traffic(), silence=FAREWELL_SECONDS, session=session)
+                await answer.aclose()
+
+        task = asyncio.create_task(send())
+        self._farewells.add(task)
+        task.add_done_callback(self._farewells.discard)
+
     async def close(self) -> None:
         """Close all connections, even those that are still receiving."""
+        if self._farewells:
+            await asyncio.wait(self._farewells, timeout=FAREWELL_SECONDS)
         await self._http.aclose()
 
     async def exchange(

@@ -93,6 +93,11 @@ class VerifierSession:
             self._client, self._session, self._read = verifier.client, session, []
         return self._session
 
+    def stop(self) -> None:
+        """Want no more of what the verifier may be writing on although its line has broken."""
+        if self._session is not None:
+            self._session.stop()
+
     def unread(self, tokens: Sequence[int]) -> int:
         """How many of the conversation's tokens the verifier has not read: all from the first that has changed."""
         same = zip(self._read, tokens)

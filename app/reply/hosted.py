@@ -20,7 +20,7 @@ from app.reply.edge import Edge
 from app.reply.generation import FIRST_SERVER_SECONDS, MEMORY_LIMIT_SECONDS, Generation, Step
 from drafter.learning.distributions import Distributions
 from models.tree import ROOT, DraftTree
-from remote import HostedStream
+from remote import HostedStream, RemoteError
 from remote.protocol import Memory, Progress
 
 MEMORY_BYTES = 64 * 1024
@@ -91,6 +91,7 @@ class Hosted:
             silence=connection.speed.link.deadline(FIRST_SERVER_SECONDS),
             draft=generation.given.draft,
             signs=connection.speed.link.signs(connection.speed.server_seconds or FIRST_SERVER_SECONDS, MEMORY_BYTES),
+            resumable=self.verifier.card.while_away > 0,
         )
         self._opening, self._warm = not generation.answer.tokens, connection.speed.server_seconds is not None
         self._asked, stream = generation.clock.now(), None
@@ -111,6 +112,7 @@ class Hosted:
             generation.end("stopped")
             return
         generation.figures.carried(stream)
+        broke = False
         try:
             while generation.reason is None:
                 frame = await generation.unless_stopped(_next(stream))
@@ -140,7 +142,14 @@ class Hosted:
                     )
                     if generation.reason is None and generation.mode(connection) != "hosted":
                         return
+        except RemoteError:
+            broke = True
+            raise
         finally:
+            if stream.over:
+                session.complete()
+            elif not broke:
+                session.stop()
             if self._watching is not None:
                 self._watching.cancel()
                 await asyncio.gather(self._watching, return_exceptions=True)

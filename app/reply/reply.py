@@ -12,7 +12,7 @@ import math
 from collections.abc import AsyncGenerator, Callable
 
 from app.battery import battery_is_low
-from app.events import FailureCode, ModeChanged, Redrawn, SystemUnread, Verified
+from app.events import FailureCode, ModeChanged, Redrawn, RoundEnded, SystemUnread, Verified
 from app.remotes.connection import Connection, hopeless, wants_token
 from app.remotes.peer import Endpoint, Verifier
 from app.remotes.source import SourceFailed
@@ -113,7 +113,7 @@ class Reply:
                         for step in self._unsaid(writer):
                             yield step
                         try:
-                            async with contextlib.aclosing(writer.steps()) as steps:
+                            async with contextlib.aclosing(self._left_behind(writer) or writer.steps()) as steps:
                                 async for step in steps:
                                     if isinstance(step, Verified) and (step.tokens or step.text):
                                         self._gain()
@@ -132,6 +132,8 @@ class Reply:
             generation.drafting.read_no_more()
             if self._reader is not None:
                 await self._reader.end()
+            if trouble is None and generation.reason not in ("end", "length"):
+                generation.session.stop()
         if connection is not None:
             connection.speed.answered()
         for shown in generation.answer.finish():
@@ -165,6 +167,27 @@ class Reply:
         await self._address(own_target=True)
         self._check_readable()
         return self._offline
+
+    def _left_behind(self, writer: Writer) -> AsyncGenerator[Step, None] | None:
+        """What the verifier has written on since its stream broke, or None if there is nothing of the kind.
+
+        It comes at once; then somebody goes on after it.
+        """
+        generation = self._generation
+        if not isinstance(writer, Edge | Hosted):
+            return None
+        session = generation.session.with_verifier(writer.verifier)
+
+        async def steps() -> AsyncGenerator[Step, None]:
+            yield writer.connection.mode("hosted")
+            committed, most = generation.committed, generation.most - generation.answer.verified
+            asking = session.written(committed, most=most, deadline=generation.deadline(writer.connection, committed))
+            if (written := await generation.unless_stopped(asking)) is not None:
+                for step in generation.take_progress(written):
+                    yield step
+                yield RoundEnded(generation.stats)
+
+        return steps() if session.left(generation.given.sampling) else None
 
     @property
     def _may_stand_in(self) -> bool:

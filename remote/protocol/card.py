@@ -7,6 +7,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from remote.protocol.fields import (
+    Count,
     Digest,
     FileDigest,
     Positive,
@@ -66,5 +67,7 @@ class Card(Struct, frozen=True):
     likeness: Digest | None = None
     """Digest of what the tokenizer makes of fixed texts; see `models.text.likeness`. A device whose tokenizer has the
     same one can write this model's tokens. None if devices cannot."""
+    while_away: Count = 0
+    """Tokens for which a `resumable` stream goes on while its device is away. 0: it ends with its line."""
     drafts: bool = False
     """The verifier drafts in streams. If not, each round of a stream yields one token."""

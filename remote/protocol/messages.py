@@ -110,6 +110,8 @@ class Stream(Struct, frozen=True):
     likeliest: TopTokens = 0
     alive: bool = False
     """Send signs of life."""
+    resumable: bool = False
+    """Go on if the line breaks, and keep what is written: the device may ask for it, and says when it wants no more."""
 
 
 class Progress(Struct, frozen=True):

@@ -178,6 +178,11 @@ class Admission:
         else:
             self._begin(session, holder, record, length)
 
+    def took(self, holder: str, tokens: int) -> None:
+        """Count tokens that a holder has used outside its requests."""
+        if (account := self._accounts.get(holder)) is not None:
+            account.took(tokens, self._clock())
+
     def check(self) -> None:
         """Raise `Draining` if the server drains."""
         if self.draining:

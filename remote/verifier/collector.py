@@ -29,6 +29,7 @@ COUNTERS = {
     "pruned_nodes": "Tokens of devices' drafts that were not checked, because others needed the time more.",
     "accepted_nodes": "Drafted tokens that the model accepted.",
     "new_tokens": "Tokens that answers gained.",
+    "away_tokens": "Tokens among them that were written while the line to their device was broken.",
     "memory_tokens": "Tokens whose memory was sent.",
     "evictions": "Sessions that were dropped for others.",
     "refusals": "Requests that were refused because the server was full.",
@@ -38,6 +39,7 @@ COUNTERS = {
 GAUGES = {
     "sessions": "Sessions that are kept.",
     "running_sessions": "Sessions whose answer is on its way.",
+    "away_sessions": "Sessions among them whose device is away.",
     "max_sessions": "Most sessions that are kept.",
     "cached_tokens": "Tokens of all sessions.",
     "cached_bytes": "Bytes that sessions hold.",
@@ -75,6 +77,7 @@ class ServiceCollector(Collector):
         values = {
             "sessions": len(table),
             "running_sessions": table.running,
+            "away_sessions": len(table.away),
             "max_sessions": table.max_sessions,
             "cached_tokens": table.tokens,
             "cached_bytes": table.bytes,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 
 import msgspec
 from starlette.applications import Starlette
@@ -43,6 +43,7 @@ from remote.protocol import (
     encode_frame,
 )
 from remote.tasks import kept_alive
+from remote.verifier.absence import Absence
 from remote.verifier.admission import Admission, Gate, NotAdmitted, refusal
 from remote.verifier.collector import CONTENT_TYPE as METRICS
 from remote.verifier.collector import ServiceCollector, page
@@ -83,6 +84,8 @@ OPENAI_STATUS: dict[ErrorCode, int] = {"too_long": 400, "busy": 429}
 MAX_CACHED_BYTES = 2 << 30
 TOKEN_BYTES = 4
 """Bytes of a packed token id."""
+MOST_DIGITS = 15
+"""Digits of a number in a query."""
 ELSEWHERE = "there is no such path. OpenAI's API is below /v1: /v1/chat/completions, /v1/completions and /v1/models."
 ALIVE_SECONDS = 0.25
 """Silence on a device's stream before a sign of life: a fraction of the silence that a device tolerates."""
@@ -126,7 +129,7 @@ def create_app(
     a round. `text`: serves completions to other clients. `deliveries`: the drafters that devices may fetch. Raises
     `BadOrigin`.
     """
-    card = msgspec.structs.replace(card, drafts=own is not None)
+    card = msgspec.structs.replace(card, drafts=own is not None, while_away=options.while_away)
     learning = beside if isinstance(beside, Learning) else None
     sessions = Sessions(
         engine,
@@ -139,7 +142,9 @@ def create_app(
     )
     turns = Turns(options.max_waiting, engine, None if beside is None else beside.quiet)
     admission, metrics = Admission(options), Metrics(by_holder=options.metrics_by_holder)
-    service = Service(sessions, card, turns, admission, metrics, deliveries)
+    turns.behind = sessions.table.away
+    absence = Absence(sessions, turns, admission, options.while_away)
+    service = Service(sessions, card, turns, admission, metrics, deliveries, absence)
     completions = None if text is None else Completions(sessions, card, text, turns, options.max_wait)
     spoken = [] if completions is None else _completion_routes(completions)
     readiness = Readiness(turns, admission, None if completions is None else completions.line)
@@ -152,6 +157,8 @@ def create_app(
             Route("/v1/rounds", service.rounds, methods=["POST"]),
             Route("/v1/streams", service.streams, methods=["POST"]),
             Route("/v1/proposals", service.proposals, methods=["POST"]),
+            Route("/v1/streams/{name}", service.resume, methods=["GET"]),
+            Route("/v1/streams/{name}", service.stop, methods=["DELETE"]),
             Route("/v1/sessions/{name}", service.drop, methods=["DELETE"]),
             Route("/healthz", service.health),
             Route("/readyz", readiness.answer),
@@ -212,8 +219,9 @@ class Service:
         admission: Admission,
         metrics: Metrics,
         deliveries: Deliveries | None,
+        absence: Absence,
     ) -> None:
-        self.sessions, self._card, self._deliveries = sessions, card, deliveries
+        self.sessions, self._card, self._deliveries, self._absence = sessions, card, deliveries, absence
         self.turns, self.admission, self.requests = turns, admission, metrics
         self._counts = ServiceCollector(sessions, turns, admission, card.target)
 
@@ -230,7 +238,7 @@ class Service:
         message, holder = decode(body, Round), holder_of(request)
         message = msgspec.structs.replace(message, session=_name(holder, message.session))
         self._admit(request, message, holder)
-        return await self._answer(request, message.session, self.sessions.round(message, holder), arrived)
+        return await self._answer(request, message, self.sessions.round(message, holder), arrived)
 
     async def streams(self, request: Request) -> Response:
         body = await _read(request, self._card.limits.max_body_bytes)
@@ -239,7 +247,23 @@ class Service:
         message = msgspec.structs.replace(message, session=_name(holder, message.session))
         self._admit(request, message, holder)
         frames = self.sessions.stream(message, holder)
-        return await self._answer(request, message.session, frames, arrived, alive=message.alive)
+        return await self._answer(request, message, frames, arrived)
+
+    async def resume(self, request: Request) -> Response:
+        """What was written of a stream while its device was away, and what still is."""
+        name, position = _name(holder_of(request), request.path_params["name"]), _asked(request, "from")
+        writing = self._absence.find(name, _asked(request, "round"), position)
+        if writing is None:
+            return _error(request, "not_found", "That stream is not kept, or not from that token on.")
+        frames = self._absence.since(name, writing, position)
+        return _streamed(frames, frames.aclose, alive=True)
+
+    async def stop(self, request: Request) -> Response:
+        """End a stream whose device wants no more of it."""
+        name = _name(holder_of(request), request.path_params["name"])
+        if self._absence.forget(name, _asked(request, "round")):
+            return Response(status_code=204)
+        return _error(request, "not_found", "There is no such stream; it may have ended before.")
 
     async def proposals(self, request: Request) -> Response:
         message, holder = decode(await _read(request, self._card.limits.max_body_bytes), Propose), holder_of(request)
@@ -253,25 +277,19 @@ class Service:
         length, most = message.base + len(message.append) // TOKEN_BYTES, self._card.limits.max_tokens
         self.admission.go_on(record_of(request.scope), holder, message.session, length, most)
 
-    async def _answer(
-        self, request: Request, name: str, frames: Answer, arrived: float, *, alive: bool = False
-    ) -> Response:
-        """`alive`: send signs of life."""
-        signs = encode_frame(Alive(seconds=ALIVE_SECONDS))
+    async def _answer(self, request: Request, message: Round | Stream, frames: Answer, arrived: float) -> Response:
+        name = message.session
+        self._absence.returned(name)
         first = await self.turns.first(name, frames, request.is_disconnected)
         first = _timed(first, time.monotonic() - arrived)
-
-        async def body() -> AsyncGenerator[bytes, None]:
-            sign = signs if alive else b""
-            try:
-                async for frame in self.turns.rest(name, first, frames):
-                    yield encode_frame(frame) + sign
-                    sign = b""
-            except (RoundRefused, EngineError) as error:
-                raise Cut(str(error)) from None
-
-        signed = kept_alive(body(), ALIVE_SECONDS, signs) if alive else body()
-        return Streamed(signed, lambda: self.turns.close(name, frames), headers=STREAM_HEADERS, media_type=CONTENT_TYPE)
+        if isinstance(message, Round):
+            return _streamed(self.turns.rest(name, first, frames), lambda: self.turns.close(name, frames))
+        if not (message.resumable and self._absence.most):
+            rest = self.turns.rest(name, first, frames)
+            return _streamed(rest, lambda: self.turns.close(name, frames), alive=message.alive)
+        writing = self._absence.begin(name, holder_of(request), message.round, first, frames)
+        sent = self._absence.frames(writing)
+        return _streamed(sent, lambda: self._absence.leave(name, writing), alive=message.alive)
 
     async def drop(self, request: Request) -> Response:
         name = _name(holder_of(request), request.path_params["name"])
@@ -302,6 +320,33 @@ class Service:
 def _name(holder: str, session: str) -> str:
     """The name of a holder's session, so that nobody can continue another holder's."""
     return session if holder == EVERYONE else f"{holder}/{session}"
+
+
+def _asked(request: Request, name: str) -> int:
+    """A number in the query of a request. Raises `HTTPException`."""
+    said = request.query_params.get(name, "")
+    if not said.isascii() or not said.isdigit() or len(said) > MOST_DIGITS:
+        raise HTTPException(400, f"{name} must be a number, as in ?{name}=12.")
+    return int(said)
+
+
+def _streamed(
+    frames: AsyncGenerator[Frame, None], close: Callable[[], Awaitable[None]], *, alive: bool = False
+) -> Response:
+    """The frames as they come. `close`: called at the end. `alive`: send signs of life."""
+    signs = encode_frame(Alive(seconds=ALIVE_SECONDS))
+
+    async def body() -> AsyncGenerator[bytes, None]:
+        sign = signs if alive else b""
+        try:
+            async for frame in frames:
+                yield encode_frame(frame) + sign
+                sign = b""
+        except (RoundRefused, EngineError) as error:
+            raise Cut(str(error)) from None
+
+    signed = kept_alive(body(), ALIVE_SECONDS, signs) if alive else body()
+    return Streamed(signed, close, headers=STREAM_HEADERS, media_type=CONTENT_TYPE)
 
 
 def _timed(frame: Frame | None, seconds: float) -> Frame | None:

@@ -79,6 +79,9 @@ class ServeOptions:
     max_wait: float = _option(
         30, "Maximum expected wait for a completion to begin; others get 429.", "SECONDS", least=1
     )
+    while_away: int = _option(
+        512, "Tokens that an answer goes on for a device whose line has broken. 0: none.", "TOKENS", least=0
+    )
     max_connections: int = _option(512, "Maximum number of open connections.", "N", least=1)
     max_per_address: int = _option(
         128,

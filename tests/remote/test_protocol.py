@@ -31,6 +31,7 @@ from remote.protocol import (
     Round,
     RunningDigest,
     Sampling,
+    Stream,
     Struct,
     Tree,
     Verdict,
@@ -74,6 +75,17 @@ rounds = st.builds(
     memory_from=st.none() | count,
     likeliest=st.integers(0, MAX_LIKELIEST),
 )
+streams = st.builds(
+    Stream,
+    session=st.just("s"),
+    round=count,
+    base=count,
+    digest=digest,
+    append=st.lists(token).map(pack_tokens),
+    most=positive,
+    alive=st.booleans(),
+    resumable=st.booleans(),
+)
 verdicts = st.builds(
     Verdict,
     round=count,
@@ -100,10 +112,11 @@ cards = st.builds(
     limits=limits,
     memory=st.none()
     | st.builds(MemoryFormat, digest=digest, layers=st.lists(st.tuples(positive, positive)).map(tuple)),
+    while_away=count,
 )
 errors = st.builds(Error, code=st.sampled_from(["busy", "internal", "too_long"]), message=text, retry=st.booleans())
 conflicts = st.builds(Conflict, have=st.lists(st.tuples(count, digest)).map(tuple))
-messages = rounds | verdicts | memories | likeliest | cards | errors | conflicts
+messages = rounds | streams | verdicts | memories | likeliest | cards | errors | conflicts
 
 
 @st.composite
@@ -138,6 +151,14 @@ def test_a_message_survives_its_bytes_and_those_that_a_newer_peer_adds(message: 
     fields: dict[str, Any] = msgspec.msgpack.decode(encode(message))
     extended = msgspec.msgpack.encode({"of_the_future": [1, {"a": b""}]} | fields)
     assert decode(extended, type(message)) == message
+
+
+@given(streams, cards)
+def test_an_older_peer_resumes_no_stream(stream: Stream, card: Card) -> None:
+    for message, field, default in ((stream, "resumable", False), (card, "while_away", 0)):
+        fields = msgspec.msgpack.decode(encode(message))
+        fields.pop(field, None)
+        assert getattr(decode(msgspec.msgpack.encode(fields), type(message)), field) == default
 
 
 @unhurried

@@ -16,7 +16,7 @@ import struct
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from typing import Self
 
-ASKING = re.compile(rb"POST \S*/v1/(rounds|streams) ")
+ASKING = re.compile(rb"POST \S*/v1/(rounds|streams) |GET \S*/v1/streams/")
 """Matches requests for tokens."""
 CHUNK = 1 << 14
 

@@ -25,6 +25,8 @@ class Counters:
     accepted_nodes: int = 0
     new_tokens: int = 0
     memory_tokens: int = 0
+    away_tokens: int = 0
+    """New tokens that were written while nobody read their stream."""
 
     def verified(self, drafted: int, accepted: int, new: int) -> None:
         """Count the nodes that a forward checked."""

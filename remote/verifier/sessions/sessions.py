@@ -151,6 +151,9 @@ class Sessions:
         tree, using = _expected(self.engine, options), None  # The first token waits for no draft of the drafter.
         while True:
             begun = time.monotonic()
+            if message.session in self.table.away:
+                memory_from = None  # Nobody would get it.
+                owed.clear()
             pending, room = len(context.tokens) - context.computed, end - len(context.tokens)
             if using is not None:
                 while using.read():
@@ -345,7 +348,11 @@ class Sessions:
         pending = len(context.tokens) - context.computed
         # The verifier sizes its own drafts with all sessions in mind.
         kept = self.pruner.kept(message.session, tree) if isinstance(message, Round) else None
-        verified = yield from verify(session, tree, message.sampling, room, self.stop_tokens, options, kept)
+        session.computing = True
+        try:
+            verified = yield from verify(session, tree, message.sampling, room, self.stop_tokens, options, kept)
+        finally:
+            session.computing = False
         judged = verified.judged
         self.pruner.ran(message.session, judged, pending)
         if isinstance(message, Round) and tree.candidates is None:

@@ -1,7 +1,7 @@
 """The verifier's table of sessions: how much memory each holds, and which idle ones are dropped if memory is short.
 
-A session that runs is never dropped for another. If only such sessions are left, a new one is refused. The table
-belongs to the engine's thread; only counts may be read elsewhere.
+A session that runs is never dropped for another, unless its device is away. If no other is left to drop, a new one is
+refused. The table belongs to the engine's thread; only counts may be read elsewhere.
 """
 
 from __future__ import annotations
@@ -55,6 +55,8 @@ class Session:
     """The nodes whose rows follow those of the tokens, where proposals are made."""
     running: int = 0
     """Rounds and streams that are running."""
+    computing: bool = False
+    """Whether a forward for it is on its way."""
     reserved: int = 0
     """Rows that the running ones may need."""
     over: bool = False
@@ -95,6 +97,9 @@ class Table:
         """`bytes_per_token`: of the target's keys and values."""
         self.max_sessions, self.max_bytes = max_sessions, max_bytes
         self.evictions = 0
+        self.away: set[str] = set()
+        """Sessions with a stream that nobody reads now. They are dropped for others although they run. The event loop
+        changes it."""
         self._row = bytes_per_token
         self._sessions: OrderedDict[str, Session] = OrderedDict()
         """Least recently used first."""
@@ -132,7 +137,7 @@ class Table:
             raise TooLong(f"{rows} tokens take {wanted >> 20} MB; this server keeps {self.max_bytes >> 20} MB")
         others = {other: self._bytes(held, held.reserved) for other, held in self._sessions.items() if other != name}
         held, leaving = sum(others.values()), list[str]()
-        idle = (other for other in others if not self._sessions[other].running)
+        idle = (other for other in others if self._is_idle(other))
         while len(others) - len(leaving) >= self.max_sessions or held + wanted > self.max_bytes:
             other = next(idle, None)
             if other is None:
@@ -144,6 +149,11 @@ class Table:
         self.evictions += len(leaving)
         session.reserved = max(rows, session.reserved)
         self.touch(name, session)
+
+    def _is_idle(self, name: str) -> bool:
+        """Whether a session may be dropped for another."""
+        session = self._sessions[name]
+        return not session.running or (name in self.away and not session.computing)
 
     def begins_like(self, session: Session) -> tuple[Session | None, int]:
         """The other session of the same holder whose computed tokens agree longest with this one's, and how many do.

@@ -4,7 +4,7 @@ A turn is a chunk of a prompt, a round, one round of a stream, or a frame of mem
 a frame or None. An answer that needs the target asks for a forward, and waits. In one cycle, the engine's thread
 advances all waiting turns to that point and runs their forwards as one. Sessions take turns in a circle, however many
 calls each of them has; a session has one turn at a time. A turn that does not fit into a full batch comes first in the
-next cycle.
+next cycle. Sessions whose device is away get turns only when no other wants one.
 
 The engine does not wait for its clients: the next turns of an answer are queued while its frames go to the client
 (`AHEAD`).
@@ -17,7 +17,7 @@ import inspect
 import threading
 import time
 from collections import OrderedDict, deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence, Set
 from contextlib import closing, nullcontext, suppress
 from typing import TypeVar, cast
 
@@ -100,6 +100,8 @@ class Turns:
         self._at_work = False
         """Whether the engine's thread is running."""
         self._put_off = False
+        self.behind: Set[str] = frozenset()
+        """Sessions that get turns only when no other wants one."""
         self._moved = time.monotonic()
         """When a turn was done, or was added to an empty queue."""
 
@@ -204,7 +206,8 @@ class Turns:
                     if not queue:
                         del self._queues[name]
                 if self._queues:
-                    return [queue[0] for queue in self._queues.values()]
+                    first = [queue[0] for queue in self._queues.values()]
+                    return [turn for turn in first if turn.name not in self.behind] or first
                 if not self._wanted.wait(LINGERS) and not self._queues:
                     self._at_work = False
                     return []

@@ -7,6 +7,8 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
 
+import httpx
+import msgspec
 import pytest
 
 from app.config import Settings
@@ -18,10 +20,11 @@ from remote import VerifierClient
 from remote.protocol import Sampling
 from storage import Message
 from tests.app.reply.test_stand_in import Here, standing_in
+from tests.remote.verifier.test_http import until as until_counter
 from tests.support.chat_server import ChatServer, Script
-from tests.support.conversing import Heard, hear, until_connected, until_mode
-from tests.support.fault_proxy import FaultProxy
-from tests.support.faults import STREAM_BYTES, after, lasting, refused
+from tests.support.conversing import Heard, assistant, hear, until_connected, until_mode
+from tests.support.fault_proxy import Exchange, Fault, FaultProxy
+from tests.support.faults import STREAM_BYTES, after, cut_after, lasting, refused, silence
 from tests.support.nothing_lost import target_alone, violations
 from tests.support.serving import VerifierProcess
 
@@ -69,10 +72,42 @@ async def own(verifier: VerifierProcess, drafter: Drafter) -> list[int]:
         return await target_alone(client, prompt, Sampling(), MOST, drafter.text.stop_tokens)
 
 
+@pytest.fixture(scope="module")
+def waiting(tiny_pair: Path) -> Iterator[VerifierProcess]:
+    """A server that writes nothing while its client is away."""
+    with VerifierProcess(tiny_pair, options=["--while-away", "0"]) as process:
+        yield process
+
+
 @pytest.fixture
-async def proxy(verifier: VerifierProcess) -> AsyncIterator[FaultProxy]:
+async def proxy(waiting: VerifierProcess) -> AsyncIterator[FaultProxy]:
+    async with FaultProxy([waiting.port]) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+async def going_on(verifier: VerifierProcess) -> AsyncIterator[FaultProxy]:
+    """A line to a server that goes on while its client is away."""
     async with FaultProxy([verifier.port]) as proxy:
         yield proxy
+
+
+async def until_written(verifier: VerifierProcess) -> None:
+    """Wait until the server has written all that it writes for clients who are away."""
+    async with httpx.AsyncClient(base_url=verifier.url, trust_env=False) as client:
+        await until_counter(client, "running_sessions", 0)
+
+
+def noting(proxy: FaultProxy, fault: Fault) -> list[bytes]:
+    """The first lines of all requests from here on. The first request for tokens meets the fault."""
+    lines: list[bytes] = []
+
+    async def note(exchange: Exchange) -> None:
+        lines.append(exchange.head.split(b" HTTP/")[0])
+        await (fault(exchange) if lines == [b"POST /v1/streams"] else exchange.relay())
+
+    proxy.line = note
+    return lines
 
 
 async def answer(opened: Assistant, proxy: FaultProxy, heals: str = "") -> Heard:
@@ -239,3 +274,73 @@ async def test_what_is_stored_meanwhile_names_who_wrote_it(
             half = stored(opened, heard)  # What a program that is killed now leaves behind.
         assert half.text == heard.text and not all(half.provenance) and any(half.provenance)
         assert stretches_of(half.stats) == (Stretch(0, "target"), Stretch(len(local.begun), "small one", here=True))
+
+
+@pytest.mark.parametrize(("right", "temperature"), [(0, 0.0), (40, 0.0), (0, 0.9)])
+async def test_what_the_server_wrote_meanwhile_comes_at_once(
+    drafter: Drafter, database: Path, verifier: VerifierProcess, going_on: FaultProxy, right: int, temperature: float
+) -> None:
+    settings = msgspec.structs.replace(SETTINGS, temperature=temperature, seed=7)
+    async with VerifierClient(verifier.url) as client:
+        sampling, prompt = Sampling(temperature=temperature, seed=7), drafter.text.render([("user", QUESTION)])
+        own = await target_alone(client, prompt, sampling, MOST, drafter.text.stop_tokens)
+    local = Local(whole=drafter.text.decode(own), right=right)
+    async with (
+        local.listening() as port,
+        standing_in(drafter, database, going_on.port, Here(f"http://127.0.0.1:{port}/v1"), settings, path="") as opened,
+    ):
+        await until_connected(opened)
+        going_on.at(0, after(STREAM_BYTES, lasting(refused)))
+        heard = Heard()
+        async with aclosing(opened.reply(opened.store.conversations.create("").id, QUESTION)) as events:
+            async for event in events:
+                heard.apply(event)
+                if isinstance(event, Drafted) and "🦀" in heard.text:
+                    await until_written(verifier)
+                    await going_on.heal()
+        assert heard.done is not None, heard.failed
+        assert list(heard.done.token_ids) == own and all(heard.done.provenance)
+        assert violations(heard.events, stored(opened, heard), own, drafter.text) == []
+        assert going_on.asked == 2, "one request when the line is back"
+        (judged,) = [event for event in heard.events if isinstance(event, Judged)]
+        assert judged.dropped.endswith(WRONG.strip()) and judged.kept >= right // 8
+
+
+async def test_a_broken_stream_goes_on_without_anybody_standing_in(
+    drafter: Drafter, database: Path, going_on: FaultProxy, own: list[int]
+) -> None:
+    settings = Settings(mode="hosted", max_tokens=MOST, temperature=0.0)
+    async with assistant(drafter, database, going_on.url, settings=settings) as opened:
+        await until_connected(opened)
+        lines = noting(going_on, cut_after(STREAM_BYTES))
+        heard = await hear(opened.reply(opened.store.conversations.create("").id, QUESTION))
+        assert heard.done is not None and list(heard.done.token_ids) == own
+        assert violations(heard.events, stored(opened, heard), own, drafter.text) == []
+        assert lines[0] == b"POST /v1/streams" and lines[1].startswith(b"GET /v1/streams/")
+        count = len(lines)
+        further = await hear(opened.reply(stored(opened, heard).conversation_id, "and now?"))
+        assert further.done is not None and not [line for line in lines[count:] if line.startswith(b"GET /v1/streams/")]
+
+
+async def test_a_person_who_stops_tells_the_server(drafter: Drafter, database: Path, going_on: FaultProxy) -> None:
+    settings = Settings(mode="hosted", max_tokens=2000, temperature=0.0)
+    async with assistant(drafter, database, going_on.url, settings=settings) as opened:
+        await until_connected(opened)
+        lines = noting(going_on, after(STREAM_BYTES, silence))
+        heard = await hear(
+            opened.reply(opened.store.conversations.create("").id, QUESTION), lambda heard: heard.text and opened.stop()
+        )
+        assert heard.done is not None and heard.done.stopped
+    assert [line for line in lines if line.startswith(b"DELETE /v1/streams/")]
+
+
+async def test_a_server_that_goes_on_for_nobody_is_not_asked(
+    drafter: Drafter, database: Path, proxy: FaultProxy, own: list[int]
+) -> None:
+    settings = Settings(mode="hosted", max_tokens=MOST, temperature=0.0)
+    async with assistant(drafter, database, proxy.url, settings=settings) as opened:
+        await until_connected(opened)
+        lines = noting(proxy, cut_after(STREAM_BYTES))
+        heard = await hear(opened.reply(opened.store.conversations.create("").id, QUESTION))
+        assert heard.done is not None and list(heard.done.token_ids) == own
+    assert lines.count(b"POST /v1/streams") > 1 and not [line for line in lines if b"/v1/streams/" in line]

@@ -1,0 +1,211 @@
+"""Streams that outlive their line: written on for a device that is away, kept for a while, and read from any token on.
+
+While nobody reads a stream, its session gets turns only when no other wants one, computes no memory, and may be dropped
+for another. Only tokens are kept, 4 bytes each.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from array import array
+from collections import OrderedDict
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+
+import msgspec
+
+from models.engines.engine import EngineError
+from remote.protocol import Frame, Progress, pack_tokens, unpack_tokens
+from remote.verifier.admission import Admission
+from remote.verifier.refusals import RoundRefused
+from remote.verifier.sessions.sessions import Sessions
+from remote.verifier.sessions.turns import Turns
+from remote.verifier.sessions.verification import Answer
+
+KEPT_SECONDS = 600.0
+"""How long a stream is kept after its device was last heard of."""
+KEPT_TOKENS = 1 << 20
+"""Most tokens of all kept streams together; 4 MB."""
+
+
+class Writing:
+    """A stream while it is written and kept. `start`: position of its first token."""
+
+    def __init__(self, holder: str, number: int, start: int) -> None:
+        self.holder, self.number, self.start = holder, number, start
+        self.tokens = array("i")
+        self.last: Progress | None = None
+        """The newest of its frames with tokens."""
+        self.over = False
+        """Whether nothing more will come."""
+        self.error: Exception | None = None
+        """Why it was cut off."""
+        self.attended = True
+        """Whether the device that began it still reads it."""
+        self.followers = 0
+        """Others who read it."""
+        self.alone = 0
+        """Tokens that were written since nobody reads it."""
+        self.left = 0.0
+        """When that began."""
+        self.unsent: list[Frame] = []
+        """Frames that the device that began it has not been sent yet."""
+        self.task: asyncio.Task[None] | None = None
+        self._changed = asyncio.Event()
+
+    @property
+    def length(self) -> int:
+        """Position after its last token."""
+        return self.start + len(self.tokens)
+
+    @property
+    def read(self) -> bool:
+        """Whether anybody reads it."""
+        return self.attended or self.followers > 0
+
+    def take(self, frame: Progress) -> None:
+        self.tokens.extend(unpack_tokens(frame.tokens))
+        self.last = frame
+
+    def since(self, position: int) -> Progress:
+        """All its tokens from this position on, as one frame."""
+        assert self.last is not None
+        tokens = pack_tokens(self.tokens[position - self.start :].tolist())
+        return msgspec.structs.replace(self.last, tokens=tokens, drafted=0, server_seconds=0.0)
+
+    def stir(self) -> None:
+        """Wake all who wait for a change."""
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    async def changes(self) -> None:
+        await self._changed.wait()
+
+
+class Absence:
+    """The streams of devices that may come back. Belongs to the event loop.
+
+    `most`: tokens that are written while nobody reads; 0 if no stream outlives its line.
+    """
+
+    def __init__(self, sessions: Sessions, turns: Turns, admission: Admission, most: int) -> None:
+        self.most = most
+        self._table, self._counters = sessions.table, sessions.counters
+        self._turns, self._admission = turns, admission
+        self._kept: OrderedDict[str, Writing] = OrderedDict()
+        """By session; the stream that was begun first comes first."""
+
+    def begin(self, name: str, holder: str, number: int, first: Frame | None, frames: Answer) -> Writing:
+        """Write a stream whose first frame is there. The caller calls `leave` when its device has left."""
+        self.forget(name)
+        start = first.length - first.gained if isinstance(first, Progress) else 0
+        writing = self._kept[name] = Writing(holder, number, start)
+        writing.task = asyncio.create_task(self._write(name, writing, first, frames))
+        self._tidy()
+        return writing
+
+    async def frames(self, writing: Writing) -> AsyncGenerator[Frame, None]:
+        """Its frames, for the device that began it. Raises what cut it off."""
+        while writing.unsent or (writing.attended and not writing.over):
+            if writing.unsent:
+                yield writing.unsent.pop(0)
+                writing.stir()
+            else:
+                await writing.changes()
+        if writing.error is not None:
+            raise writing.error
+
+    async def leave(self, name: str, writing: Writing) -> None:
+        """Note that the device that began it reads it no more."""
+        writing.attended = False
+        writing.unsent.clear()
+        self._left(name, writing)
+
+    def find(self, name: str, number: int, position: int) -> Writing | None:
+        """The kept stream of this number in a session, or None if it, or its token at this position, is not kept."""
+        self._tidy()
+        found = self._kept.get(name)
+        kept = found is not None and found.number == number and found.start <= position <= found.length
+        return found if kept else None
+
+    async def since(self, name: str, writing: Writing, position: int) -> AsyncGenerator[Frame, None]:
+        """Its tokens from this position on: all that are there in one frame, then those that are still written.
+
+        Whoever asks has lost the line over which it began.
+        """
+        writing.followers += 1
+        writing.attended = False
+        writing.unsent.clear()
+        writing.stir()
+        self.returned(name)
+        try:
+            while True:
+                if writing.length > position:
+                    frame, position = writing.since(position), writing.length
+                    yield frame
+                elif writing.over:
+                    return
+                else:
+                    await writing.changes()
+        finally:
+            writing.followers -= 1
+            self._left(name, writing)
+
+    def returned(self, name: str) -> None:
+        """Note that the device of a session is there, so that its turns wait for no others."""
+        self._table.away.discard(name)
+
+    def forget(self, name: str, number: int | None = None) -> bool:
+        """End the stream of a session, which nobody wants any more. Returns False if it has none, or not this one."""
+        writing = self._kept.get(name)
+        if writing is None or number not in (None, writing.number):
+            return False
+        del self._kept[name]
+        if writing.task is not None:
+            writing.task.cancel()
+        return True
+
+    def _left(self, name: str, writing: Writing) -> None:
+        """A reader has left."""
+        if not writing.read:
+            writing.left, writing.alone = time.monotonic(), 0
+            if not writing.over and self._kept.get(name) is writing:
+                self._table.away.add(name)
+        writing.stir()
+
+    async def _write(self, name: str, writing: Writing, first: Frame | None, frames: Answer) -> None:
+        try:
+            async with aclosing(self._turns.rest(name, first, frames)) as written:
+                async for frame in written:
+                    if isinstance(frame, Progress):
+                        writing.take(frame)
+                    if writing.attended:
+                        writing.unsent.append(frame)
+                    elif not writing.read and isinstance(frame, Progress):
+                        self._wrote_alone(writing, frame.gained)
+                    writing.stir()
+                    while writing.unsent:
+                        await writing.changes()
+                    if not writing.read and (writing.alone >= self.most or self._admission.draining):
+                        return
+        except (RoundRefused, EngineError) as error:
+            writing.error = error
+        finally:
+            writing.over = True
+            self.returned(name)
+            writing.stir()
+            await self._turns.close(name, frames)
+
+    def _wrote_alone(self, writing: Writing, tokens: int) -> None:
+        writing.alone += tokens
+        self._counters.away_tokens += tokens
+        self._admission.took(writing.holder, tokens)
+
+    def _tidy(self) -> None:
+        """Forget what was kept long enough, or is too much."""
+        now, kept = time.monotonic(), sum(len(writing.tokens) for writing in self._kept.values())
+        for name, writing in list(self._kept.items()):
+            if not writing.read and (now - writing.left > KEPT_SECONDS or kept > KEPT_TOKENS):
+                kept -= len(writing.tokens)
+                self.forget(name)

@@ -1,0 +1,285 @@
+"""A stream goes on for a device whose line has broken: what is written is kept, and comes again from any token on."""
+
+from __future__ import annotations
+
+import threading
+from typing import Self
+
+import httpx
+import msgspec
+import pytest
+
+from models.engines.engine import Engine
+from remote.protocol import (
+    Alive,
+    Card,
+    Error,
+    Frame,
+    Memory,
+    Progress,
+    Stream,
+    decode,
+    digest_of,
+    encode,
+    pack_tokens,
+    read_frames,
+    unpack_tokens,
+)
+from remote.verifier.holders import Tokens
+from remote.verifier.http import VerifierApp, create_app
+from remote.verifier.options import ServeOptions
+from remote.verifier.sessions.turns import Turn, Turns
+from tests.remote.verifier.test_http import PATIENT, PROMPT, counter, message, reached, until
+from tests.remote.verifier.tiny import generated
+
+AWAY = 12
+"""Tokens for which a stream goes on here."""
+MOST = 60
+
+
+class Paced:
+    """Lets the model compute a given number of forwards, and holds the others until more are allowed."""
+
+    def __init__(self, target: Engine) -> None:
+        self._module = target.model  # type: ignore[attr-defined]
+        self._allowed = threading.Semaphore(0)
+
+    def allow(self, forwards: int = 10_000) -> None:
+        self._allowed.release(forwards)
+
+    def __enter__(self) -> Self:
+        def wait(*_: object) -> None:
+            assert self._allowed.acquire(timeout=PATIENT)
+
+        self._hook = self._module.register_forward_pre_hook(wait)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.allow()
+        self._hook.remove()
+
+
+@pytest.fixture
+def endless(card: Card) -> Card:
+    """A card without stop tokens, so that each answer gets as long as it may."""
+    return msgspec.structs.replace(card, stop_tokens=())
+
+
+@pytest.fixture
+def own(target: Engine) -> list[int]:
+    """What the target says by itself."""
+    return generated(target.model, PROMPT, MOST)  # type: ignore[attr-defined]
+
+
+def app_of(target: Engine, card: Card, **options: object) -> VerifierApp:
+    return create_app(target, card, ServeOptions(**{"while_away": AWAY} | options))  # type: ignore[arg-type]
+
+
+def stream(number: int = 1, session: str = "s", **fields: object) -> bytes:
+    asked = {"session": session, "round": number, "base": 0, "digest": digest_of([]), "append": pack_tokens(PROMPT)}
+    return encode(Stream(**asked | {"most": MOST, "resumable": True} | fields))  # type: ignore[arg-type]
+
+
+async def begun(client: httpx.AsyncClient, body: bytes, count: int = 1) -> list[int]:
+    """Begin a stream, and hang up after so many frames with tokens. The tokens that arrived."""
+    tokens: list[int] = []
+    async with client.stream("POST", "/v1/streams", content=body) as response:
+        assert response.status_code == 200, await response.aread()
+        async for frame in read_frames(response.aiter_raw()):
+            if isinstance(frame, Progress):
+                tokens += unpack_tokens(frame.tokens)
+                count -= 1
+            if not count:
+                return tokens
+    raise AssertionError("it ended before")
+
+
+def kept(number: int, position: int, session: str = "s") -> str:
+    return f"/v1/streams/{session}?round={number}&from={position}"
+
+
+async def frames_at(client: httpx.AsyncClient, path: str) -> list[Frame]:
+    async with client.stream("GET", path) as response:
+        assert response.status_code == 200, await response.aread()
+        return [frame async for frame in read_frames(response.aiter_raw()) if not isinstance(frame, Alive)]
+
+
+def tokens_of(frames: list[Frame]) -> list[int]:
+    assert all(isinstance(frame, Progress) for frame in frames)
+    return [token for frame in frames if isinstance(frame, Progress) for token in unpack_tokens(frame.tokens)]
+
+
+async def test_it_goes_on_for_as_long_as_the_server_says(target: Engine, endless: Card, own: list[int]) -> None:
+    async with reached(app_of(target, endless)) as client:
+        with Paced(target) as paced:
+            paced.allow(1)
+            arrived = await begun(client, stream())
+            assert arrived == own[:1]
+            await until(client, "away_sessions", 1)
+            paced.allow()
+            await until(client, "running_sessions", 0)
+        assert AWAY <= await counter(client, "away_tokens_total") <= AWAY + 2
+        for position in (0, 1, 5):
+            for _ in range(2):
+                frames = await frames_at(client, kept(1, len(PROMPT) + position))
+                assert len(frames) == 1, "all that is there comes at once"
+                tokens = tokens_of(frames)
+                assert tokens == own[position : position + len(tokens)] and len(tokens) >= AWAY - position
+                end = len(PROMPT) + position + len(tokens)
+                (last,) = frames
+                assert isinstance(last, Progress) and not last.finished
+                assert (last.length, last.digest) == (end, digest_of([*PROMPT, *own[: end - len(PROMPT)]]))
+        said = own[: end - len(PROMPT)]
+        rest = await begun(client, stream(2, append=pack_tokens(PROMPT + said), most=5), 5)
+        assert rest == own[len(said) : len(said) + 5], "the device goes on after what it got"
+
+
+async def test_it_is_read_while_it_is_written(target: Engine, endless: Card, own: list[int]) -> None:
+    async with reached(app_of(target, endless)) as client:
+        with Paced(target) as paced:
+            paced.allow(1)
+            await begun(client, stream())
+            await until(client, "away_sessions", 1)
+            paced.allow(3)
+            await until(client, "away_tokens_total", 3)
+            async with client.stream("GET", kept(1, len(PROMPT) + 1)) as response:
+                frames = (frame async for frame in read_frames(response.aiter_raw()) if not isinstance(frame, Alive))
+                first = tokens_of([await anext(frames)])
+                assert first == own[1 : 1 + len(first)] and len(first) >= 3
+                paced.allow()
+                rest = tokens_of([frame async for frame in frames])
+    assert first + rest == own[1:], "somebody reads it, so it goes on to its end"
+
+
+@pytest.mark.parametrize("away", [True, False])
+async def test_no_memory_is_made_while_nobody_reads(target: Engine, endless: Card, away: bool) -> None:
+    async with reached(app_of(target, endless, while_away=MOST)) as client:
+        with Paced(target) as paced:
+            paced.allow(1)
+            body = stream(memory_from=0)
+            if away:
+                await begun(client, body)
+                await until(client, "away_sessions", 1)
+            paced.allow()
+            if not away:
+                await begun(client, body, MOST)
+            await until(client, "running_sessions", 0)
+        assert (await counter(client, "memory_tokens_total") > 0) != away
+        assert not any(isinstance(frame, Memory) for frame in await frames_at(client, kept(1, len(PROMPT))))
+
+
+async def test_a_device_that_stops_says_so(target: Engine, endless: Card) -> None:
+    async with reached(app_of(target, endless)) as client:
+        with Paced(target) as paced:
+            paced.allow(1)
+            await begun(client, stream())
+            await until(client, "away_sessions", 1)
+            assert (await client.delete("/v1/streams/s?round=2")).status_code == 404
+            assert (await client.delete("/v1/streams/s?round=1")).status_code == 204
+            assert (await client.delete("/v1/streams/s?round=1")).status_code == 404
+            paced.allow()
+            await until(client, "running_sessions", 0)
+        assert await counter(client, "away_tokens_total") <= 2
+        missing = await client.get(kept(1, len(PROMPT)))
+        assert (missing.status_code, decode(missing.content, Error).code) == (404, "not_found")
+
+
+@pytest.mark.parametrize("old", ["device", "option"])
+async def test_without_it_a_stream_ends_with_its_line(target: Engine, endless: Card, old: str) -> None:
+    app = app_of(target, endless, **{} if old == "device" else {"while_away": 0})
+    async with reached(app) as client:
+        assert decode((await client.get("/v1/card")).content, Card).while_away == (AWAY if old == "device" else 0)
+        with Paced(target) as paced:
+            paced.allow(1)
+            await begun(client, stream(resumable=old != "device"))
+            paced.allow(3)
+            await until(client, "running_sessions", 0)
+        assert await counter(client, "away_tokens_total") == 0
+        assert (await client.get(kept(1, len(PROMPT)))).status_code == 404
+
+
+async def test_it_is_for_the_same_holder_only(target: Engine, endless: Card) -> None:
+    tokens = Tokens([("anna", "a" * 20), ("ben", "b" * 20)])
+    app = app_of(target, endless, tokens=tokens)
+    async with reached(app, Authorization=f"Bearer {'a' * 20}") as anna:
+        await begun(anna, stream())
+        await until(anna, "running_sessions", 0)
+        ben = {"Authorization": f"Bearer {'b' * 20}"}
+        assert (await anna.get(kept(1, len(PROMPT)), headers=ben)).status_code == 404
+        assert (await anna.delete("/v1/streams/s?round=1", headers=ben)).status_code == 404
+        assert (await anna.get(kept(1, len(PROMPT)), headers={"Authorization": ""})).status_code == 401
+        assert tokens_of(await frames_at(anna, kept(1, len(PROMPT))))
+
+
+@pytest.mark.parametrize(
+    "query", ["", "?round=1", "?from=9", "?round=x&from=9", "?round=1&from=-1", f"?round=1&from={'9' * 99}"]
+)
+async def test_a_request_that_says_too_little_is_refused(target: Engine, endless: Card, query: str) -> None:
+    async with reached(app_of(target, endless)) as client:
+        response = await client.get(f"/v1/streams/s{query}")
+        assert (response.status_code, decode(response.content, Error).code) == (400, "bad_request")
+
+
+async def test_tokens_that_are_not_there_are_not_found(target: Engine, endless: Card) -> None:
+    async with reached(app_of(target, endless)) as client:
+        await begun(client, stream())
+        await until(client, "running_sessions", 0)
+        for number, position in ((2, len(PROMPT)), (1, len(PROMPT) - 1), (1, len(PROMPT) + MOST + 1)):
+            assert (await client.get(kept(number, position))).status_code == 404
+
+
+async def test_its_room_is_for_those_who_are_there(target: Engine, endless: Card, own: list[int]) -> None:
+    async with reached(app_of(target, endless, max_sessions=1)) as client:
+        with Paced(target) as paced:
+            paced.allow(1)
+            await begun(client, stream())
+            await until(client, "away_sessions", 1)
+            paced.allow(5)
+            response = await client.post("/v1/rounds", content=message(1, [], PROMPT, session="other"))
+            assert response.status_code == 200
+        assert await counter(client, "evictions_total") == 1
+        tokens = tokens_of(await frames_at(client, kept(1, len(PROMPT))))
+        assert tokens == own[: len(tokens)], "what was written before is kept"
+
+
+async def test_it_is_kept_for_a_while_and_not_without_bound(
+    target: Engine, endless: Card, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with reached(app_of(target, endless)) as client:
+        await begun(client, stream(session="old"))
+        await until(client, "running_sessions", 0)
+        assert (await client.get(kept(1, len(PROMPT), "old"))).status_code == 200
+        monkeypatch.setattr("remote.verifier.absence.KEPT_TOKENS", 1)
+        assert (await client.get(kept(1, len(PROMPT), "old"))).status_code == 404
+        monkeypatch.undo()
+        await begun(client, stream(session="new"))
+        await until(client, "running_sessions", 0)
+        monkeypatch.setattr("remote.verifier.absence.KEPT_SECONDS", 0.0)
+        assert (await client.get(kept(1, len(PROMPT), "new"))).status_code == 404
+
+
+async def test_a_draining_server_writes_for_nobody(target: Engine, endless: Card) -> None:
+    app = app_of(target, endless)
+    async with reached(app) as client:
+        with Paced(target) as paced:
+            paced.allow(1)
+            await begun(client, stream())
+            await until(client, "away_sessions", 1)
+            app.admission.drain()
+            paced.allow()
+            await until(client, "running_sessions", 0)
+        assert await counter(client, "away_tokens_total") <= 2
+
+
+async def test_sessions_of_absent_devices_wait_for_others(target: Engine) -> None:
+    turns = Turns(8, target)
+    turns.behind = {"away"}
+    done: list[str] = []
+    held = threading.Event()
+    first = turns._in_line(Turn("first", lambda: held.wait(PATIENT)))
+    names = ["away", "one", "two", "one"]
+    waiting = [turns._in_line(Turn(name, lambda name=name: done.append(name))) for name in names]
+    held.set()
+    for turn in (first, *waiting):
+        await turn.over.wait()
+    assert done[-1] == "away" and sorted(done) == sorted(names)
