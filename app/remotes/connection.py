@@ -171,6 +171,11 @@ class Connection:
         if verifier is self.verifier:
             self._leave(error)
 
+    def tell(self) -> None:
+        """Wake those who wait for a change: who answers while the server is away may be another one."""
+        self.change.set()
+        self.change = asyncio.Event()
+
     def connect_again(self, why: str) -> None:
         """Disconnect and reconnect at once, because a drafter for the server's model has become usable."""
         self._leave(SourceFailed(f"{why}; connecting again"))
@@ -236,8 +241,7 @@ class Connection:
         why = sanitise(verifier.why if verifier else str(error))  # A server's name for its model may be anything.
         if (self.verifier, self.why, self.warming) != (verifier, why, False):
             self.verifier, self.error, self.why, self.warming = verifier, error, why, False
-            self.change.set()
-            self.change = asyncio.Event()
+            self.tell()
 
 
 def wants_token(error: Exception | None) -> bool:

@@ -250,6 +250,8 @@ class Routing:
         if self._stand_in is not None and self._stand_in[0] != name:
             self._let_go(self._stand_in[1], self.running)
             self._stand_in = None
+        if self.shown is not None:
+            self.shown.tell()
 
     def stand_in(self, name: str | None) -> Connection | None:
         """The connection to this model on this device, which stands in for a server, or None if none does."""

@@ -12,6 +12,7 @@ from textual.command import DiscoveryHit, Hit, Hits, Provider
 from textual.content import Content
 from textual.dom import DOMNode
 
+from app.events import unchecked
 from app.tui.bindings import rooms
 from app.tui.keymap import declared, first_key
 from app.tui.screens.chat.screen import ChatScreen
@@ -148,4 +149,5 @@ class ConversationCommands(Provider):
             title = f"Open: {one_line(one.conversation.title) or 'Untitled'}"
             shown = Content("Open: ") + (marked_line(one.conversation.title, one.title_marks) or Content("Untitled"))
             go = partial(screen.open_conversation, one.conversation.id, one.message_id)
-            yield Hit(0.5 - at / 1000, shown, go, title, one_line(one.snippet))
+            said = " · ".join(filter(None, (unchecked(one.stats), one.snippet)))
+            yield Hit(0.5 - at / 1000, shown, go, title, one_line(said))

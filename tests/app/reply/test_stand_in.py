@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
@@ -23,6 +24,7 @@ from tests.support import model_servers
 from tests.support.chat_server import ChatServer, Script
 from tests.support.conversing import Heard, ask, until, until_connected, until_mode
 from tests.support.model_servers import ModelServer
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.serving import VerifierProcess
 
 QUESTION = "how do I unpack a tar archive?"
@@ -285,8 +287,14 @@ async def test_another_model_is_chosen_while_the_program_runs(
         standing_in(drafter, database, port, models, settings) as opened,
     ):
         for name, writer in (("a", "small one"), ("b", "other one")):
+            await opened.settled()
+            changes = opened.changes()
+            await anext(changes)
             await opened.stand_by(name)
             assert opened.standing_by == StandIn(name), "nothing of it runs yet"
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                assert (await anext(changes)).model == name, "the window hears of it"
+            await changes.aclose()
             heard = await ask(opened, QUESTION)
             assert heard.done is not None and [stretch.writer for stretch in heard.done.stretches] == [writer]
             assert opened.standing_by == StandIn(name, "ready")

@@ -10,8 +10,10 @@ from app.config import Settings
 from app.tui.widgets.message import AnswerView
 from drafter.runtime import Drafter
 from storage import Message, Store
+from tests.app.reply.test_stand_in import Here, standing_in
 from tests.app.tui.scripted import wait_until
 from tests.app.tui.window import Window
+from tests.support.chat_server import ChatServer, Script
 from tests.support.conversing import PATIENCE_SECONDS, assistant
 from tests.support.serving import VerifierProcess
 
@@ -72,3 +74,35 @@ async def test_what_is_drafted_alone_is_told_and_verified_later(
             (stored,) = answers(core.store, conversation)
             await wait_until(pilot, lambda: app.answers == [stored.text])
             assert all(stored.provenance) and not app.screen.query_one(AnswerView).has_class("-drafted")
+
+
+async def test_who_writes_is_told_while_the_server_is_away_and_after_its_return(
+    drafter: Drafter, verifier: VerifierProcess, tmp_path: Path
+) -> None:
+    server = ChatServer([Script(["Use tar to unp"], cut=True), Script(["It is back."])], leaves=True)
+    settings = Settings(offline="local", local="small one", max_tokens=24, temperature=0.0)
+    here = {"small one": Here(verifier.url + "/v1")}
+    async with (
+        server.listening() as port,
+        standing_in(drafter, tmp_path / "o.db", port, here, settings) as core,
+    ):
+        app = Window(core)
+        async with app.run_test(size=(120, 40)) as pilot:
+            await wait_until(pilot, lambda: app.text("#badge") == "online" and app.text("#model") == "talker")
+            await pilot.press(*"how do I unpack it?", "enter")
+            await answered(pilot, app, 1)
+            first = app.screen.query_one(AnswerView)
+            await wait_until(pilot, lambda: first.has_class("-drafted"))
+            assert first.turn.text.startswith("Use tar to unp") and first.turn.unchecked == (
+                (14, len(first.turn.text)),
+            )
+            assert app.text("AnswerView > .note").startswith("by small one on this device, not checked")
+            assert app.text("AnswerView > .model") == "talker", "whom the person has asked"
+            await wait_until(pilot, lambda: (app.text("#badge"), app.text("#model")) == ("offline", "small one"))
+            await wait_until(pilot, lambda: "ask small one" in str(app.prompt.border_subtitle))
+            server.away = False
+            await wait_until(pilot, lambda: app.text("#badge") == "online" and app.text("#model") == "talker")
+            await pilot.press(*"and now?", "enter")
+            await answered(pilot, app, 2)
+            last = app.screen.query(AnswerView).last()
+            await wait_until(pilot, lambda: app.answers[-1] == "It is back." and not last.has_class("-drafted"))
