@@ -12,6 +12,7 @@ from app.remotes.peer import Endpoint, Peer, Verifier, choose_model, list_of
 from app.remotes.source import Source
 from app.remotes.speed import Speed, key_of
 from app.remotes.substitute import why_nobody
+from app.sanitise import sanitise
 from drafter.runtime import Drafter
 from drafter.shelf import Drafters
 from remote import CompletionsClient, Incompatible
@@ -93,6 +94,7 @@ class KnownServer:
             return await self._in_plain_text(found, chat, patience, speed)
         speed.greeted(client.rtt_seconds)
         speed.modes.drafts = found.drafts
+        speed.modes.drafter = sanitise(drafter.runtime) if drafter.is_model else "this device"
         await speed.recall(key_of(source.address, found, drafter.config))
         await self._note(memory)
         return Verifier(client, found, source.name)

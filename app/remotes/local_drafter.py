@@ -56,7 +56,7 @@ class LocalDrafter:
         if text is None or likeness(text) != card.likeness:
             return None
         config = _config(card, _digest(self._path, card.target))
-        return Drafter(config, text, WholeModel(f"{self.name}, a model on this device", self._begin))
+        return Drafter(config, text, WholeModel(f"{self.name} on this device", self._begin))
 
 
 def _config(card: Card, digest: bytes) -> DrafterConfig:

@@ -110,6 +110,8 @@ class ModeMeter:
         self.allowed = allowed
         self.drafts = False
         """Whether the verifier has a drafter of its own."""
+        self.drafter = "this device"
+        """Who drafts on this device, for people."""
         self._rtt = 0.0
         self.recall(Learnt())
 
@@ -280,9 +282,9 @@ class ModeMeter:
             return ""
         rates, line = self.rates(rtt_seconds), f"round trip {1000 * rtt_seconds:.0f} ms"
         said = {mode: f"{rates[mode]:.0f}" for mode in MODES if self._rounds[mode].known}
-        who = {"hosted": "the server drafts" if self.drafts else "the server writes", "edge": "this device drafts"}
+        who = {"hosted": "the server drafts" if self.drafts else "the server writes", "edge": f"{self.drafter} drafts"}
         rate = f": {said[self.mode]} tokens/s" if self.mode in said else ""
-        other = {"hosted": "the server", "edge": "this device"}[_other(self.mode)]
+        other = {"hosted": "the server", "edge": self.drafter}[_other(self.mode)]
         beside = f" ({other}: {said[_other(self.mode)]})" if rate and _other(self.mode) in said else ""
         return f"{who[self.mode]}{rate}{beside}, {line}"
 
