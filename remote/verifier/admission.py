@@ -38,7 +38,7 @@ MAX_ANSWERS = 4096
 MAX_SPENT = 4
 """Tokens that one answer of a device may take, as a multiple of the longest session, before it counts as a new one. The
 multiple is above one, because a conversation that was forgotten is read again in the middle of an answer."""
-ASKED_THEMSELVES = ("/v1/rounds", "/v1/streams")
+ASKED_THEMSELVES = ("/v1/rounds", "/v1/streams", "/v1/proposals")
 """Paths that ask for admission themselves, once they know which answer continues."""
 ALWAYS = ("/healthz", "/readyz", "/metrics")
 
