@@ -1,0 +1,82 @@
+"""`POST /v1/proposals`: what is refused, and that a refusal changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import httpx
+import numpy as np
+import pytest
+
+from models.engines.engine import Engine
+from remote.protocol import Card, Error, Propose, Proposed, decode, encode, pack_tokens
+from remote.verifier.http import create_app
+from tests.remote.verifier.conftest import LIMITS
+from tests.remote.verifier.test_http import connected
+from tests.remote.verifier.tiny import VOCABULARY
+
+PROMPT = [5, 9, 2, 30, 7]
+TOP = 4
+
+
+@pytest.fixture
+async def client(target: Engine, card: Card) -> AsyncIterator[httpx.AsyncClient]:
+    async with connected(create_app(target, card)) as opened:
+        yield opened
+
+
+def nodes(tokens: list[int], parents: list[int]) -> dict[str, bytes]:
+    return {"tokens": pack_tokens(tokens), "parents": np.array(parents, "<i2").tobytes()}
+
+
+async def ask(client: httpx.AsyncClient, **fields: object) -> httpx.Response:
+    message = {"session": "s", "base": 0, "top": TOP, "vocabulary": VOCABULARY} | fields
+    return await client.post("/v1/proposals", content=encode(Propose(**message)))  # type: ignore[arg-type]
+
+
+async def proposed(client: httpx.AsyncClient, rows: int, **fields: object) -> np.ndarray:
+    """The likeliest token of each row."""
+    answer = await ask(client, **fields)
+    assert answer.status_code == 200, answer.content
+    log_probs, ids = decode(answer.content, Proposed).unpack(rows, TOP, VOCABULARY)
+    assert (np.diff(log_probs) <= 0).all() and (log_probs <= 0).all()
+    return ids[:, 0]
+
+
+REFUSED: dict[str, tuple[int, dict[str, object]]] = {
+    "tokens that it does not hold": (409, {"base": 6, **nodes([1], [-1])}),
+    "nodes that it does not hold": (409, {"base": 5, "since": 3, **nodes([1], [-1])}),
+    "a path off the tree": (409, {"base": 5, "path": np.array([2], "<i2").tobytes()}),
+    "a path before the root": (409, {"base": 5, "path": np.array([-1], "<i2").tobytes()}),
+    "a path of tokens that are dropped": (409, {"base": 3, "path": np.array([0], "<i2").tobytes()}),
+    "new tokens before old nodes": (409, {"base": 5, "append": pack_tokens([4]), "since": 1}),
+    "a token that the model lacks": (400, {"base": 5, "append": pack_tokens([VOCABULARY])}),
+    "a node that the model lacks": (400, {"base": 5, **nodes([VOCABULARY], [-1])}),
+    "a negative node": (400, {"base": 5, "tokens": b"\xff" * 4, "parents": b"\xff" * 2}),
+    "a node before its parent": (400, {"base": 5, **nodes([1, 2], [1, -1])}),
+    "two siblings alike": (400, {"base": 5, **nodes([1, 1], [-1, -1])}),
+    "nodes without parents": (400, {"base": 5, "tokens": pack_tokens([1])}),
+    "half a token": (400, {"base": 5, "append": b"\0"}),
+    "nothing to go on from": (400, {"base": 0}),
+    "too many nodes": (422, {"base": 5, **nodes(list(range(25)), [-1] * 25)}),
+    "too many tokens": (422, {"base": 5, "append": pack_tokens([1] * LIMITS.max_tokens)}),
+    "too long a list": (400, {"base": 5, "top": 65, **nodes([1], [-1])}),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+async def test_what_is_refused_changes_nothing(client: httpx.AsyncClient, name: str) -> None:
+    status, fields = REFUSED[name]
+    (first,) = await proposed(client, 1, append=pack_tokens(PROMPT))
+    before = await proposed(client, 2, base=5, **nodes([7, 8], [-1, 0]))
+    answer = await ask(client, **fields)
+    assert answer.status_code == status, answer.content
+    if status != 409:
+        assert decode(answer.content, Error).message
+    (third,) = await proposed(client, 1, base=5, since=2, **nodes([9], [1]))
+    path = np.array([0, 1], "<i2").tobytes()
+    assert await proposed(client, 1, base=5, path=path, append=pack_tokens([9])) == third
+    # The same tokens, read at once.
+    everything = [*PROMPT, 7, 8, 9]
+    for end, expected in ((5, first), (6, before[0]), (7, before[1]), (8, third)):
+        assert await proposed(client, 1, session=f"at{end}", append=pack_tokens(everything[:end])) == expected
