@@ -88,6 +88,11 @@ class Drafter:
         return isinstance(self._step, WholeModel)
 
     @property
+    def runs(self) -> bool:
+        """Whether it can draft now."""
+        return not isinstance(self._step, WholeModel) or self._step.runs()
+
+    @property
     def runtime(self) -> str:
         """The runtime, for people: library, device, kind of numbers."""
         return self._step.runtime

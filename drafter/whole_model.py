@@ -64,10 +64,9 @@ class WholeModel:
     independent_rows = False
     """A token's result may depend, in its last bits, on what runs with it."""
 
-    def __init__(self, runtime: str, begin: Callable[[], Ask]) -> None:
-        """`begin`: begins a conversation with the model. Raises `ModelAway`."""
-        self.runtime = runtime
-        self.begin = begin
+    def __init__(self, runtime: str, begin: Callable[[], Ask], runs: Callable[[], bool] = lambda: True) -> None:
+        """`begin`: begins a conversation with the model, or raises `ModelAway`. `runs`: whether it can."""
+        self.runtime, self.begin, self.runs = runtime, begin, runs
 
 
 class ModelCache:

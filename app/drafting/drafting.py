@@ -133,6 +133,11 @@ class Drafting:
         """The config of its drafter."""
         return self._drafter.config
 
+    @property
+    def can_draft(self) -> bool:
+        """Whether the drafter runs."""
+        return self._drafter.runs
+
     def calibrate(self, calibration: Calibration) -> None:
         """Use this calibration from now on, because the drafter has changed."""
         self._calibration = calibration

@@ -27,13 +27,15 @@ HEAD = 1 << 20
 class LocalDrafter:
     """Makes a drafter of a local model for each target that it fits. Thread-safe.
 
-    `path`: a GGUF file, or a folder. `begin`: see `WholeModel`. `kept`: folder that caches the tokenizers of GGUF
-    files, or None to make them each time.
+    `path`: a GGUF file, or a folder. `begin`, `runs`: see `WholeModel`. `kept`: folder that caches the tokenizers of
+    GGUF files, or None to make them each time.
     """
 
-    def __init__(self, name: str, path: Path, begin: Callable[[], Ask], kept: Path | None) -> None:
+    def __init__(
+        self, name: str, path: Path, begin: Callable[[], Ask], runs: Callable[[], bool], kept: Path | None
+    ) -> None:
         self.name = name
-        self._path, self._begin, self._kept = path, begin, kept
+        self._path, self._begin, self._runs, self._kept = path, begin, runs, kept
         self._made: dict[bytes, Drafter | None] = {}
         self._lock = threading.Lock()
 
@@ -56,7 +58,7 @@ class LocalDrafter:
         if text is None or likeness(text) != card.likeness:
             return None
         config = _config(card, _digest(self._path, card.target))
-        return Drafter(config, text, WholeModel(f"{self.name} on this device", self._begin))
+        return Drafter(config, text, WholeModel(f"{self.name} on this device", self._begin, self._runs))
 
 
 def _config(card: Card, digest: bytes) -> DrafterConfig:

@@ -114,7 +114,7 @@ class Edge:
             pace = self.pace(generation.left, costs.cost)
             cost, tree = pace.cost, await drafting.draft(pace, generation.given.draft_sampling)
         if (taken := drafting.taken) is None:
-            return Draft(tree, cost=cost, made=True)
+            return Draft(tree, cost=cost, made=len(tree) > 0)
         if not adopts:
             costs.drafted(*taken)
         return Draft(tree, taken[0], cost, made=True)

@@ -310,6 +310,8 @@ class Generation:
             return "edge"  # Text written offline is sent as a draft.
         if not self.chooses_mode:
             return "hosted" if self.given.settings.mode == "hosted" else "edge"
+        if not self.drafting.can_draft:
+            return "hosted"
         chosen, self._mode_chosen = self._mode_chosen, True
         rtt = connection.speed.link.rtt_seconds or 0.0
         return connection.speed.modes.review(rtt) if chosen else connection.speed.modes.choose(rtt)

@@ -285,16 +285,22 @@ class Routing:
             return None
         key = name, model.path
         if key not in self._local_drafters:
-            begin = partial(self._begin_proposals, name)
-            self._local_drafters[key] = LocalDrafter(model.name or "", model.path, begin, self._options.texts)
+            begin, runs = partial(self._begin_proposals, name), lambda: self._local_model(name) is not None
+            self._local_drafters[key] = LocalDrafter(model.name or "", model.path, begin, runs, self._options.texts)
         return self._local_drafters[key]
 
     def _begin_proposals(self, name: str | None) -> Ask:
         """Begin a conversation for which this model drafts. Raises `ModelAway` if it does not run."""
-        running = self._stand_in
-        if running is None or running[0] != name or not isinstance(running[1].source, LocalModel):
+        if (model := self._local_model(name)) is None:
             raise ModelAway("the model on this device does not run")
-        return running[1].source.begin()
+        return model.begin()
+
+    def _local_model(self, name: str | None) -> LocalModel | None:
+        """This model on this device if it runs. Any thread may call it."""
+        known, connection = self._stand_in or (None, None)
+        if connection is None or known != name or not isinstance(connection.verifier, Endpoint):
+            return None
+        return connection.source if isinstance(connection.source, LocalModel) else None
 
     def start_drafter(self, drafter: Drafter, connection: Connection | None) -> None:
         """Start the model on this device if it is this drafter; returns at once."""

@@ -20,6 +20,7 @@ from remote.protocol import (
     MAX_FRAME_BYTES,
     MAX_LIKELIEST,
     MAX_NODES,
+    MOST_PROPOSED,
     Card,
     Conflict,
     Error,
@@ -27,6 +28,8 @@ from remote.protocol import (
     Limits,
     Memory,
     MemoryFormat,
+    Propose,
+    Proposed,
     ProtocolError,
     Round,
     RunningDigest,
@@ -46,7 +49,7 @@ from remote.protocol import (
 
 unhurried = settings(deadline=None, max_examples=60)  # A busy machine is no failure.
 
-KINDS: tuple[type[Struct], ...] = (Card, Round, Verdict, Memory, Likeliest, Conflict, Error)
+KINDS: tuple[type[Struct], ...] = (Card, Round, Verdict, Memory, Likeliest, Conflict, Error, Propose, Proposed)
 WIDE = Limits(max_nodes=MAX_NODES, max_depth=MAX_NODES, max_tokens=1, max_body_bytes=1)
 
 token = st.integers(0, 2**31 - 1)
@@ -112,11 +115,22 @@ cards = st.builds(
     limits=limits,
     memory=st.none()
     | st.builds(MemoryFormat, digest=digest, layers=st.lists(st.tuples(positive, positive)).map(tuple)),
+    likeness=st.none() | digest,
     while_away=count,
 )
 errors = st.builds(Error, code=st.sampled_from(["busy", "internal", "too_long"]), message=text, retry=st.booleans())
 conflicts = st.builds(Conflict, have=st.lists(st.tuples(count, digest)).map(tuple))
-messages = rounds | streams | verdicts | memories | likeliest | cards | errors | conflicts
+proposing = st.builds(
+    Propose,
+    session=st.from_regex(r"[A-Za-z0-9_-]{1,64}", fullmatch=True),
+    base=count,
+    since=count,
+    top=st.integers(1, MOST_PROPOSED),
+    vocabulary=positive,
+    **dict.fromkeys(("path", "append", "tokens", "parents"), st.binary()),
+)
+proposed = st.builds(Proposed, log_probs=st.binary(), tokens=st.binary())
+messages = proposing | proposed | rounds | streams | verdicts | memories | likeliest | cards | errors | conflicts
 
 
 @st.composite
@@ -379,3 +393,12 @@ async def test_a_frame_over_the_limit_is_refused_before_it_arrives() -> None:
 def test_a_frame_of_an_unknown_kind_is_refused(body: bytes) -> None:
     with pytest.raises(ProtocolError):
         decode_frame(body)
+
+
+@unhurried
+@given(st.integers(0, 3), st.binary(max_size=40), st.binary(max_size=40))
+def test_any_bytes_unpack_to_proposals_or_raise_protocol_error(rows: int, log_probs: bytes, tokens: bytes) -> None:
+    with contextlib.suppress(ProtocolError):
+        chances, ids = Proposed(log_probs=log_probs, tokens=tokens).unpack(rows, 2, 1000)
+        assert chances.shape == ids.shape == (rows, 2)
+        assert not np.isnan(chances).any() and ((ids >= 0) & (ids < 1000)).all()
