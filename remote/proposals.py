@@ -6,8 +6,10 @@ no event loop in between.
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import secrets
+import socket
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -53,7 +55,10 @@ class Proposer:
         raise ModelAway(f"the model on this device does not answer: {why}")
 
     def close(self) -> None:
-        """Close the connection. A call in progress fails."""
+        """Close the connection. A call in progress in another thread fails at once."""
+        with contextlib.suppress(OSError):
+            if self._connection.sock is not None:
+                self._connection.sock.shutdown(socket.SHUT_RDWR)
         self._connection.close()
 
 

@@ -12,6 +12,7 @@ from typing import final
 
 from msgspec.structs import replace
 
+from app.battery import battery_is_low
 from app.concurrency import unless_set
 from app.config import Settings, Unanswered
 from app.drafting.calibrations import Calibrations
@@ -304,9 +305,10 @@ class Routing:
 
     def start_drafter(self, drafter: Drafter, connection: Connection | None) -> None:
         """Start the model on this device if it is this drafter; returns at once."""
-        if not drafter.is_model or connection is None or not self._drafts_here(connection.source):
+        if not drafter.is_model or connection is None or battery_is_low():
             return
-        if (running := self.stand_in(self._away_from(connection.source)[1])) is not None:
+        running = self.stand_in(self._away_from(connection.source)[1]) if self._drafts_here(connection.source) else None
+        if running is not None:
             running.start()
 
     async def _end_idle(self, stand_in: Connection) -> None:

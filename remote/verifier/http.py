@@ -269,7 +269,9 @@ class Service:
         message, holder = decode(await _read(request, self._card.limits.max_body_bytes), Propose), holder_of(request)
         message = msgspec.structs.replace(message, session=_name(holder, message.session))
         self._admit(request, message, holder)
-        found = await self.turns.first(message.session, propose(self.sessions, message), request.is_disconnected)
+        found = await self.turns.first(
+            message.session, propose(self.sessions, message, holder), request.is_disconnected
+        )
         assert isinstance(found, Proposed)
         return _message(found)
 

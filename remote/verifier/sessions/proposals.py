@@ -13,6 +13,7 @@ from models.engines.engine import EngineError, Floats, Forward
 from models.tree import DraftTree
 from remote.protocol import Propose, Proposed, ProtocolError, unpack_tokens
 from remote.protocol.proposals import grown
+from remote.verifier.holders import EVERYONE
 from remote.verifier.learning.likeliest import log_softmax
 from remote.verifier.refusals import BadRound, TooLong, UnknownPrefix
 from remote.verifier.sessions.sessions import Sessions
@@ -24,7 +25,7 @@ BEHIND = 12.0
 vocabulary of 150,000, and sorting all of it takes 10."""
 
 
-def propose(sessions: Sessions, message: Propose) -> Answer:
+def propose(sessions: Sessions, message: Propose, holder: str = EVERYONE) -> Answer:
     """Yields one `Proposed`. Raises `RoundRefused`, or `EngineError` if the model itself fails."""
     engine, limits = sessions.engine, sessions.limits
     session = sessions.table.get(message.session) or Session(engine.context())
@@ -48,11 +49,14 @@ def propose(sessions: Sessions, message: Propose) -> Answer:
         raise TooLong(f"{length} tokens and {len(tree)} nodes; {limits.max_tokens} and {limits.max_nodes} are held")
     sessions.table.admit(message.session, session, length + len(tree))
     with session.held():
-        if path:
-            context.commit(session.tree, path, None)
-            context.assign(length - len(append), append)
-        elif moves:
-            context.assign(message.base, append)
+        new = context.commit(session.tree, path, None) if path else []
+        if moves:
+            context.assign(message.base + len(path), append)
+            session.digest.truncate(message.base)
+            session.digest.extend([*new, *append])
+            session.holder = holder
+            sessions.share(session)
+            context = session.context
         session.tree = tree if message.since else DraftTree.empty()
         while (chunk := engine.next_chunk(context)) is not None:
             yield chunk

@@ -315,6 +315,11 @@ class Sessions:
         session.digest.truncate(message.base)
         session.digest.extend(append)
         session.holder = holder
+        self.share(session)
+        return _Claim(self.table, message.session, session, session.epoch)
+
+    def share(self, session: Session) -> None:
+        """Take over rows of another session that begins with the same tokens, if none is computed yet."""
         if not session.context.computed:
             other, agreed = self.table.begins_like(session)
             if other is not None and agreed >= SHORTEST_SHARED:
@@ -323,7 +328,6 @@ class Sessions:
                 else:
                     session.context.adopt(other.context, agreed)
                 self.counters.shared_tokens += session.context.computed
-        return _Claim(self.table, message.session, session, session.epoch)
 
     def _finished(self, context: TargetContext) -> bool:
         return context.tokens[-1] in self.stop_tokens or len(context.tokens) >= self.limits.max_tokens

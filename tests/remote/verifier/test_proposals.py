@@ -12,7 +12,7 @@ from models.engines.engine import Engine
 from remote.protocol import Card, Error, Propose, Proposed, decode, encode, pack_tokens
 from remote.verifier.http import create_app
 from tests.remote.verifier.conftest import LIMITS
-from tests.remote.verifier.test_http import connected
+from tests.remote.verifier.test_http import connected, counter
 from tests.remote.verifier.tiny import VOCABULARY
 
 PROMPT = [5, 9, 2, 30, 7]
@@ -80,3 +80,11 @@ async def test_what_is_refused_changes_nothing(client: httpx.AsyncClient, name: 
     everything = [*PROMPT, 7, 8, 9]
     for end, expected in ((5, first), (6, before[0]), (7, before[1]), (8, third)):
         assert await proposed(client, 1, session=f"at{end}", append=pack_tokens(everything[:end])) == expected
+
+
+async def test_what_another_session_has_read_is_not_read_again(client: httpx.AsyncClient) -> None:
+    read = [(7 * at + 3) % VOCABULARY for at in range(60)]
+    first = await proposed(client, 1, session="one", append=pack_tokens(read))
+    before = await counter(client, "shared_tokens_total")
+    assert await proposed(client, 1, session="two", append=pack_tokens(read)) == first
+    assert await counter(client, "shared_tokens_total") >= before + len(read) - 1
