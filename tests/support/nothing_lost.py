@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 
 from app.events import Done, Event, Failed, ReplyText, Verified
 from app.sanitise import sanitise
+from models.guide.names import NoMarks
 from models.text.chat_text import ChatText
 from models.tree import DraftTree
 from remote import VerifierClient
@@ -60,9 +61,9 @@ def violations(events: Sequence[Event], stored: Message, reference: Sequence[int
         found.append(f"{told} tokens were shown as verified, and {verified} are stored as that")
     if shown.solid + shown.ghost != stored.text:
         found.append(f"shown {shown.solid + shown.ghost!r}, stored {stored.text!r}")
-    if stored.text != sanitise(text.decode(tokens)):
+    if stored.text != sanitise(NoMarks().shown(text.decode(tokens))):
         found.append("the stored text is not that of the stored tokens")
-    if not sanitise(text.decode(tokens[:verified])).startswith(shown.solid):
+    if not sanitise(NoMarks().shown(text.decode(tokens[:verified]))).startswith(shown.solid):
         found.append("text was shown as verified that the verified tokens do not make")
     if reference is not None:
         found += _against(reference, tokens, verified, isinstance(end, Done) and not end.stopped)
