@@ -146,7 +146,8 @@ def llama_engine(
             side = replace(read_text_side(Path(folder), options.template), name=gguf_name(path))
     except (MissingPackage, MissingTokenizer, UnknownModel) as error:
         unread = str(error)
-    engine = LlamaEngine(path, None if drafter is None else ArrayEncoder.load(drafter), threads=options.threads)
+    encoder = None if drafter is None else ArrayEncoder.load(drafter)
+    engine = LlamaEngine(path, encoder, threads=options.threads, kept=options.kept)
     if side is None and (side := engine.text_side(gguf_name(path), options.template)) is None:
         engine.close()
         raise MissingTokenizer(unread)

@@ -30,6 +30,7 @@ from models.engines.engine import (
     check_shape,
     tree_difference,
 )
+from models.engines.kept_check import TreeCheck, checked
 from models.engines.llama_lane import (
     DECODED,
     LEAVES,
@@ -81,9 +82,15 @@ class LlamaEngine(Engine):
     """
 
     def __init__(
-        self, path: Path, encoder: ArrayEncoder | None = None, *, threads: int | None = None, chunk: int = CHUNK
+        self,
+        path: Path,
+        encoder: ArrayEncoder | None = None,
+        *,
+        threads: int | None = None,
+        chunk: int = CHUNK,
+        kept: Path | None = None,
     ) -> None:
-        """`threads`: for the products; by default the best number is measured."""
+        """`threads`: for the products; by default the best number is measured. `kept`: see `checked`."""
         spin_briefly()
         import llama_cpp as lib
 
@@ -123,7 +130,10 @@ class LlamaEngine(Engine):
         # Threads for products live as long as the thread that requested them. OpenMP counts those of all threads; if
         # there are more than cores, they sleep while waiting, and a forward takes several times as long.
         with ThreadPoolExecutor(1) as passing:
-            if why := passing.submit(self._check_trees).result():
+            about = f"{lib.__version__} {lib.llama_print_system_info().decode()} {self._fixed_threads}"
+            trees = checked(gguf_files(path), about, kept, lambda: passing.submit(self._check_trees).result())
+            self._rows_alike = trees.alike
+            if why := trees.why_none:
                 self.most_nodes, self.why_no_drafter = 1, why
                 if not self._cuttable:
                     self.bytes_per_token = passing.submit(self._state_bytes).result()
@@ -307,25 +317,25 @@ class LlamaEngine(Engine):
             context.release()
         return same
 
-    def _check_trees(self) -> str | None:
+    def _check_trees(self) -> TreeCheck:
         """Check whether a draft tree is read like its paths, and with what size of pieces to the last bit.
 
-        Returns why there can be no trees. Raises `BrokenTarget`.
+        Raises `BrokenTarget`.
         """
         if not self._cuttable:
-            return "its state cannot be taken back"
+            return TreeCheck("its state cannot be taken back", None)
         try:
             for alike in (None, *range(ALIKE, 0, -1)):
                 self._rows_alike = alike
                 difference = tree_difference(self)
                 if difference == 0 and (alike is not None or self._pieces_have_the_same_bits()):
-                    return None
+                    return TreeCheck(None, alike)
         except BrokenTarget:
             raise
         except EngineError as error:
-            return str(error)
-        self._rows_alike = None
-        return None if difference < TOLERANCE else f"it reads them differently from plain text, by {difference:.1%}"
+            return TreeCheck(str(error), None)
+        differs = f"it reads them differently from plain text, by {difference:.1%}"
+        return TreeCheck(None if difference < TOLERANCE else differs, None)
 
 
 def _parts(requests: Sequence[Forward], places: Sequence[int]) -> list[list[int]]:
