@@ -13,10 +13,11 @@ import tomllib
 from collections.abc import Callable, Iterator
 from itertools import chain, count
 from pathlib import Path
+from typing import get_args
 
 import msgspec
 
-from app.config import ConfigError, Folders, Settings
+from app.config import ConfigError, Folders, Settings, Unanswered
 from app.files import NotText, one_at_a_time, read_text, write_private
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,62}")
@@ -118,11 +119,11 @@ class LocalModels:
 
 def why_no_effect(settings: Settings, name: str | None) -> str:
     """Why the choice of this model, or of none, has no effect yet; empty if it has. Settings come first."""
-    deciding = {"offline": settings.offline, "local": settings.local}
-    if name is not None:
-        deciding = {field: value for field, value in deciding.items() if value not in (None, name, "local")}
-    for field, value in deciding.items():
-        if value is not None:
+    agrees: dict[str, tuple[str | None, ...]] = {"offline": (None, "local"), "local": (None, name)}
+    if name is None:
+        agrees = {"offline": (None, *{*get_args(Unanswered)} - {"local"})}
+    for field, values in agrees.items():
+        if (value := getattr(settings, field)) not in values:
             place = f"an option, OUTRIDER_{field.upper()} or config.toml"
             return f'Your choice has no effect yet: {place} says {field} = "{value}". Remove it there.'
     return ""

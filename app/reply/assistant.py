@@ -160,7 +160,7 @@ class Assistant:
         return None if self._backend is None else self._backend.routing.missed
 
     async def stand_by(self, name: str | None) -> None:
-        """Let this model on this device answer while a server is away. None: questions wait for the server."""
+        """Let this model on this device answer while a server is away. None: do what the settings say without one."""
         with contextlib.suppress(NotLoaded):
             (await self.until_loaded()).routing.stand_by(name)
 

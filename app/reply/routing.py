@@ -246,8 +246,12 @@ class Routing:
         return (connection.source.name or "the server") if away and not alone else None
 
     def stand_by(self, name: str | None) -> None:
-        """Let this model on this device answer while a server is away. None: questions wait for the server."""
-        self._away = ("local" if name else "queue"), name
+        """Let this model on this device answer while a server is away. None: do what the settings say without one."""
+        settings = self._options.settings
+        if name is not None:
+            self._away = "local", name
+        else:
+            self._away = ("queue", None) if settings.offline == "local" else (settings.offline, settings.local)
         if self._stand_in is not None and self._stand_in[0] != name:
             self._let_go(self._stand_in[1], self.running)
             self._stand_in = None

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from app.config import ConfigError, Folders
-from app.local.registry import LocalModels
+from app.config import ConfigError, Folders, Settings, Unanswered
+from app.local.registry import LocalModels, why_no_effect
 
 
 @pytest.fixture
@@ -51,3 +51,25 @@ def test_a_found_model_gets_a_name_that_fits_and_is_free(folders: Folders) -> No
     assert models.free_name("other", Path("/models/../models/one.gguf")) == "one", "it was added already"
     for hostile in ("\x1b[31m", "../..", "🦀", "x" * 500):
         models.add(models.free_name(hostile, Path("/models/two.gguf")), Path("/models/three.gguf"))
+
+
+@pytest.mark.parametrize(
+    ("offline", "local", "name", "field"),
+    [
+        (None, None, "one", ""),
+        ("local", None, "one", ""),
+        ("local", "one", "one", ""),
+        (None, "two", "one", "local"),
+        ("queue", None, "one", "offline"),
+        ("local", "two", "one", "local"),
+        (None, None, None, ""),
+        (None, "two", None, ""),
+        ("queue", None, None, ""),
+        ("local", None, None, "offline"),
+    ],
+)
+def test_settings_come_before_a_choice(
+    offline: Unanswered | None, local: str | None, name: str | None, field: str
+) -> None:
+    why = why_no_effect(Settings(offline=offline, local=local), name)
+    assert why == "" if not field else f"OUTRIDER_{field.upper()} or config.toml says {field} = " in why

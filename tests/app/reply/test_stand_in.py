@@ -277,6 +277,18 @@ async def test_a_server_has_settings_of_its_own_and_the_command_line_overrides_t
         assert heard.failed is not None and heard.failed.queued
 
 
+async def test_without_a_model_again_the_settings_say_what_happens(drafter: Drafter, database: Path) -> None:
+    models: dict[str | None, Source] = {"a": Here("http://127.0.0.1:9/v1")}
+    async with (
+        ChatServer([], away=True).listening() as port,
+        standing_in(drafter, database, port, models, Settings(offline="fail")) as opened,
+    ):
+        await opened.stand_by("a")
+        await opened.stand_by(None)
+        heard = await ask(opened, QUESTION)
+        assert heard.failed is not None and not heard.failed.queued
+
+
 async def test_another_model_is_chosen_while_the_program_runs(
     drafter: Drafter, database: Path, verifier: VerifierProcess
 ) -> None:
