@@ -86,7 +86,8 @@ class StatusBar(Horizontal):
         room = width - sum(_columns(len(part)) for part in (label, meter, for_shell))
         model = shortened(short_model(state.model), max(SHORTEST, room - PADDING))
         room -= _columns(len(model))
-        why = state.why if len(state.why) + PADDING <= room or away else ""
+        why = state.why.removeprefix(f"{state.model} ")  # It stands before it.
+        why = why if len(why) + PADDING <= room or away else ""
         told = Content("") if self._stats is None else figures(self._stats, room - PADDING, short=width < WIDE)
         if self._stats is not None and (not told or _columns(len(told)) + len(why) + PADDING > room):
             told = figures(self._stats, room - PADDING, short=True)

@@ -13,7 +13,7 @@ from app.local.registry import LocalModels
 from app.remotes.offers import Told
 from app.remotes.registry import Remote, Remotes
 from app.remotes.switcher import RemoteSwitcher
-from app.tui.screens.chat.local_offer import ASKED, LocalOffer
+from app.tui.screens.chat.local_offer import ASKED, JOIN, LocalOffer
 from app.tui.screens.chat.screen import ChatScreen
 from app.tui.screens.models import ModelsScreen
 from storage import Store
@@ -42,7 +42,7 @@ class Asking(Window):
     @property
     def asked(self) -> str:
         """The question, if it is on the screen."""
-        return str(self.offer.content) if self.offer.display and self.offer.region.height else ""
+        return str(self.offer.content).replace(JOIN, " ") if self.offer.display and self.offer.region.height else ""
 
     async def lose(self, pilot: Pilot[None]) -> None:
         """The server goes away."""

@@ -73,3 +73,14 @@ async def test_nothing_is_cut_off_in_80_columns() -> None:
             assert shown(host, "#badge") in ("online", "offline", "connecting")
             name = shown(host, "#model")
             assert name == model or (name.startswith("registry.") and name.endswith(":Q4_K_M") and "…" in name)
+
+
+async def test_the_name_of_who_writes_is_said_once() -> None:
+    host = Host()
+    async with host.run_test(size=(80, 5)):
+        host.query_one(StatusBar).show_mode(
+            ModeChanged("offline", "qwen on this device writes: no route", model="qwen")
+        )
+        assert (shown(host, "#model"), shown(host, "#why")) == ("qwen", "on this device writes: no route")
+        host.query_one(StatusBar).show_mode(ModeChanged("offline", "no route"))
+        assert shown(host, "#why") == "no route"

@@ -18,6 +18,8 @@ from app.tui.widgets.status_bar import shortened
 
 ASKED = "a local model"
 """Under this name it is recorded that the person was asked."""
+JOIN = "\N{NO-BREAK SPACE}"
+"""The keys stay on one line."""
 MOST_NAME = 24
 """Characters of the names, so that the question fits into a line."""
 
@@ -63,7 +65,7 @@ class LocalOffer(Static):
             names = [shortened(sanitise(name), MOST_NAME) for name in (model.name, server)]
             yes, never = key_of(self, "app.models"), key_of(self, "chat.stop")
             words = "{} on this device can answer while {} is away: ".format(*names)
-            self.update(Content.assemble(words, (yes, "bold"), " yes, ", (never, "bold"), " never"))
+            self.update(Content.assemble(words, (yes, "bold"), f"{JOIN}yes,{JOIN}", (never, "bold"), f"{JOIN}never"))
             self.display = True
 
     @work(group="local-offer")
