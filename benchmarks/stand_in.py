@@ -63,7 +63,7 @@ async def cut(model: LocalModel, drafters: Drafters, script: Script, question: s
         async with server.listening() as port:
             source = AddressSource(f"http://127.0.0.1:{port}/v1")
             source.options = TransportOptions(read_seconds=SILENCE_SECONDS)
-            async with Assistant(store, Options(drafters, source, settings, stand_in=model)) as assistant:
+            async with Assistant(store, Options(drafters, source, settings, stand_in=lambda name: model)) as assistant:
                 status = await assistant.settled()
                 while begun and status.mode != "hosted":
                     status = await assistant.settled()
