@@ -53,6 +53,8 @@ class KnownServer:
         """Why no drafter may substitute for that model, as a sentence, or None if one may."""
         self.drafter: Drafter | None = None
         """The drafter for its model, once it is known."""
+        self.takes_local = False
+        """Whether a model on this device drafts for it, or would with the right tokenizer."""
         self.offer: Offer | None = None
         """The drafter that it offers for its model and that is not here."""
         self._local = local
@@ -86,7 +88,8 @@ class KnownServer:
         drafter = await asyncio.to_thread(self._drafters.fitting, found.tokenizer, found.vocabulary, memory)
         if found.drafter is not None and (drafter is None or drafter.memory_digest != memory):
             self.offer = Offer(found, source.name or client.host)
-        if drafter is None or drafter.memory_digest != memory:
+        self.takes_local = drafter is None or drafter.memory_digest != memory
+        if self.takes_local:
             drafter = await asyncio.to_thread(self._of_local_model, found) or drafter
         self.drafter = drafter
         if drafter is None:

@@ -257,6 +257,9 @@ class Routing:
             self._stand_in = None
         if self.shown is not None:
             self.shown.tell()
+        for connection in self._connections.open if self.running is None else ():
+            if connection.server.takes_local:
+                connection.connect_again("the model on this device has changed")
 
     def stand_in(self, name: str | None) -> Connection | None:
         """The connection to this model on this device, which stands in for a server, or None if none does."""

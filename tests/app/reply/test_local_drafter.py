@@ -16,7 +16,7 @@ import pytest
 from app.config import Settings
 from app.events import RoundEnded
 from app.remotes.loopback import LocalModel
-from app.remotes.peer import Endpoint
+from app.remotes.peer import Endpoint, Verifier
 from app.remotes.source import AddressSource
 from app.reply.assistant import Assistant
 from app.reply.routing import Options
@@ -153,6 +153,19 @@ async def test_it_starts_with_the_first_question_that_it_drafts_for(device: Devi
         heard = await ask(opened, QUESTION)
         assert model.process_id is not None
     assert heard.text == await device.plain(EDGE)
+
+
+async def test_a_model_that_is_chosen_later_drafts_from_then_on(device: Device) -> None:
+    settings = EDGE.replaced({"mode": "auto", "offline": "queue"}, "")
+    async with device.asking(settings, starts=False) as (opened, _):
+        expected = (await ask(opened, QUESTION)).text
+        await opened.stand_by("small one")
+        shown, running = opened.backend.routing.shown, opened.backend.routing.stand_in("small one")
+        assert shown is not None and running is not None
+        running.start()
+        await until(lambda: isinstance(shown.verifier, Verifier) and isinstance(running.verifier, Endpoint))
+        heard = await ask(opened, QUESTION)
+    assert heard.text == expected and max(gained(heard)) > 2
 
 
 async def test_nobody_starts_it_where_only_the_server_drafts(device: Device) -> None:
