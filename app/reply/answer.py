@@ -55,6 +55,9 @@ class Answer:
         """Each time that the target did not keep what such a model had written: where that began, and the whole text
         until then."""
         self._stretches: list[Stretch] = []
+        """Who wrote which part of a text."""
+        self._told = 0
+        """How many of them were returned."""
         self.reasoning = ""
         """What a server's model thought before its answer, as far as it is kept."""
         self.reasoning_seconds = 0.0
@@ -89,7 +92,7 @@ class Answer:
             return self._stretches
         if not self.suffix:
             return []
-        return self._local_after(self._clean(self.tokens[: max(self.verified, self._local_from[0])], False))
+        return self._unchecked_after(max(self.verified, self._local_from[0]), self.local)
 
     @property
     def drafted_by(self) -> str:
@@ -182,23 +185,26 @@ class Answer:
         self.tokens[self._joined :] = spelt or []
         if spelt is not None and self.decoded(len(self.tokens)) == begun + self._since:
             return [*self._show()]
-        whole = begun + self._since
-        self._stretches = self._local_after(sanitise(whole[: self._local_from[1]]))
-        return [*self._stretches, *self.begin_text(whole)]
+        self._stretches = self._unchecked_after(self._local_from[0], self.local)
+        shown = self.begin_text(begun + self._since)
+        return [*self.written_by(self.local, here=True), *shown]
 
-    def written_by(self, writer: str, *, here: bool) -> Stretch | None:
-        """Note who writes text from now on. Returns what is new; None if no model on this device takes part."""
+    def written_by(self, writer: str, *, here: bool) -> list[Stretch]:
+        """Note who writes text from now on. Returns the stretches that are new; none without models on this device."""
         if not here and not self._stretches:
-            return None
+            return []
         if here and not self._stretches and (self.model or self.drafter):
             self._stretches.append(Stretch(0, self.model or self.drafter))
         last = self._stretches[-1] if self._stretches else None
         if last is None or (last.writer, last.here) != (writer, here):
             self._stretches.append(Stretch(len(self.text), writer, here))
-        return None if self._stretches[-1] is last else self._stretches[-1]
+        new, self._told = self._stretches[self._told :], len(self._stretches)
+        return new
 
     def begin_text(self, text: str) -> list[Shown]:
         """Become text that begins with `text`, in place of the tokens. Nobody verifies it."""
+        if self.suffix and not self._stretches and len(text) > len(self.decoded(self.verified)):
+            self._stretches = self.stretches or self._unchecked_after(self.verified, self.drafter or "small model")
         self.is_text, self.tokens, self.verified = True, [], 0
         self._pieces, self.length = [text], len(text)
         self._sanitiser.feed(text)
@@ -247,10 +253,10 @@ class Answer:
         self._solid, self._ghost, self._ghost_tokens = solid, ghost, ghost_tokens
         return events
 
-    def _local_after(self, text: str) -> list[Stretch]:
-        """The stretches of an answer that the model on this device continued after `text`."""
-        begun = [Stretch(0, self.model or self.drafter)] if text else []
-        return [*begun, Stretch(len(text), self.local, here=True)]
+    def _unchecked_after(self, count: int, writer: str) -> list[Stretch]:
+        """The stretches of an answer that `writer` continued on this device after so many tokens."""
+        at = len(self._clean(self.tokens[:count], False))
+        return [*([Stretch(0, self.model or self.drafter)] if at else []), Stretch(at, writer, here=True)]
 
     def _clean(self, tokens: Sequence[int], complete: bool) -> str:
         """The shown text of the server's text and `tokens`."""

@@ -217,9 +217,8 @@ class EndpointText:
         if piece and not self._speaks and not self._drafts:
             self._speaks = True
             shown = [] if generation.answer.is_text else generation.answer.begin_text(self._known)
-            stretch = generation.answer.written_by(name, here=self._away is not None)
+            steps += [*generation.answer.written_by(name, here=self._away is not None), *shown]
             generation.answer.model = generation.answer.model or name
-            steps += [*([] if stretch is None else [stretch]), *shown]
             self._connection.speed.speaks(stream)
         if piece and self._thinks:
             self._thinks = False

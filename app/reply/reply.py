@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from typing import Any
 
 from app.battery import battery_is_low
+from app.concurrency import first_of
 from app.events import FailureCode, ModeChanged, Redrawn, RoundEnded, SystemUnread, Verified
 from app.remotes.connection import Connection, hopeless, wants_token
 from app.remotes.peer import Endpoint, Verifier
@@ -230,13 +232,13 @@ class Reply:
         with stand_in.wanted(), contextlib.suppress(TimeoutError):
             async with generation.clock.within(seconds):
                 while stand_in.verifier is None and (stand_in.warming or stand_in.starts_again):
-                    await generation.unless_stopped(stand_in.changed())
-                    if generation.stopping:
+                    await self._unless_back(stand_in.changed())
+                    if generation.stopping or self._is_back:
                         return None
         if not isinstance(stand_in.verifier, Endpoint):
             raise NoAnswer(f"No answer: {_sentence(stand_in.why)}", "unavailable", passing=True)
         if self._reader is not None:
-            await generation.unless_stopped(self._reader.caught_up())
+            await self._unless_back(self._reader.caught_up())
         followed = self._ended_here < MOST_RESTARTS
         if connection is None:
             away = "offline by choice"
@@ -246,6 +248,16 @@ class Reply:
             await self._address(own_target=connection.server.fits)
         away = connection.why
         return EndpointText(generation, stand_in, stand_in.verifier, away=away, drafts=drafts, followed=followed)
+
+    @property
+    def _is_back(self) -> bool:
+        """Whether the server that was away can continue the answer."""
+        return self._connection is not None and self._connection.verifier is not None and not self._left
+
+    async def _unless_back(self, wait: Coroutine[Any, Any, object]) -> None:
+        """Wait for the model on this device, unless the person stops the answer or the server is back first."""
+        back = [] if self._connection is None or self._left else [self._connection.changed()]
+        await self._generation.unless_stopped(first_of(wait, *back))
 
     async def _address(self, *, own_target: bool) -> None:
         """Have the conversation read by the next writer, as for `Generation.address`."""

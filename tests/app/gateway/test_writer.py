@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
 from dataclasses import dataclass
 
@@ -27,7 +27,10 @@ from drafter.shelf import Drafters
 from remote import TransportOptions
 from storage import Message
 from tests.app.gateway.conftest import own_text
+from tests.app.reply.test_back_online import Local
+from tests.support.chat_server import Script
 from tests.support.fault_proxy import FaultProxy
+from tests.support.faults import STREAM_BYTES, after, lasting, refused
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.serving import VerifierProcess
 
@@ -112,9 +115,9 @@ async def test_the_drafter_ends_what_the_model_does_not_agree_with(verifier: Ver
 
 
 async def test_the_model_goes_on_where_it_agrees(verifier: VerifierProcess, drafter: Drafter) -> None:
-    for after in (20, 60, 100):
+    for begun in (20, 60, 100):
         for topic in TOPICS:
-            found = await written(verifier, drafter, topic, after, alone=1)
+            found = await written(verifier, drafter, topic, begun, alone=1)
             if found.agreed:
                 sent = found.answer.sent
                 assert found.answer.state == "checked" and sent.text == found.own == found.answer.checked_text
@@ -170,3 +173,42 @@ async def test_the_model_puts_right_what_is_sent_as_a_whole(verifier: VerifierPr
     own = await own_text(verifier, question, MOST)
     assert answer.state == "checked" and "".join(piece.text for piece in pieces) == own == answer.sent.text
     assert {piece.span.source for piece in pieces} == {"verified"} and all(stored.provenance)
+
+
+@pytest.mark.parametrize("agrees", [True, False])
+async def test_a_model_on_this_device_writes_while_the_server_is_away(
+    verifier: VerifierProcess, drafter: Drafter, agrees: bool
+) -> None:
+    question = [{"role": "user", "content": "how do I unpack a tar archive?"}]
+    body = {"messages": question, "temperature": 0, "max_tokens": MOST, "stream": True}
+    answer = Answers().begin(read_call(msgspec.json.encode(body)), "target")
+    own = await own_text(verifier, question, MOST)
+    local, cut = Local(), 0
+
+    def written() -> Iterator[str]:
+        nonlocal cut
+        cut = len(local.begun)
+        yield own[cut : cut + 9] if agrees else " by another"
+
+    local.scripts = [Script(written(), hold=True), Script([" to its end"])]
+    settings = msgspec.structs.replace(SETTINGS, offline="local", mode="hosted")
+    async with local.listening() as port, FaultProxy([verifier.port]) as proxy:
+        here = AddressSource(f"http://127.0.0.1:{port}/v1")
+        here.name, here.kind = "small one", "openai"
+        seat = Seat(Drafters(drafter), AddressSource(proxy.url), settings, LastSeen(), lambda name: here)
+        proxy.at(0, after(STREAM_BYTES, lasting(refused)))
+        text, writer = "", Writer(answer, seat)
+        async with aclosing(writer.pieces()) as pieces:
+            async for piece in pieces:
+                text += piece.text
+                if piece.span.source == "drafted":
+                    await proxy.heal()
+        await seat.close()
+    assert text == answer.sent.text and writer.failed is None
+    if agrees:
+        assert text == own and answer.sent.source == "verified" and answer.sent.checked == len(own)
+        return
+    assert text.startswith(f"{own[:cut]} by another") and len(text) > cut + 20, "it is brought to its end here"
+    spans = [(span.source, span.model, text[span.start : span.end]) for span in answer.sent.spans]
+    assert spans[0] == ("verified", "", own[: answer.sent.checked]) and answer.sent.checked >= cut
+    assert {source for source, _, _ in spans[1:]} <= {"drafted", "local"}

@@ -105,3 +105,20 @@ def test_text_of_another_model_that_the_target_does_not_keep_is_remembered(text:
     assert answer.stretches == [Stretch(0, ""), Stretch(3, "small one", here=True)]
     answer.verify(text.encode("-a"), 0)
     assert answer.text == "ls -a" and answer.withdrawn == [(3, "ls -l | wc")] and answer.stretches == []
+
+
+@pytest.mark.parametrize("local", [True, False])
+def test_unchecked_tokens_that_become_text_stay_marked(text: ChatText, local: bool) -> None:
+    answer = Answer(text, text.encode("ls "), len(text.encode("ls ")))
+    answer.model = "target"
+    if local:
+        answer.join("small one")
+        answer.draft_text("-l")
+    else:
+        for token in text.encode("-l"):
+            answer.draft(token)
+    answer.begin_text("ls -l")
+    marked = [Stretch(0, "target"), Stretch(3, "small one" if local else "small model", here=True)]
+    new = answer.written_by("other one", here=True)
+    assert new == answer.stretches == [*marked, Stretch(5, "other one", here=True)]
+    assert answer.written_by("other one", here=True) == []

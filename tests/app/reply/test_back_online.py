@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import httpx
 import msgspec
@@ -13,6 +15,7 @@ import pytest
 
 from app.config import Settings
 from app.events import Drafted, Judged, ModeChanged, RoundEnded, Stretch, stretches_of
+from app.remotes.source import AddressSource
 from app.reply.assistant import Assistant
 from app.tui.turn import Turn
 from drafter.runtime import Drafter
@@ -20,6 +23,7 @@ from remote import VerifierClient
 from remote.protocol import Sampling
 from storage import Message
 from tests.app.reply.test_stand_in import Here, standing_in
+from tests.remote.toy_verifier import listening
 from tests.remote.verifier.test_http import until as until_counter
 from tests.support.chat_server import ChatServer, Script
 from tests.support.conversing import Heard, assistant, hear, until_connected, until_mode
@@ -50,18 +54,28 @@ class Local(ChatServer):
     """Whether it ends its answer; else it is still writing."""
 
     def __post_init__(self) -> None:
-        self.owner, self.reads = "outrider", True
-        self.scripts = [Script(self._pieces(), hold=not self.ends) for _ in range(9)]
+        self.owner = "outrider"
+        self.scripts = self.scripts or [Script(self._pieces(), hold=not self.ends) for _ in range(9)]
+
+    @property
+    def answers(self) -> list[dict[str, Any]]:
+        """What it was asked to write, besides reading along."""
+        return [one for one in self.asked if one.get("max_tokens") != 1]
 
     @property
     def begun(self) -> str:
         """What it was last asked to continue."""
-        last = self.asked[-1]["messages"][-1]
+        last = self.answers[-1]["messages"][-1]
         return str(last["content"]) if last["role"] == "assistant" else ""
 
     def _pieces(self) -> Iterator[str]:
         said = self.whole[len(self.begun) :][: self.right] + (WRONG if self.begun or self.ends else "")
         yield from (said[at : at + 5] for at in range(0, len(said), 5))
+
+    async def _say(self, script: Script, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        script = self.scripts[min(len(self.answers), len(self.scripts)) - 1]
+        reads = self.asked[-1].get("max_tokens") == 1
+        await super()._say(Script([]) if reads else script, reader, writer)
 
 
 @pytest.fixture(scope="module")
@@ -157,8 +171,7 @@ async def test_the_line_returns_while_the_local_model_writes(
 async def test_the_line_returns_before_its_first_word(
     drafter: Drafter, database: Path, proxy: FaultProxy, own: list[int]
 ) -> None:
-    local = Local()
-    local.scripts = [Script([], hold=True)]
+    local = Local([Script([], hold=True)])
     async with (
         local.listening() as port,
         standing_in(drafter, database, proxy.port, Here(f"http://127.0.0.1:{port}/v1"), SETTINGS, path="") as opened,
@@ -174,6 +187,28 @@ async def test_the_line_returns_before_its_first_word(
         assert heard.done is not None, heard.failed
         assert list(heard.done.token_ids) == own and all(heard.done.provenance)
         assert heard.done.stretches == () and not any(isinstance(event, Judged) for event in heard.events)
+
+
+async def test_the_line_returns_while_the_local_model_loads(
+    drafter: Drafter, database: Path, proxy: FaultProxy, own: list[int]
+) -> None:
+    async def loads(number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+
+    async with (
+        listening(loads) as port,
+        standing_in(drafter, database, proxy.port, Here(f"http://127.0.0.1:{port}/v1"), SETTINGS, path="") as opened,
+    ):
+        await until_connected(opened)
+        proxy.at(0, after(STREAM_BYTES, lasting(refused)))
+        heard = Heard()
+        async with aclosing(opened.reply(opened.store.conversations.create("").id, QUESTION)) as events:
+            async for event in events:
+                heard.apply(event)
+                if isinstance(event, ModeChanged) and event.model == "small one":
+                    await proxy.heal()
+        assert heard.done is not None, heard.failed
+        assert list(heard.done.token_ids) == own and all(heard.done.provenance)
 
 
 async def test_what_it_finished_alone_is_checked_later(
@@ -204,7 +239,7 @@ async def test_what_it_finished_alone_is_checked_later(
         assert judged.message == alone.message and judged.dropped.endswith(WRONG.strip())
         assert 0 < judged.kept < judged.of
         assert stored(opened, alone) == drafted, "a message never changes"
-        assert len(local.asked) == 1, "only the target checks"
+        assert len(local.answers) == 1, "only the target checks"
 
 
 async def test_a_question_that_it_answered_alone_is_checked_later(
@@ -250,7 +285,7 @@ async def test_it_flaps(drafter: Drafter, database: Path, proxy: FaultProxy, own
         assert heard.done is not None, heard.failed
         assert list(heard.done.token_ids) == own and all(heard.done.provenance) and not flaps
         assert violations(heard.events, stored(opened, heard), own, drafter.text) == []
-        assert len(local.asked) == 4 and heard.done.stretches == ()
+        assert len(local.answers) == 4 and heard.done.stretches == ()
         judged = [event for event in heard.events if isinstance(event, Judged)]
         assert len(judged) == 1 and judged[0].dropped.count("🦀") >= 2
 
@@ -344,3 +379,51 @@ async def test_a_server_that_goes_on_for_nobody_is_not_asked(
         heard = await hear(opened.reply(opened.store.conversations.create("").id, QUESTION))
         assert heard.done is not None and list(heard.done.token_ids) == own
     assert lines.count(b"POST /v1/streams") > 1 and not [line for line in lines if b"/v1/streams/" in line]
+
+
+async def test_a_server_that_checks_no_drafts_is_asked_again_only_on_request(drafter: Drafter, database: Path) -> None:
+    server = ChatServer([Script(["Use tar", " to"], cut=True), Script(["Use tar -x"])], leaves=True)
+    local = Local(whole="Use tar to unpack it", right=30, ends=True)
+    async with (
+        local.listening() as here,
+        server.listening() as port,
+        standing_in(drafter, database, port, Here(f"http://127.0.0.1:{here}/v1"), Settings(offline="local")) as opened,
+    ):
+        await until_connected(opened)
+        heard = await hear(opened.reply(opened.store.conversations.create("").id, QUESTION))
+        assert heard.done is not None and heard.text == f"Use tar to unpack it{WRONG}" and heard.done.token_ids == ()
+        (turn,) = Turn.of_thread(opened.store.branches.thread(stored(opened, heard).conversation_id))
+        assert turn.verifiable and turn.note == "by small one on this device, not checked"
+        server.away = False
+        await until_connected(opened)
+        assert len(server.asked) == 1, "it may cost money"
+        again = await hear(opened.verify(heard.message))
+        assert again.done is not None and again.text == "Use tar -x" and again.done.stretches == ()
+        (judged,) = [event for event in again.events if isinstance(event, Judged)]
+        assert judged.again is not None and judged.again.predicted and judged.message == heard.message
+        assert (judged.kept, judged.of) == (2, len(heard.text.split()))
+        assert server.asked[1]["prediction"] == {"type": "content", "content": heard.text}
+        assert server.asked[1]["messages"][-1]["role"] == "user", "the question, and no beginning of an answer"
+        branches = opened.store.messages.of(stored(opened, heard).conversation_id)
+        (turn,) = Turn.of_thread(opened.store.branches.thread(stored(opened, heard).conversation_id), branches)
+        assert str(judged) in turn.note and not turn.verifiable and turn.unchecked == ()
+
+
+async def test_text_is_checked_by_a_server_that_took_its_place(
+    drafter: Drafter, database: Path, verifier: VerifierProcess, own: list[int]
+) -> None:
+    """What a model on this device wrote after another server's text goes up as tokens of the model that checks it."""
+    text = drafter.text.decode(own)
+    server, local = ChatServer([Script([text[:9]], cut=True)], leaves=True), Local(whole=text, right=30, ends=True)
+    async with (
+        local.listening() as here,
+        server.listening() as port,
+        standing_in(drafter, database, port, Here(f"http://127.0.0.1:{here}/v1"), SETTINGS) as opened,
+    ):
+        await until_connected(opened)
+        heard = await hear(opened.reply(opened.store.conversations.create("").id, QUESTION))
+        assert heard.done is not None and heard.text == text[: 9 + 30] + WRONG
+        opened.use(AddressSource(verifier.url))
+        await until_mode(opened, "hosted")
+        checked = await hear(opened.verify(heard.message))
+        assert checked.done is not None and list(checked.done.token_ids) == own and not checked.done.stretches
