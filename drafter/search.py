@@ -161,6 +161,8 @@ def _worth(chances: NDArray[np.float64], known: NDArray[np.bool_], rate: float, 
     accepted.
     """
     new = ~known & (chances > rate * (cost.node + cost.row))
+    first = np.flatnonzero(~known)[:1]  # Its row comes with the call.
+    new[first] = chances[first] > rate * cost.node
     if chances[new].sum() <= rate * (cost.level - cost.row + new.sum() * (cost.node + cost.row)):
         return known
     return known | new

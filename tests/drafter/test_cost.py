@@ -40,6 +40,17 @@ def test_rounds_of_several_sizes_tell_all_three(round_seconds, level, node):
     assert cost.round == pytest.approx(round_seconds, rel=0.05, abs=15 * (0.05 * node + 0.01 * level))
 
 
+def test_the_rows_of_a_draft_are_told_from_its_calls():
+    meter = CostMeter()
+    meter.judged(4, 0.1)
+    meter.drafted(4, 0.06)
+    assert meter.cost.row == 0.0, "where they are not counted, they are part of the call"
+    for number in range(60):
+        calls, rows = 1 + number % 6, number * 7 % 20
+        meter.drafted(calls, 0.015 * calls + 0.004 * rows, rows)
+    assert meter.cost.level == pytest.approx(0.015, rel=0.1) and meter.cost.row == pytest.approx(0.004, rel=0.1)
+
+
 def test_noise_averages_out():
     cost = taught(Cost(0.02, 0.002, 0.0004), 400, (2, 6, 12, 20), noise=0.1).cost
     assert cost.level == pytest.approx(0.002, rel=0.1)

@@ -248,3 +248,20 @@ def test_a_level_must_pay_for_the_verifying_of_its_nodes_too():
     # Of 1 to hope for below each of the root's two children, which make 2 tokens in 1.01 s and what they cost.
     assert grown(node=0.490) == [2]
     assert grown(node=0.497) == []
+
+
+def test_a_row_that_costs_more_than_it_brings_is_left_out_but_the_first_comes_with_its_call():
+    calls = []
+
+    def halves(tokens, parents):
+        calls.append(len(tokens))
+        return np.log(np.full((len(tokens), 2), 0.5, np.float32)), np.tile([7, 8], (len(tokens), 1))
+
+    def grown(row):
+        calls.clear()
+        grow(halves([0], None), halves, Pace(2, 2, 6, deepest=2, cost=Cost(1.0, 0.01, 0.0, row)))
+        return calls[1:]
+
+    # 2 tokens in 1.01 s, and 0.5 to hope for below each of the two children.
+    assert grown(row=0.24) == [2]
+    assert grown(row=0.26) == [1]
