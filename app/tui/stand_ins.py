@@ -71,7 +71,10 @@ class StandIns:
         from app.local.find import find
 
         known = {path.resolve() for _, path in self._models()}
-        every = await beside(lambda: find([]))
+        try:
+            every = await beside(lambda: find([]))
+        except OSError:  # A file went while it was looked at. The chat must not end for that.
+            every = []
         new = (one for one in every if one.path.resolve() not in known)
         return [LocalModel(one.name, one.path, one.size, one.program) for one in new]
 
