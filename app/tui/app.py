@@ -240,8 +240,9 @@ class OutriderApp(PlainCrashes):
         self.theme = LIGHT.name if self.current_theme.dark else DARK.name
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        needs_switcher = ("show_remotes", "show_local", "look_nearby", "models", "pick")
-        return action not in needs_switcher or self.switcher is not None
+        if action == "pick":
+            return self.check_action("models", parameters)
+        return action not in ("show_remotes", "show_local", "look_nearby", "models") or self.switcher is not None
 
     def action_pick(self) -> None:
         """Pick the model of the open conversation, or accept the one on this device that the person is asked about."""
