@@ -356,7 +356,7 @@ def test_what_can_be_done_with_a_block(store: Store, snap_compare: Any) -> None:
         await pilot.press("alt+up", "tab", "enter")
         await wait_until(pilot, lambda: isinstance(pilot.app.screen, CodeBlockScreen))
         await wait_until(pilot, lambda: pilot.app.screen.query_one(OptionList).has_focus)
-        await wait_until(pilot, lambda: pilot.app.screen.query_one(MarkdownView).region.height > 0)
+        await wait_until(pilot, lambda: any(view.region.height for view in pilot.app.screen.query(MarkdownView)))
         await pilot.pause()
 
     assert snap_compare(OutriderApp(ScriptedCore(store)), terminal_size=(80, 24), run_before=play)
@@ -384,7 +384,7 @@ def test_the_page_that_an_answer_came_from(store: Store, drafter: Path, snap_com
         await code_opened(pilot, store)
         await pilot.press("alt+up", "alt+up", "alt+up", "s")
         await wait_until(pilot, lambda: isinstance(pilot.app.screen, SourceScreen))
-        await wait_until(pilot, lambda: pilot.app.screen.query_one(MarkdownView).region.height > 0)
+        await wait_until(pilot, lambda: any(view.region.height for view in pilot.app.screen.query(MarkdownView)))
         await pilot.pause()
 
     app = OutriderApp(ScriptedCore(store), Settings(drafter=str(drafter)))
