@@ -23,8 +23,10 @@ the names have been there since 6.0.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+import errno
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import IO, Any
 
 from rich._wrap import divide_line
@@ -98,15 +100,25 @@ class _TerminalFile:
         self._file = file
 
     def write(self, text: str) -> None:
-        with suppress(OSError):
+        with self._maybe_gone():
             self._file.write(text)
 
     def flush(self) -> None:
-        with suppress(OSError):
+        with self._maybe_gone():
             self._file.flush()
 
     def fileno(self) -> int:
         return self._file.fileno()
+
+    @contextmanager
+    def _maybe_gone(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            if error.errno == errno.EIO:  # Hung up. Python flushes what is left once more at its end.
+                null = os.open(os.devnull, os.O_WRONLY)
+                os.dup2(null, self._file.fileno())
+                os.close(null)
 
 
 def outlive_terminal(driver: Any) -> None:

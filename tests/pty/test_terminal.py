@@ -7,7 +7,9 @@ import os
 import re
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
+from app.tui.textual_private import outlive_terminal
 from storage import Store
 from tests.support.chat_server import ChatServer, Script
 from tests.support.patience import PATIENCE_SECONDS
@@ -39,6 +41,17 @@ def test_the_chat_ends_with_its_terminal(environment: dict[str, str], tmp_path: 
         terminal.hang_up()
         assert terminal.process.wait(PATIENCE_SECONDS) == 0
     assert [path.read_text() for path in (tmp_path / "data" / "unsent").glob("new-*")] == ["not sent"]
+
+
+def test_what_a_terminal_did_not_take_before_it_went_fails_no_later_flush() -> None:
+    master, end = os.openpty()
+    with open(end, "w") as file:
+        driver = SimpleNamespace(_file=file)
+        outlive_terminal(driver)
+        os.close(master)
+        driver._file.write("a frame")
+        driver._file.flush()
+        file.flush()  # As Python does when it ends.
 
 
 async def test_an_answer_is_saved_when_its_terminal_goes(environment: dict[str, str], tmp_path: Path) -> None:
