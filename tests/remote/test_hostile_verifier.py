@@ -51,8 +51,16 @@ def card_of(drafter: Drafter) -> Card:
     return msgspec.structs.replace(CARD, target="hostile", drafts=True, **known)
 
 
-async def heard_from(peer: HostilePeer, drafter: Drafter, database: Path, mode: str) -> Heard:
-    """Take one answer, check that it ends, and that it is stored as it was shown."""
+async def heard_from(peer: HostilePeer, drafter: Drafter, database: Path, mode: str, times: float = TIMES) -> Heard:
+    """Take one answer, check that it ends, and that it is stored as it was shown.
+
+    Where a busy machine gave up before the peer was asked, the clock runs more slowly the next time.
+    """
+    heard = await _heard_from(peer, drafter, database, mode, times)
+    return heard if peer.asked else await _heard_from(peer, drafter, database, mode, times / 10)
+
+
+async def _heard_from(peer: HostilePeer, drafter: Drafter, database: Path, mode: str, times: float) -> Heard:
     settings = Settings(max_tokens=24).replaced({"mode": mode}, "the test")
     store, clock = Store.open(database), FastClock()
     try:
@@ -65,7 +73,7 @@ async def heard_from(peer: HostilePeer, drafter: Drafter, database: Path, mode: 
             ) as opened:
                 conversation = store.conversations.create("test").id
                 await opened.settled()
-                clock.hurry(TIMES)
+                clock.hurry(times)
                 async with asyncio.timeout(PATIENCE):
                     heard = await ask(opened, "list files", conversation)
             message = store.messages.get(heard.message)
@@ -154,7 +162,8 @@ async def test_a_token_outside_the_vocabulary_costs_nothing_that_was_there(draft
     beyond = drafter.config.vocabulary
     for mode in ("edge", "hosted", "auto"):
         peer = HostilePeer(card_of(drafter), sends(lambda asked: asked.frame([beyond])), good=1)
-        heard = await heard_from(peer, drafter, tmp_path / f"{mode}.db", mode)
+        # Each reply comes at once, so there is nothing to wait for.
+        heard = await heard_from(peer, drafter, tmp_path / f"{mode}.db", mode, times=2)
         if mode == "auto":
             assert heard.done is not None and heard.done.token_ids[0] == 5 and not heard.done.provenance[-1]
         else:
