@@ -27,6 +27,7 @@ import numpy as np
 
 from app.config import REPOSITORY
 from models.cores import usable_cores
+from models.engines.llama_lane import model_parameters
 from models.files import is_gguf
 
 BATCH, PART = 2048, 512
@@ -43,7 +44,7 @@ class LlamaReference:
         self._quiet = llama_cpp.llama_log_callback(lambda *_: None)  # llama.cpp keeps no reference of its own.
         llama_cpp.llama_log_set(self._quiet, ctypes.c_void_p(0))
         llama_cpp.llama_backend_init()
-        self._model = llama_cpp.llama_model_load_from_file(path.encode(), llama_cpp.llama_model_default_params())
+        self._model = llama_cpp.llama_model_load_from_file(path.encode(), model_parameters(llama_cpp))
         if not self._model:
             raise SystemExit(f"llama.cpp cannot load {path}.")
         parameters = llama_cpp.llama_context_default_params()

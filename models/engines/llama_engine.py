@@ -42,6 +42,7 @@ from models.engines.llama_lane import (
     be_silent,
     last_words,
     leaves,
+    model_parameters,
 )
 from models.engines.llama_rows import ROW_BYTES, CacheRows, UnreadableRows
 from models.engines.llama_text import LlamaText
@@ -101,7 +102,7 @@ class LlamaEngine(Engine):
         self._forwards = 0
         be_silent(lib)
         lib.llama_backend_init()
-        self._model = lib.llama_model_load_from_file(str(path).encode(), lib.llama_model_default_params())
+        self._model = lib.llama_model_load_from_file(str(path).encode(), model_parameters(lib))
         if not self._model:
             said = f"llama.cpp cannot load {path}{last_words()}."
             if NEWER.search(last_words()):

@@ -497,6 +497,16 @@ _callbacks: list[Any] = []
 """Keeps the callback alive, because llama.cpp holds a bare pointer to it."""
 
 
+def model_parameters(lib: Any) -> Any:
+    """llama.cpp's defaults for loading a model, without AMX.
+
+    Its products with AMX crash on some machines (ggml-org/llama.cpp#20824), and no smaller switch turns them off.
+    """
+    parameters = lib.llama_model_default_params()
+    parameters.use_extra_bufts = b"AMX_INT8 = 1" not in lib.llama_print_system_info()
+    return parameters
+
+
 def be_silent(lib: Any) -> None:
     """Keep llama.cpp's log for error messages instead of printing it to stderr."""
 
