@@ -267,11 +267,11 @@ class Service:
 
     async def proposals(self, request: Request) -> Response:
         message, holder = decode(await _read(request, self._card.limits.max_body_bytes), Propose), holder_of(request)
-        message = msgspec.structs.replace(message, session=_name(holder, message.session))
+        # Never a session of rounds or streams, whose tokens would change while they run.
+        message = msgspec.structs.replace(message, session=f"{_name(holder, message.session)}/proposals")
         self._admit(request, message, holder)
-        found = await self.turns.first(
-            message.session, propose(self.sessions, message, holder), request.is_disconnected
-        )
+        answer = propose(self.sessions, message, holder, record_of(request.scope))
+        found = await self.turns.first(message.session, answer, request.is_disconnected)
         assert isinstance(found, Proposed)
         return _message(found)
 
@@ -296,6 +296,7 @@ class Service:
     async def drop(self, request: Request) -> Response:
         name = _name(holder_of(request), request.path_params["name"])
         self.admission.ended(name)
+        self._absence.forget(name)
         if await self.turns.take(name, lambda: self.sessions.drop(name)):
             return Response(status_code=204)
         return _error(request, "not_found", "There is no such session; it may have been dropped before.")

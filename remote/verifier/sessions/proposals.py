@@ -14,6 +14,7 @@ from models.tree import DraftTree
 from remote.protocol import Propose, Proposed, ProtocolError, unpack_tokens
 from remote.protocol.proposals import grown
 from remote.verifier.holders import EVERYONE
+from remote.verifier.observability.record import Record
 from remote.verifier.refusals import BadRound, TooLong, UnknownPrefix
 from remote.verifier.sessions.sessions import Sessions
 from remote.verifier.sessions.table import Session
@@ -23,8 +24,11 @@ BEHIND = 12.0
 """How far the log-probability of a proposal may be below the best one's. So a whole vocabulary is never sorted."""
 
 
-def propose(sessions: Sessions, message: Propose, holder: str = EVERYONE) -> Answer:
-    """Yields one `Proposed`. Raises `RoundRefused`, or `EngineError` if the model itself fails."""
+def propose(sessions: Sessions, message: Propose, holder: str = EVERYONE, record: Record | None = None) -> Answer:
+    """Yields one `Proposed`. Raises `RoundRefused`, or `EngineError` if the model itself fails.
+
+    `record`: counts the tokens that are computed.
+    """
     engine, limits = sessions.engine, sessions.limits
     session = sessions.table.get(message.session) or Session(engine.context())
     context = session.context
@@ -36,6 +40,8 @@ def propose(sessions: Sessions, message: Propose, holder: str = EVERYONE) -> Ans
             raise UnknownPrefix(session.conflict())
         if any(not 0 <= node < len(session.tree) for node in path) or (path and message.base < len(context.tokens)):
             raise UnknownPrefix(session.conflict())
+        if path and path != session.tree.path(path[-1]):  # Their rows would be those of other tokens.
+            raise ProtocolError("the nodes of the path do not follow one another from the root")
         engine.check([*append, *tokens])
         tree = grown(DraftTree.empty() if moves else session.tree, message.since, tokens, parents)
     except (ProtocolError, EngineError) as error:
@@ -46,6 +52,8 @@ def propose(sessions: Sessions, message: Propose, holder: str = EVERYONE) -> Ans
     if length >= limits.max_tokens or len(tree) > limits.max_nodes:
         raise TooLong(f"{length} tokens and {len(tree)} nodes; {limits.max_tokens} and {limits.max_nodes} are held")
     sessions.table.admit(message.session, session, length + len(tree))
+    if record is not None:
+        record.read(len(append) + len(tokens))
     with session.held():
         new = context.commit(session.tree, path, None) if path else []
         if moves:

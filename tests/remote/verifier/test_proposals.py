@@ -10,9 +10,11 @@ import pytest
 
 from models.engines.engine import Engine
 from remote.protocol import Card, Error, Propose, Proposed, decode, encode, pack_tokens
+from remote.verifier.holders import Tokens
 from remote.verifier.http import create_app
+from remote.verifier.options import ServeOptions
 from tests.remote.verifier.conftest import LIMITS
-from tests.remote.verifier.test_http import connected, counter
+from tests.remote.verifier.test_http import TOKEN, connected, counter, message
 from tests.remote.verifier.tiny import VOCABULARY
 
 PROMPT = [5, 9, 2, 30, 7]
@@ -48,6 +50,8 @@ REFUSED: dict[str, tuple[int, dict[str, object]]] = {
     "nodes that it does not hold": (409, {"base": 5, "since": 3, **nodes([1], [-1])}),
     "a path off the tree": (409, {"base": 5, "path": np.array([2], "<i2").tobytes()}),
     "a path before the root": (409, {"base": 5, "path": np.array([-1], "<i2").tobytes()}),
+    "a path that leaves out a parent": (400, {"base": 5, "path": np.array([1], "<i2").tobytes()}),
+    "a path that goes round": (400, {"base": 5, "path": np.array([0, 0], "<i2").tobytes()}),
     "a path of tokens that are dropped": (409, {"base": 3, "path": np.array([0], "<i2").tobytes()}),
     "new tokens before old nodes": (409, {"base": 5, "append": pack_tokens([4]), "since": 1}),
     "a token that the model lacks": (400, {"base": 5, "append": pack_tokens([VOCABULARY])}),
@@ -88,3 +92,19 @@ async def test_what_another_session_has_read_is_not_read_again(client: httpx.Asy
     before = await counter(client, "shared_tokens_total")
     assert await proposed(client, 1, session="two", append=pack_tokens(read)) == first
     assert await counter(client, "shared_tokens_total") >= before + len(read) - 1
+
+
+async def test_they_do_not_touch_the_sessions_of_rounds(client: httpx.AsyncClient) -> None:
+    assert (await client.post("/v1/rounds", content=message(1, [], PROMPT, session="s"))).status_code == 200
+    assert (await ask(client, base=len(PROMPT), append=pack_tokens([4]))).status_code == 409
+    await proposed(client, 1, append=pack_tokens(PROMPT))
+    assert (await client.post("/v1/rounds", content=message(2, PROMPT, [4], session="s"))).status_code == 200
+
+
+async def test_they_are_counted_against_the_limit_of_tokens(target: Engine, card: Card) -> None:
+    options = ServeOptions(tokens=Tokens([("anna", TOKEN)]), tokens_per_minute=len(PROMPT) + 2)
+    async with connected(create_app(target, card, options)) as client:
+        client.headers["authorization"] = f"Bearer {TOKEN}"
+        await proposed(client, 3, append=pack_tokens(PROMPT), **nodes([7, 8], [-1, 0]))
+        refused = await ask(client, session="another", append=pack_tokens(PROMPT))
+        assert refused.status_code == 429, refused.content
