@@ -27,6 +27,8 @@ KEPT_SECONDS = 600.0
 """How long a stream is kept after its device was last heard of."""
 KEPT_TOKENS = 1 << 20
 """Most tokens of all kept streams together; 4 MB."""
+KEPT_STREAMS = 1024
+"""Most kept streams that nobody reads."""
 
 
 class Writing:
@@ -182,8 +184,8 @@ class Absence:
                         writing.take(frame)
                     if writing.attended:
                         writing.unsent.append(frame)
-                    elif not writing.read and isinstance(frame, Progress):
-                        self._wrote_alone(writing, frame.gained)
+                    elif isinstance(frame, Progress):
+                        self._wrote_on(writing, frame.gained)
                     writing.stir()
                     while writing.unsent:
                         await writing.changes()
@@ -197,15 +199,18 @@ class Absence:
             writing.stir()
             await self._turns.close(name, frames)
 
-    def _wrote_alone(self, writing: Writing, tokens: int) -> None:
-        writing.alone += tokens
-        self._counters.away_tokens += tokens
+    def _wrote_on(self, writing: Writing, tokens: int) -> None:
+        """Count tokens that were written after the request that asked for them had ended."""
         self._admission.took(writing.holder, tokens)
+        if not writing.read:
+            writing.alone += tokens
+            self._counters.away_tokens += tokens
 
     def _tidy(self) -> None:
         """Forget what was kept long enough, or is too much."""
         now, kept = time.monotonic(), sum(len(writing.tokens) for writing in self._kept.values())
         for name, writing in list(self._kept.items()):
-            if not writing.read and (now - writing.left > KEPT_SECONDS or kept > KEPT_TOKENS):
+            many = kept > KEPT_TOKENS or len(self._kept) > KEPT_STREAMS
+            if not writing.read and (many or now - writing.left > KEPT_SECONDS):
                 kept -= len(writing.tokens)
                 self.forget(name)

@@ -242,6 +242,37 @@ async def test_its_room_is_for_those_who_are_there(target: Engine, endless: Card
         assert tokens == own[: len(tokens)], "what was written before is kept"
 
 
+async def test_a_session_that_is_dropped_keeps_nothing(target: Engine, endless: Card) -> None:
+    async with reached(app_of(target, endless)) as client:
+        with Paced(target) as paced:
+            paced.allow(1)
+            await begun(client, stream())
+            await until(client, "away_sessions", 1)
+            paced.allow()
+            assert (await client.delete("/v1/sessions/s")).status_code == 204
+        assert (await client.get(kept(1, len(PROMPT)))).status_code == 404
+
+
+async def test_what_it_writes_for_another_reader_is_counted_too(target: Engine, endless: Card) -> None:
+    tokens = Tokens([("anna", "a" * 20)])
+    app = app_of(target, endless, tokens=tokens, tokens_per_minute=len(PROMPT) + MOST)
+    async with reached(app, Authorization=f"Bearer {'a' * 20}") as client:
+        with Paced(target) as paced:
+            paced.allow(1)
+            await begun(client, stream())
+            await until(client, "away_sessions", 1)
+            async with client.stream("GET", kept(1, len(PROMPT))) as response:
+                frames = read_frames(response.aiter_raw())
+                await anext(frames)
+                paced.allow()
+                async for _ in frames:
+                    pass
+        (account,) = app.admission._accounts.values()
+        assert account._tokens is not None and account._tokens._left < len(PROMPT)
+        refused = await client.post("/v1/streams", content=stream(session="next"))
+        assert refused.status_code == 429, await refused.aread()
+
+
 async def test_it_is_kept_for_a_while_and_not_without_bound(
     target: Engine, endless: Card, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -251,6 +282,13 @@ async def test_it_is_kept_for_a_while_and_not_without_bound(
         assert (await client.get(kept(1, len(PROMPT), "old"))).status_code == 200
         monkeypatch.setattr("remote.verifier.absence.KEPT_TOKENS", 1)
         assert (await client.get(kept(1, len(PROMPT), "old"))).status_code == 404
+        monkeypatch.undo()
+        monkeypatch.setattr("remote.verifier.absence.KEPT_STREAMS", 2)
+        for session in ("one", "two", "three"):
+            await begun(client, stream(session=session))
+            await until(client, "running_sessions", 0)
+        found = [(await client.get(kept(1, len(PROMPT), session))).status_code for session in ("one", "two", "three")]
+        assert found == [404, 200, 200]
         monkeypatch.undo()
         await begun(client, stream(session="new"))
         await until(client, "running_sessions", 0)
