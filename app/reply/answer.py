@@ -141,13 +141,14 @@ class Answer:
         self.tokens.append(token)
         return self._show()
 
-    def verify(self, tokens: Sequence[int], from_draft: int) -> list[Shown]:
+    def verify(self, tokens: Sequence[int], from_draft: int, *, ends: bool = False) -> list[Shown]:
         """Append tokens of the target after the verified ones. Drafted tokens stay if these begin them.
 
-        Text of another model also stays if it begins with theirs: its tokens are spelt anew.
+        Text of another model also stays if it begins with theirs: its tokens are spelt anew. `ends`: they end the
+        answer, so nothing stays after them.
         """
-        if self.suffix[: len(tokens)] != list(tokens):
-            rest = self._respelt(tokens) if self.local else []
+        if self.suffix[: None if ends else len(tokens)] != list(tokens):
+            rest = self._respelt(tokens) if self.local and not ends else []
             if self.local and self.suffix and not rest:
                 self.withdrawn.append((self._local_from[1], self.decoded(len(self.tokens))))
             self.tokens[self.verified :] = [*tokens, *rest]

@@ -251,10 +251,11 @@ class Generation:
     def verify(self, tokens: Sequence[int], from_draft: int) -> list[Shown]:
         """Append verified tokens of one round. The first `from_draft` of them had been guessed."""
         kept = self.cut(tokens, after=self.answer.verified)
-        shown = self.answer.verify(kept, min(from_draft, len(kept)))
+        known = [*self.answer.tokens[: self.answer.verified], *kept]
+        self._end_after(known)
+        shown = self.answer.verify(kept, min(from_draft, len(kept)), ends=self.reason in ("end", "length"))
         self.figures.rounds += 1
         self.figures.grew(self.answer)
-        self._end_after(self.answer.tokens[: self.answer.verified])
         return shown
 
     def draft(self, token: int, *, ends: bool) -> list[Shown]:

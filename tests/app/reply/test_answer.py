@@ -107,6 +107,16 @@ def test_text_of_another_model_that_the_target_does_not_keep_is_remembered(text:
     assert answer.text == "ls -a" and answer.withdrawn == [(3, "ls -l | wc")] and answer.stretches == []
 
 
+def test_nothing_of_another_model_stays_after_the_end(text: ChatText) -> None:
+    answer, (stop, *_) = Answer(text), text.stop_tokens
+    answer.join("small one")
+    answer.draft_text("ls -l | wc")
+    last = [*text.encode("ls -l"), stop]
+    answer.verify(last, 0, ends=True)
+    assert answer.tokens == last and answer.text == "ls -l" and all(answer.provenance)
+    assert answer.withdrawn == [(0, "ls -l | wc")] and answer.stretches == []
+
+
 @pytest.mark.parametrize("local", [True, False])
 def test_unchecked_tokens_that_become_text_stay_marked(text: ChatText, local: bool) -> None:
     answer = Answer(text, text.encode("ls "), len(text.encode("ls ")))
