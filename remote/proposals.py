@@ -1,4 +1,4 @@
-"""The device's end of proposals: asks a model in another process on this device, for the drafting thread.
+"""The device's end of proposals: asks a model in another process on this device, for the drafting threads.
 
 A draft asks once for each of its levels and waits for each answer, so this is a plain connection that stays open, with
 no event loop in between.
@@ -10,6 +10,7 @@ import contextlib
 import http.client
 import secrets
 import socket
+import threading
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -24,12 +25,13 @@ SILENCE_SECONDS = 60.0
 
 
 class Proposer:
-    """The model of a server on loopback, for the conversations of one thread."""
+    """The model of a server on loopback. Several threads may ask it, one after another."""
 
     def __init__(self, url: str, token: str | None) -> None:
         place = urlsplit(url)
         self._connection = http.client.HTTPConnection(place.hostname or "", place.port, timeout=SILENCE_SECONDS)
         self._headers = {"content-type": CONTENT_TYPE} | ({} if token is None else {"authorization": f"Bearer {token}"})
+        self._turn = threading.Lock()
         self._most_nodes: int | None = None
 
     def begin(self) -> Proposing:
@@ -42,16 +44,17 @@ class Proposer:
 
     def ask(self, method: str, path: str, kind: type[T], body: bytes | None = None) -> T:
         """The answer to a request. Raises `ModelAway`."""
-        try:
-            self._connection.request(method, path, body, self._headers)
-            answer = self._connection.getresponse()
-            content = answer.read()
-            if answer.status == 200:
-                return decode(content, kind)
-            why = f"status {answer.status}"
-        except (OSError, http.client.HTTPException, ProtocolError) as error:
-            self._connection.close()
-            why = str(error)
+        with self._turn:
+            try:
+                self._connection.request(method, path, body, self._headers)
+                answer = self._connection.getresponse()
+                content = answer.read()
+                if answer.status == 200:
+                    return decode(content, kind)
+                why = f"status {answer.status}"
+            except (OSError, http.client.HTTPException, ProtocolError) as error:
+                self._connection.close()
+                why = str(error)
         raise ModelAway(f"the model on this device does not answer: {why}")
 
     def close(self) -> None:

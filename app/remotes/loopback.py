@@ -123,7 +123,7 @@ class LocalModel(Loopback):
         return client
 
     def begin(self) -> Proposing:
-        """Begin a conversation for which it drafts. One thread calls it. Raises `ModelAway` if it does not run."""
+        """Begin a conversation for which it drafts. Raises `ModelAway` if it does not run."""
         if (proposer := self._proposer) is None:
             raise ModelAway(f"{self.name} does not run")
         return proposer.begin()

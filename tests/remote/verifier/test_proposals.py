@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import httpx
 import numpy as np
 import pytest
 
+from drafter.whole_model import Growth
 from models.engines.engine import Engine
+from remote.proposals import Proposer
 from remote.protocol import Card, Error, Propose, Proposed, decode, encode, pack_tokens
 from remote.verifier.holders import Tokens
 from remote.verifier.http import create_app
 from remote.verifier.options import ServeOptions
 from tests.remote.verifier.conftest import LIMITS
-from tests.remote.verifier.test_http import TOKEN, connected, counter, message
+from tests.remote.verifier.test_http import TOKEN, connected, counter, message, running
 from tests.remote.verifier.tiny import VOCABULARY
 
 PROMPT = [5, 9, 2, 30, 7]
@@ -108,3 +111,17 @@ async def test_they_are_counted_against_the_limit_of_tokens(target: Engine, card
         await proposed(client, 3, append=pack_tokens(PROMPT), **nodes([7, 8], [-1, 0]))
         refused = await ask(client, session="another", append=pack_tokens(PROMPT))
         assert refused.status_code == 429, refused.content
+
+
+async def test_several_threads_ask_over_one_connection(target: Engine, card: Card) -> None:
+    with running(create_app(target, card)) as url:
+        proposer = Proposer(url, None)
+
+        def ask_often(first: int) -> list[int]:
+            asks = proposer.begin()
+            return [int(asks(Growth(at, (), [first + at]), VOCABULARY)[1][0, 0]) for at in range(20)]
+
+        firsts = range(0, 32, 8)
+        together = await asyncio.gather(*(asyncio.to_thread(ask_often, first) for first in firsts))
+        assert together == [ask_often(first) for first in firsts]
+        proposer.close()
