@@ -61,9 +61,9 @@ def completed(request: Request, generation: Generation) -> ReplyOutcome:
     stats = generation.stats
     done = Done(stopped, generation.reason, tokens, provenance, stats, cut, kind, pages, model, drafter, stretches)
     verified = all(provenance)
-    judged = None
-    if verified and not stopped:
-        judged = _withdrawn(request, generation) if request.begun is None else _judged(request.begun, generation)
+    judged = _withdrawn(request, generation)
+    if verified and not stopped and request.begun is not None:
+        judged = _judged(request.begun, generation)
     settles = request.settles(done=not stopped, verified=verified, never=False)
     return ReplyOutcome("stopped" if stopped else "done", done, judged, settles)
 
@@ -83,8 +83,13 @@ def _judged(begun: Message, generation: Generation) -> Judged | None:
 
 
 def _withdrawn(request: Request, generation: Generation) -> Judged | None:
-    """The judgement of what a model on this device wrote while the server was away, unless the target kept all."""
+    """The judgement of what a model on this device wrote in a new answer while the server was away.
+
+    None if the target kept all, or has not read the whole answer: that must not look checked.
+    """
     answer = generation.answer
+    if request.begun is not None or answer.suffix or answer.stretches:
+        return None
     judged = judge_texts(request.message.id, answer.withdrawn, answer.text, generation.given.text.length)
     return judged if judged is not None and judged.dropped else None
 
@@ -103,7 +108,8 @@ def failed(
             what = "The answer so far is kept. The rest follows"
         last = replace(last, message=f"{last.message} {what} when the server is back.", queued=True)
     settles = request.settles(done=False, verified=False, never=never)
-    return ReplyOutcome("failed", last, settles=settles, waits=waits)
+    judged = None if generation is None else _withdrawn(request, generation)
+    return ReplyOutcome("failed", last, judged, settles, waits)
 
 
 async def save(

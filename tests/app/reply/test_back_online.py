@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from app.config import Settings
-from app.events import Drafted, Judged, ModeChanged, RoundEnded, Stretch, stretches_of
+from app.events import Drafted, Judged, ModeChanged, Retracted, RoundEnded, Stretch, stretches_of
 from app.remotes.source import AddressSource
 from app.reply.assistant import Assistant
 from app.tui.turn import Turn
@@ -166,6 +166,31 @@ async def test_the_line_returns_while_the_local_model_writes(
         turn.withdrawn_shown = True
         assert turn.struck is not None and turn.struck.text.endswith(WRONG.strip())
         assert f"the model kept {judged.kept} of {judged.of} drafted tokens" in turn.note
+
+
+async def test_what_was_not_kept_stays_readable_in_an_answer_that_is_stopped(
+    drafter: Drafter, database: Path, proxy: FaultProxy, own: list[int]
+) -> None:
+    local = Local(whole=drafter.text.decode(own), right=0)
+    async with (
+        local.listening() as port,
+        standing_in(drafter, database, proxy.port, Here(f"http://127.0.0.1:{port}/v1"), SETTINGS, path="") as opened,
+    ):
+        await until_connected(opened)
+        proxy.at(0, after(STREAM_BYTES, lasting(refused)))
+        heard = Heard()
+        async with aclosing(opened.reply(opened.store.conversations.create("").id, QUESTION)) as events:
+            async for event in events:
+                heard.apply(event)
+                if isinstance(event, Drafted) and "🦀" in heard.text:
+                    await proxy.heal()
+                if isinstance(event, Retracted) and "🦀" not in heard.text:
+                    opened.stop()
+        assert heard.done is not None and heard.done.stopped and all(heard.done.provenance)
+        judged = next(event for event in heard.events if isinstance(event, Judged))
+        assert judged.dropped.endswith(WRONG.strip())
+        (turn,) = Turn.of_thread(opened.store.branches.thread(stored(opened, heard).conversation_id))
+        assert turn.judged == judged
 
 
 async def test_the_line_returns_before_its_first_word(
