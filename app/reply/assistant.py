@@ -190,9 +190,9 @@ class Assistant:
         return self.status()
 
     async def changes(self) -> AsyncGenerator[ModeChanged, None]:
-        """Yields the mode once the backend is loaded, and each later change while no reply runs.
+        """Yields the mode once the backend is loaded, and after each later change, while no reply runs.
 
-        A reply reports its own changes, except one by `use`.
+        A reply reports who writes it; the mode follows when it has ended, because a server may be back that it left.
         """
         try:
             routing = (await self.until_loaded()).routing
@@ -210,7 +210,7 @@ class Assistant:
             if connection is routing.shown:  # Otherwise `use` was called while nobody listened.
                 await first_of(self.outbox.stirred(), *([] if change is None else [change.wait()]))
             # Two simultaneous events wake this up only once, so the change is checked whatever ended the wait.
-            changed = change is not None and change.is_set() and not self.replying
+            changed = change is not None and change.is_set()
             unsaid = unsaid or changed or connection is not routing.shown
             connection = routing.shown
 

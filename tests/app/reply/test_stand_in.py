@@ -117,6 +117,29 @@ async def test_an_answer_goes_on_at_the_character_where_the_line_broke(
     assert turn.note.startswith("by small one on this device, not checked")
 
 
+async def test_a_server_that_is_back_before_the_answer_ends_is_reported(
+    drafter: Drafter, database: Path, verifier: VerifierProcess
+) -> None:
+    server = ChatServer([Script(["Use tar"], cut=True), Script(["again"])])
+    async with (
+        server.listening() as port,
+        standing_in(drafter, database, port, Here(verifier.url + "/v1")) as opened,
+        aclosing(opened.changes()) as changes,
+        asyncio.timeout(PATIENCE_SECONDS),
+    ):
+        await until_mode(opened, "hosted")
+        assert (await anext(changes)).mode == "hosted"
+        reported, writers = asyncio.ensure_future(anext(changes)), list[Stretch]()
+        async with aclosing(opened.reply(opened.store.conversations.create("a").id, QUESTION)) as events:
+            async for event in events:
+                if isinstance(event, Stretch):
+                    writers.append(event)
+                if isinstance(event, Stretch) and event.here:
+                    await until_mode(opened, "hosted")
+        assert writers[-1].here, "the model on this device has written the end"
+        assert (await reported).mode == "hosted", "the window knows who answers the next question"
+
+
 async def connected(opened: Assistant) -> None:
     """Wait until the model on this device is there."""
     here = opened.backend.routing.stand_in(None)
