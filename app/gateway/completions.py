@@ -98,7 +98,9 @@ class Completions:
         raise self._unknown(name)
 
     def _model_name(self) -> str:
-        self._target = self._seats.first.status().model or self._target
+        status, local = self._seats.first.status(), self._seats.first.standing_by
+        if status.mode != "offline" or local is None or status.model != local.name:  # Its name is not the server's.
+            self._target = status.model or self._target
         return self._target
 
     def _check_model(self, name: str) -> None:
@@ -122,7 +124,7 @@ class Completions:
         # In a thread, and before anything is stored, because storing and rendering may take seconds.
         if (failed := await asyncio.to_thread(self._seats.first.backend.too_long, call.turns)) is not None:
             raise refused(failed)
-        answer = self._answers.begin(call, self._model_name() or call.model or OWNER)
+        answer = self._answers.begin(call, self._seats.first.status().model or self._target or call.model or OWNER)
         exchange = Exchange(self._seats, self._checks, answer)
         try:
             if call.stream and not await exchange.begins(self._quiet_seconds):

@@ -61,6 +61,8 @@ async def test_a_model_on_this_device_continues_and_is_named(running: Opened, ti
         server.listening() as port,
         running(f"http://127.0.0.1:{port}/v1", offline="local") as (_, client),
     ):
+        names = [model["id"] for model in (await client.get("/v1/models")).json()["data"]]
+        assert names == ["outrider", "talker"]
         cut = await stream_to_end(client, BODY)
         assert cut.ended and cut.error is None and cut.text.startswith("Half of") and len(cut.text) > 7
         assert cut.sources == ["hosted"] * 7 + ["local"] * (len(cut.text) - 7)
@@ -76,3 +78,6 @@ async def test_a_model_on_this_device_continues_and_is_named(running: Opened, ti
         marks = whole.json()["outrider"]
         assert whole.json()["model"] == "small-one" and whole.headers["x-outrider-source"] == "local"
         assert [span["model"] for span in marks["spans"]] == ["small-one"] and marks["checked"] == 0
+        named = await client.post(CHAT, json={**BODY, "model": "talker"})
+        assert named.json()["model"] == "small-one", "a program asks on for the model that is away"
+        assert [model["id"] for model in (await client.get("/v1/models")).json()["data"]] == names
