@@ -53,6 +53,8 @@ def find_models(
     from app.local.find import find
     from app.sanitise import sanitise
 
+    if missing := next((folder for folder in folders or [] if not folder.is_dir()), None):
+        fail(f"There is no folder {missing}.", USAGE)
     found = find(folders or [])
     for one in found:
         if json:
@@ -248,7 +250,7 @@ def remove(name: Name) -> None:
     models = LocalModels(folders)
     path = models.get(name)
     models.remove(name)
-    complain(f"Forgot {name}. Its file stays: {path}")
+    complain(f"Forgot {name}. " + (f"Its file stays: {path}" if path.exists() else f"Its file was gone: {path}"))
 
 
 @local_commands.command("try")

@@ -37,8 +37,12 @@ def test_a_model_is_found_added_listed_and_forgotten(outrider: Outrider, file: P
     file.rename(file.with_name("gone"))
     assert outrider("local").out == f"   mine  missing  {file}\n"
     forgotten = outrider("local", "rm", "mine")
+    assert forgotten.code == 0 and f"Its file was gone: {file}" in forgotten.err
+    file.with_name("gone").rename(file)
+    assert outrider("local", "add", str(file), "--name", "mine").code == 0
+    forgotten = outrider("local", "rm", "mine")
     assert forgotten.code == 0 and f"Its file stays: {file}" in forgotten.err
-    assert outrider("local", "list").out == "" and file.with_name("gone").exists()
+    assert outrider("local", "list").out == "" and file.exists()
 
 
 def test_a_model_that_cannot_answer_is_not_added(outrider: Outrider, file: Path, tmp_path: Path) -> None:
@@ -79,6 +83,7 @@ def test_a_model_is_tried(outrider: Outrider) -> None:
         (["rm", "other"], 2, "no model 'other'"),
         (["try", "other"], 2, "outrider local find"),
         (["find"], 3, "outrider local find FOLDER"),
+        (["find", "nowhere"], 2, "no folder nowhere"),
     ],
 )
 def test_what_cannot_be_done_is_said(outrider: Outrider, words: list[str], code: int, said: str) -> None:
