@@ -45,6 +45,8 @@ class Writing:
         """Why it was cut off."""
         self.attended = True
         """Whether the device that began it still reads it."""
+        self.awaited = True
+        """Whether its session has been asked for nothing else since."""
         self.followers = 0
         """Others who read it."""
         self.alone = 0
@@ -158,6 +160,12 @@ class Absence:
         """Note that the device of a session is there, so that its turns wait for no others."""
         self._table.away.discard(name)
 
+    def went_on(self, name: str) -> None:
+        """Note that a device asks for something else. That it still reads an older stream may end later."""
+        if (writing := self._kept.get(name)) is not None:
+            writing.awaited = False
+        self.returned(name)
+
     def forget(self, name: str, number: int | None = None) -> bool:
         """End the stream of a session, which nobody wants any more. Returns False if it has none, or not this one."""
         writing = self._kept.get(name)
@@ -172,7 +180,7 @@ class Absence:
         """A reader has left."""
         if not writing.read:
             writing.left, writing.alone = time.monotonic(), 0
-            if not writing.over and self._kept.get(name) is writing:
+            if writing.awaited and not writing.over and self._kept.get(name) is writing:
                 self._table.away.add(name)
         writing.stir()
 

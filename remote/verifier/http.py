@@ -281,7 +281,7 @@ class Service:
 
     async def _answer(self, request: Request, message: Round | Stream, frames: Answer, arrived: float) -> Response:
         name = message.session
-        self._absence.returned(name)
+        self._absence.went_on(name)
         first = await self.turns.first(name, frames, request.is_disconnected)
         first = _timed(first, time.monotonic() - arrived)
         if isinstance(message, Round):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from typing import Self
 
@@ -226,6 +227,27 @@ async def test_tokens_that_are_not_there_are_not_found(target: Engine, endless: 
         await until(client, "running_sessions", 0)
         for number, position in ((2, len(PROMPT)), (1, len(PROMPT) - 1), (1, len(PROMPT) + MOST + 1)):
             assert (await client.get(kept(number, position))).status_code == 404
+
+
+async def test_a_device_that_goes_on_is_not_away_when_it_stops_reading(target: Engine, endless: Card) -> None:
+    app = app_of(target, endless)
+    async with reached(app) as client:
+        with Paced(target) as paced:
+            paced.allow(1)
+            await begun(client, stream())
+            await until(client, "away_sessions", 1)
+            async with client.stream("GET", kept(1, len(PROMPT))) as response:
+                await anext(read_frames(response.aiter_raw()))
+                going_on = asyncio.create_task(client.post("/v1/rounds", content=message(2, [], PROMPT, session="s")))
+                async with asyncio.timeout(PATIENT):
+                    while not app.turns.waiting:
+                        await asyncio.sleep(0.01)
+            async with asyncio.timeout(PATIENT):
+                while '"/v1/streams/{name}"' not in (await client.get("/metrics")).text:
+                    await asyncio.sleep(0.01)
+            assert await counter(client, "away_sessions") == 0
+            paced.allow()
+            assert (await going_on).status_code == 200
 
 
 async def test_its_room_is_for_those_who_are_there(target: Engine, endless: Card, own: list[int]) -> None:
