@@ -81,8 +81,9 @@ def ollama(folder: Path) -> Iterator[Found]:
             continue
         blob = next((layer.digest for layer in layers if layer.mediaType == MODEL_LAYER), "")
         weights = folder / "blobs" / Path(blob.replace(":", "-")).name
-        if blob and (size := _model_bytes(weights)) is not None:
-            *owner, name, tag = path.relative_to(manifests).parts
+        named = path.relative_to(manifests).parts
+        if blob and len(named) > 1 and (size := _model_bytes(weights)) is not None:
+            *owner, name, tag = named
             shown = "/".join(part for part in owner if part not in (DEFAULT_HOST, DEFAULT_OWNER))
             yield Found(f"{shown}/{name}:{tag}".lstrip("/"), weights, size, "Ollama")
 

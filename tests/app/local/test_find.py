@@ -73,5 +73,6 @@ def test_a_damaged_manifest_hides_no_other(tmp_path: Path) -> None:
     keep(models / "manifests/registry.ollama.ai/library/x/latest", b"\xff{")
     manifest(models, "registry.ollama.ai/library/evil/latest", "sha256:../../../../etc/passwd")
     manifest(models, "registry.ollama.ai/library/good/latest", "sha256:1")
+    manifest(models, "nowhere", "sha256:1")
     keep(models / "blobs/sha256-1")
     assert [name for name, _, _ in found(tmp_path)] == ["good:latest"]
