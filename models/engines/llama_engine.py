@@ -132,7 +132,12 @@ class LlamaEngine(Engine):
         # there are more than cores, they sleep while waiting, and a forward takes several times as long.
         with ThreadPoolExecutor(1) as passing:
             about = f"{lib.__version__} {lib.llama_print_system_info().decode()} {self._fixed_threads}"
-            trees = checked(gguf_files(path), about, kept, lambda: passing.submit(self._check_trees).result())
+            try:
+                trees = checked(gguf_files(path), about, kept, lambda: passing.submit(self._check_trees).result())
+            except BrokenTarget:
+                raise
+            except EngineError as error:  # Not kept: it may be for lack of memory.
+                trees = TreeCheck(str(error), None)
             self._rows_alike = trees.alike
             if why := trees.why_none:
                 self.most_nodes, self.why_no_drafter = 1, why
@@ -321,20 +326,15 @@ class LlamaEngine(Engine):
     def _check_trees(self) -> TreeCheck:
         """Check whether a draft tree is read like its paths, and with what size of pieces to the last bit.
 
-        Raises `BrokenTarget`.
+        Raises `EngineError`.
         """
         if not self._cuttable:
             return TreeCheck("its state cannot be taken back", None)
-        try:
-            for alike in (None, *range(ALIKE, 0, -1)):
-                self._rows_alike = alike
-                difference = tree_difference(self)
-                if difference == 0 and (alike is not None or self._pieces_have_the_same_bits()):
-                    return TreeCheck(None, alike)
-        except BrokenTarget:
-            raise
-        except EngineError as error:
-            return TreeCheck(str(error), None)
+        for alike in (None, *range(ALIKE, 0, -1)):
+            self._rows_alike = alike
+            difference = tree_difference(self)
+            if difference == 0 and (alike is not None or self._pieces_have_the_same_bits()):
+                return TreeCheck(None, alike)
         differs = f"it reads them differently from plain text, by {difference:.1%}"
         return TreeCheck(None if difference < TOLERANCE else differs, None)
 

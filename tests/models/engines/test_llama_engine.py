@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -13,6 +13,7 @@ import pytest
 
 from drafter.model import MemoryEncoder, save_weights
 from models.config import ENCODER, write_config
+from models.engines.engine import EngineError, Floats, Forward
 from models.engines.llama_engine import IDLE, SMALLEST, LlamaEngine
 from models.engines.llama_lane import LlamaContext
 from models.engines.llama_rows import CacheRows, UnreadableRows
@@ -220,6 +221,21 @@ def test_where_rows_cannot_be_read_there_is_no_memory_and_it_is_said(tmp_path: P
     assert engine.encoder is None and engine.takes_drafts
     assert engine.why_no_drafter is not None and "memory cannot be read" in engine.why_no_drafter
     engine.close()
+
+
+def test_a_check_that_fails_once_is_made_again(tmp_path: Path) -> None:
+    pytest.importorskip("llama_cpp", reason="llama.cpp is not installed: pip install '.[gguf]'")
+
+    class WithoutRoom(LlamaEngine):
+        def _run(self, requests: Sequence[Forward]) -> list[Floats]:
+            raise EngineError("there is no room")
+
+    tiny_model("llama").save_pretrained(tmp_path / "target")
+    write_gguf(tmp_path / "target", tmp_path / "target.gguf")
+    for kind, takes in ((WithoutRoom, False), (LlamaEngine, True)):
+        engine = kind(tmp_path / "target.gguf", threads=1, kept=tmp_path / "kept")
+        assert engine.takes_drafts == takes
+        engine.close()
 
 
 def test_a_file_that_is_none_says_what_to_do(tmp_path: Path) -> None:
