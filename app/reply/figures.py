@@ -23,8 +23,8 @@ class Figures:
         self._verified_before, self._guessed_before = verified, drafting.guessed
         self._drafted_nodes = 0
         self._traffic: list[RoundReply | HostedStream | ChatStream] = []
-        self._text: ChatStream | None = None
-        """The stream of an OpenAI-compatible server."""
+        self._texts: list[ChatStream] = []
+        """The streams of OpenAI-compatible servers: of the one that was asked, and of a model that continued here."""
         self._begun = clock.now()
         self._first_token: float | None = None
 
@@ -33,7 +33,7 @@ class Figures:
         self._traffic.append(exchange)
         self._drafted_nodes += nodes
         if isinstance(exchange, ChatStream):
-            self._text = exchange
+            self._texts.append(exchange)
 
     def grew(self, answer: Answer) -> None:
         """Note the time of the first token."""
@@ -42,19 +42,18 @@ class Figures:
 
     @property
     def usage(self) -> Usage | None:
-        """The token counts of an OpenAI-compatible server."""
-        return None if self._text is None else self._text.usage
+        """The token counts of an OpenAI-compatible server, or None if it did not write the whole answer."""
+        return self._texts[0].usage if len(self._texts) == 1 else None
 
     @property
     def streamed(self) -> int | None:
-        """Tokens of an OpenAI-compatible server as far as known, or None if no such server takes part."""
-        if self._text is None:
-            return None
-        return self._text.pieces if self.usage is None else self.usage.completion_tokens
+        """Tokens of OpenAI-compatible servers as far as known, or None if no such server takes part."""
+        counts = [text.pieces if text.usage is None else text.usage.completion_tokens for text in self._texts]
+        return sum(counts) if counts else None
 
     def answered_again(self, model: str) -> AnsweredAgain | None:
         """How an OpenAI-compatible server used the prediction that it was sent, or None if no such server took part."""
-        stream = self._text
+        stream = self._texts[-1] if self._texts else None
         return None if stream is None else AnsweredAgain(model, stream.predicted, stream.kept_of_prediction)
 
     def stats(self, answer: Answer, prompt: int, connection: Connection | None) -> Stats:
@@ -62,7 +61,7 @@ class Figures:
         link = None if connection is None else connection.speed.link
         # Measurements of a line that is down do not describe it now.
         rtt = None if connection is None or connection.verifier is None else connection.speed.link.rtt_seconds
-        read = 0 if self._text is not None else prompt
+        read = 0 if self._texts else prompt
         return Stats(
             rounds=self.rounds,
             verified=max(0, answer.verified - self._verified_before),

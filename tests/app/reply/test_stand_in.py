@@ -105,6 +105,7 @@ async def test_an_answer_goes_on_at_the_character_where_the_line_broke(
     assert len(server.asked) == 1, "a question may cost money"
     assert heard.done.stretches == (Stretch(0, "talker"), Stretch(len(begun), "small one", here=True))
     assert heard.done.model == "talker", "the model that the person chose did write a part"
+    assert not heard.done.stats.counted, "nobody has counted the tokens of the whole answer"
     offline = [event for event in heard.events if isinstance(event, ModeChanged) and event.mode == "offline"]
     assert offline[-1].model == "small one" and not offline[-1].checks
     running = Turn("")
