@@ -116,7 +116,7 @@ class EndpointText:
                     generation.end("stopped")
                 return
             if not self._drafts:
-                generation.figures.carried(stream)
+                generation.figures.carried(stream, here=self.here)
             if self._away is None:
                 generation.answer.model = self._name
             if refused := _chosen(stream.left_out, generation.given.sampling):

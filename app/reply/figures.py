@@ -28,9 +28,13 @@ class Figures:
         self._begun = clock.now()
         self._first_token: float | None = None
 
-    def carried(self, exchange: RoundReply | HostedStream | ChatStream, *, nodes: int = 0) -> None:
-        """Count an exchange with a server, and the nodes of the draft that was sent with it."""
-        self._traffic.append(exchange)
+    def carried(self, exchange: RoundReply | HostedStream | ChatStream, *, nodes: int = 0, here: bool = False) -> None:
+        """Count an exchange with a server, and the nodes of the draft that was sent with it.
+
+        `here`: it was with a model on this device, so nothing was sent over a line.
+        """
+        if not here:
+            self._traffic.append(exchange)
         self._drafted_nodes += nodes
         if isinstance(exchange, ChatStream):
             self._texts.append(exchange)

@@ -333,6 +333,7 @@ async def test_another_model_is_chosen_while_the_program_runs(
             await changes.aclose()
             heard = await ask(opened, QUESTION)
             assert heard.done is not None and [stretch.writer for stretch in heard.done.stretches] == [writer]
+            assert heard.done.stats.bytes_up == heard.done.stats.bytes_down == 0, "nothing was sent over a line"
             assert opened.standing_by == StandIn(name, "ready")
             status = opened.status()
             assert (status.mode, status.alone, status.model) == ("offline", True, name)
