@@ -22,6 +22,7 @@ from app.files import size_text
 
 if TYPE_CHECKING:
     from app.local.hub import Hub, HubModel
+    from app.local.registry import LocalModels
 
 local_commands = typer.Typer(
     help="Models on this device that answer while a server is away. Without a command, list them.",
@@ -86,8 +87,7 @@ def add(
     if (reason := why_not(str(path.absolute()))) is not None:
         fail(f"This model cannot run here: {reason}.", FAILED)
     name = name or (gguf_name(path) if path.is_file() else path.name)
-    LocalModels(folders).add(name, path)
-    _say_added(name)
+    _add(LocalModels(folders), name, path)
 
 
 def _check(path: Path) -> None:
@@ -101,7 +101,12 @@ def _check(path: Path) -> None:
         fail(str(error), FAILED)
 
 
-def _say_added(name: str) -> None:
+def _add(models: LocalModels, name: str, path: Path) -> None:
+    """Add a model, and say what it replaces and how to use it."""
+    before = dict(models).get(name)
+    models.add(name, path)
+    if before is not None and before != path.expanduser().absolute():
+        complain(f"{name} was {before} until now; that file stays.")
     complain(f"Added {name}. To let it answer while a server is away: outrider local use {name}")
 
 
@@ -180,8 +185,7 @@ def get(
         fail("Interrupted. What has arrived is kept; the same command resumes there.", INTERRUPTED)
     print(path)
     _check(path)
-    models.add(name, path)
-    _say_added(name)
+    _add(models, name, path)
 
 
 def _say_plan(model: HubModel, hub: Hub) -> None:

@@ -54,6 +54,14 @@ def test_a_model_that_cannot_answer_is_not_added(outrider: Outrider, file: Path,
     assert outrider("local", "list").out == ""
 
 
+def test_a_model_that_takes_the_name_of_another_says_so(outrider: Outrider, tiny_pair: Path, tmp_path: Path) -> None:
+    one, other = (shutil.copytree(tiny_pair / "target", tmp_path / name) for name in ("one", "other"))
+    for path, said in ((one, False), (one, False), (other, True)):
+        added = outrider("local", "add", str(path), "--name", "mine")
+        assert added.code == 0 and (f"mine was {one} until now" in added.err) == said
+    assert str(other) in outrider("local", "list").out
+
+
 def test_a_model_that_was_damaged_since_is_not_tried(outrider: Outrider, tiny_pair: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(tiny_pair / "target", tmp_path / "tiny")
     assert outrider("local", "add", str(folder)).code == 0
