@@ -19,7 +19,6 @@ import argparse
 import asyncio
 import contextlib
 import gzip
-import re
 import sys
 import tempfile
 from collections.abc import Coroutine, Iterable, Sequence
@@ -33,6 +32,7 @@ from app.config import Settings
 from app.remotes.source import AddressSource
 from app.reply.assistant import Assistant
 from app.reply.routing import Options
+from benchmarks.answers import FENCE
 from benchmarks.bundled import DRAFTER
 from benchmarks.execution_sandbox import Folder, check, run
 from benchmarks.real_run import Run
@@ -48,7 +48,6 @@ ASKED = "Complete this Python function. Answer with the whole function in one co
 MOST_TOKENS = 512
 ANSWER_SECONDS = 3600.0
 """Longest wait for an answer. Several are written at once."""
-FENCE = re.compile(r"```[^\n]*\n(.*?)(?:```|\Z)", re.DOTALL)
 WHOLE = -1
 """Stands for a cut: there was none."""
 

@@ -74,21 +74,25 @@ class Proposing:
         self._session = secrets.token_urlsafe(16)
 
     def __call__(self, growth: Growth, vocabulary: int) -> Proposals:
-        found = self._proposer.ask("POST", "/v1/proposals", Proposed, encode(self._message(growth, vocabulary)))
+        found = self._proposer.ask(
+            "POST", "/v1/proposals", Proposed, encode(message_of(self._session, growth, vocabulary))
+        )
         try:
             return found.unpack(bool(growth.append) + len(growth.tokens), TOP, vocabulary)
         except ProtocolError as error:
             raise ModelAway(f"the model on this device answers something else: {error}") from error
 
-    def _message(self, growth: Growth, vocabulary: int) -> Propose:
-        return Propose(
-            session=self._session,
-            base=growth.base,
-            top=TOP,
-            vocabulary=vocabulary,
-            path=np.array(growth.path, "<i2").tobytes(),
-            append=pack_tokens(growth.append),
-            since=growth.since,
-            tokens=pack_tokens(growth.tokens),
-            parents=np.array(growth.parents, "<i2").tobytes(),
-        )
+
+def message_of(session: str, growth: Growth, vocabulary: int) -> Propose:
+    """What a conversation with the model asks for, as a message."""
+    return Propose(
+        session=session,
+        base=growth.base,
+        top=TOP,
+        vocabulary=vocabulary,
+        path=np.array(growth.path, "<i2").tobytes(),
+        append=pack_tokens(growth.append),
+        since=growth.since,
+        tokens=pack_tokens(growth.tokens),
+        parents=np.array(growth.parents, "<i2").tobytes(),
+    )

@@ -35,7 +35,8 @@ def checked(files: Sequence[Path], about: str, kept: Path | None, check: Callabl
     found = check()
     with contextlib.suppress(OSError):  # A full disk costs only the time of the next check.
         kept.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=kept, delete=False) as file:
-            file.write(msgspec.json.encode(found))
-        os.replace(file.name, place)
+        with tempfile.TemporaryDirectory(dir=kept, prefix=".trees-") as scratch:
+            new = Path(scratch) / place.name
+            new.write_bytes(msgspec.json.encode(found))
+            os.replace(new, place)
     return found

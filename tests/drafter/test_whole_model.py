@@ -14,7 +14,8 @@ from drafter.whole_model import TOP, Growth, ModelAway, ModelCache, WholeModel
 from models.engines.engine import Engine
 from models.engines.torch_engine import TorchEngine
 from models.tree import ROOT, DraftTree
-from remote.protocol import Limits, Propose, Proposed, pack_tokens
+from remote.proposals import message_of
+from remote.protocol import Limits, Proposed
 from remote.verifier.refusals import RoundRefused
 from remote.verifier.sessions.proposals import likeliest, propose
 from remote.verifier.sessions.sessions import Sessions
@@ -38,17 +39,7 @@ class Conversation:
 
     def __call__(self, growth: Growth, vocabulary: int) -> Proposals:
         self.rows += len(growth.append) + len(growth.tokens)
-        message = Propose(
-            session=self._name,
-            base=growth.base,
-            top=TOP,
-            vocabulary=vocabulary,
-            path=np.array(growth.path, "<i2").tobytes(),
-            append=pack_tokens(growth.append),
-            since=growth.since,
-            tokens=pack_tokens(growth.tokens),
-            parents=np.array(growth.parents, "<i2").tobytes(),
-        )
+        message = message_of(self._name, growth, vocabulary)
         try:
             (found,) = filter(None, alone(self._sessions.engine, propose(self._sessions, message)))
         except RoundRefused as refused:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -141,6 +141,17 @@ def stored(opened: Assistant, heard: Heard) -> Message:
     return opened.store.messages.get(heard.message)
 
 
+@asynccontextmanager
+async def with_local(drafter: Drafter, database: Path, proxy: FaultProxy, local: Local) -> AsyncIterator[Assistant]:
+    """An assistant that has met the server behind `proxy`, with a model on this device."""
+    async with (
+        local.listening() as port,
+        standing_in(drafter, database, proxy.port, Here(f"http://127.0.0.1:{port}/v1"), SETTINGS, path="") as opened,
+    ):
+        await until_connected(opened)
+        yield opened
+
+
 @pytest.mark.parametrize("right", [0, 40])
 async def test_the_line_returns_while_the_local_model_writes(
     drafter: Drafter, database: Path, proxy: FaultProxy, own: list[int], right: int
@@ -172,11 +183,7 @@ async def test_what_was_not_kept_stays_readable_in_an_answer_that_is_stopped(
     drafter: Drafter, database: Path, proxy: FaultProxy, own: list[int]
 ) -> None:
     local = Local(whole=drafter.text.decode(own), right=0)
-    async with (
-        local.listening() as port,
-        standing_in(drafter, database, proxy.port, Here(f"http://127.0.0.1:{port}/v1"), SETTINGS, path="") as opened,
-    ):
-        await until_connected(opened)
+    async with with_local(drafter, database, proxy, local) as opened:
         proxy.at(0, after(STREAM_BYTES, lasting(refused)))
         heard = Heard()
         async with aclosing(opened.reply(opened.store.conversations.create("").id, QUESTION)) as events:
@@ -197,11 +204,7 @@ async def test_the_line_returns_before_its_first_word(
     drafter: Drafter, database: Path, proxy: FaultProxy, own: list[int]
 ) -> None:
     local = Local([Script([], hold=True)])
-    async with (
-        local.listening() as port,
-        standing_in(drafter, database, proxy.port, Here(f"http://127.0.0.1:{port}/v1"), SETTINGS, path="") as opened,
-    ):
-        await until_connected(opened)
+    async with with_local(drafter, database, proxy, local) as opened:
         proxy.at(0, after(STREAM_BYTES, lasting(refused)))
         heard = Heard()
         async with aclosing(opened.reply(opened.store.conversations.create("").id, QUESTION)) as events:
@@ -272,11 +275,7 @@ async def test_a_question_that_it_answered_alone_is_checked_later(
 ) -> None:
     text = drafter.text.decode(own)
     local = Local(whole=text, right=30, ends=True)
-    async with (
-        local.listening() as port,
-        standing_in(drafter, database, proxy.port, Here(f"http://127.0.0.1:{port}/v1"), SETTINGS, path="") as opened,
-    ):
-        await until_connected(opened)
+    async with with_local(drafter, database, proxy, local) as opened:
         proxy.line = refused
         await proxy.refuse()
         heard = await hear(opened.reply(opened.store.conversations.create("").id, QUESTION))
@@ -292,11 +291,7 @@ async def test_it_flaps(drafter: Drafter, database: Path, proxy: FaultProxy, own
     """The line returns and breaks again three times while the local model writes."""
     text = drafter.text.decode(own)
     local = Local(whole=text, right=12)
-    async with (
-        local.listening() as port,
-        standing_in(drafter, database, proxy.port, Here(f"http://127.0.0.1:{port}/v1"), SETTINGS, path="") as opened,
-    ):
-        await until_connected(opened)
+    async with with_local(drafter, database, proxy, local) as opened:
         proxy.at(0, after(STREAM_BYTES, lasting(refused)))
         heard, flaps = Heard(), 3
         async with aclosing(opened.reply(opened.store.conversations.create("").id, QUESTION)) as events:
@@ -319,11 +314,7 @@ async def test_what_is_stored_meanwhile_names_who_wrote_it(
     drafter: Drafter, database: Path, proxy: FaultProxy, own: list[int]
 ) -> None:
     local = Local(whole=drafter.text.decode(own), right=30)
-    async with (
-        local.listening() as port,
-        standing_in(drafter, database, proxy.port, Here(f"http://127.0.0.1:{port}/v1"), SETTINGS, path="") as opened,
-    ):
-        await until_connected(opened)
+    async with with_local(drafter, database, proxy, local) as opened:
         proxy.at(0, after(STREAM_BYTES, lasting(refused)))
         heard = Heard()
         async with aclosing(opened.reply(opened.store.conversations.create("").id, QUESTION)) as events:
