@@ -9,12 +9,9 @@ import time
 from collections.abc import AsyncIterator
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tests.support.emulator import (
     LEAST_TIMEOUT,
-    SEGMENT,
     TICK,
     Course,
     Emulator,
@@ -99,32 +96,9 @@ async def test_bytes_come_whole_and_in_order_however_rough_the_line():
 
 # ---- arithmetic ------------------------------------------------------------------------------------------------------
 
-lines = st.builds(
-    line,
-    rtt_ms=st.floats(0, 900),
-    jitter_ms=st.floats(0, 100),
-    up_mbps=st.floats(0.1, 1000),
-    loss=st.floats(0, 0.3),
-    outages=st.lists(st.tuples(st.floats(0.1, 5), st.floats(0.1, 5)), max_size=3).map(
-        lambda gaps: tuple((sum(sum(gap) for gap in gaps[:i]) + gap[0], gap[1]) for i, gap in enumerate(gaps))
-    ),
-)
-
 
 def course(profile: LinkProfile, seed: int = 0) -> Course:
     return Course(profile, 1e6 * profile.up_mbps, random.Random(seed))
-
-
-@given(lines, st.lists(st.floats(0, 1), min_size=1, max_size=30), st.integers(0, 1000))
-def test_no_segment_overtakes_another_or_comes_before_it_can(profile, pauses, seed):
-    way, share, sent, last = course(profile, seed), Share(), 0.0, 0.0
-    for pause in pauses:
-        sent += pause
-        arrival = way.arrival(sent, SEGMENT, share)
-        assert arrival >= last and arrival >= sent + profile.rtt_ms / 2000 + 8 * SEGMENT / 1e6 / profile.up_mbps - 1e-9
-        through = arrival - profile.rtt_ms / 2000
-        assert profile.jitter_ms or not any(start <= through < start + length for start, length in profile.outages)
-        last = arrival
 
 
 def test_a_lost_segment_stalls_those_behind_it():
@@ -135,6 +109,3 @@ def test_a_lost_segment_stalls_those_behind_it():
     stalled = sorted(wait for wait in waits if wait > 0.021)
     assert 60 < len(stalled) < 140 and stalled[0] == pytest.approx(0.02 + LEAST_TIMEOUT, abs=1e-6)
     assert any(wait == pytest.approx(0.02 + 3 * LEAST_TIMEOUT, abs=1e-6) for wait in stalled), "time-outs double"
-
-
-# ---- profiles --------------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import service, single_device
-from benchmarks.single_device import PACES, DifferentTokens, Timed, plainly, row, run
+from benchmarks.single_device import PACES, DifferentTokens, plainly, run
 
 WAYS = ("", ", second stage", ", as the app drafts", ", fixed pace")
 
@@ -36,11 +36,6 @@ def test_an_answer_that_differs_stops_it_or_is_counted_where_it_may(engine, draf
         run(ways, prompts[:1])
     timed = run(ways, prompts, strict=False)
     assert (timed["plain"].alike, timed["shorter"].alike) == (2, 0)
-
-
-def test_speed_is_that_of_all_tokens_together():
-    line = row("quick", Timed([1.0, 1.0], [10, 30]), Timed([1.0, 3.0], [10, 30]))
-    assert (line["tokens_per_second"], line["speedup"], line["ci95"]) == (20.0, 2.0, [1.0, 3.0])
 
 
 def test_llama_cpp_is_given_what_it_needs_for_as_many_clients(tmp_path: Path) -> None:

@@ -8,8 +8,7 @@ import msgspec
 import pytest
 
 from benchmarks.answer_cells import MODES, Sample
-from benchmarks.journal import Key
-from benchmarks.network import WrongAnswer, check, main, row
+from benchmarks.network import WrongAnswer, check, main
 from tests.support.emulator import LinkProfile
 
 TOKENS = 12
@@ -66,34 +65,3 @@ def test_text_is_checked(changes, lossless, lossy):
         else:
             with pytest.raises(WrongAnswer, match=says):
                 check(profile, "edge", sample, (5, 6, 7))
-
-
-def test_rates_are_of_all_tokens_and_first_words_are_medians():
-    times = [(None, 0.3), (0.1, 0.4), (0.5, 0.2)]
-    samples = [
-        msgspec.structs.replace(WHOLE, seconds=seconds, first_drafted=drafted, first_verified=verified)
-        for seconds, (drafted, verified) in zip((1.0, 2.0, 3.0), times)
-    ]
-    made = row(Key("line", "edge", 25.0), samples)
-    assert (made["tokens"], made["tokens_per_second"], made["passes_per_100_tokens"], made["tau"]) == (
-        9,
-        1.5,
-        66.67,
-        1.5,
-    )
-    assert made["ci95"] == [1.0, 3.0] and (made["bytes_up"], made["bytes_down"]) == (10.0, 20.0)
-    assert made["dimmed"] == {"shown": 0, "confirmed": 0, "withdrawn": 0, "share": None, "ci95": None}
-    firsts = [made[f"first_{name}_seconds"] for name in ("drafted", "verified", "token")]
-    assert firsts == [0.3, 0.3, 0.2]
-    assert made["ms_per_round"]["rest"] == 1000.0
-
-
-def test_the_share_withdrawn_is_of_what_was_decided():
-    counts = [(40, 30, 0), (60, 20, 10), (50, 0, 0)]
-    samples = [
-        msgspec.structs.replace(WHOLE, dimmed=dimmed, confirmed=confirmed, withdrawn=withdrawn)
-        for dimmed, confirmed, withdrawn in counts
-    ]
-    made = row(Key("line", "auto", 0.0), samples)["dimmed"]
-    assert made.pop("ci95") == [0.0, round(1 / 3, 4)], "all draws of the first prompt, and all of the second"
-    assert made == {"shown": 150, "confirmed": 50, "withdrawn": 10, "share": round(10 / 60, 4)}

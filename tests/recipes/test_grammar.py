@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import subprocess
 from pathlib import Path
 
@@ -14,10 +13,9 @@ from hypothesis import strategies as st
 from benchmarks import execution_sandbox
 from models.guide.outline import put, unfilled
 from models.guide.values import quoted
-from recipes.shell_guide.grammar.check import parses, problems
+from recipes.shell_guide.grammar.check import problems
 from recipes.shell_guide.grammar.drawing import Drawer
-from recipes.shell_guide.grammar.intents import FOLDER, IntentError, proof_values, read_file, read_intents
-from recipes.shell_guide.grammar.phrases import Phrase
+from recipes.shell_guide.grammar.intents import FOLDER, IntentError, read_file, read_intents
 from recipes.shell_guide.grammar.proof import prove
 from recipes.shell_guide.grammar.values import Slot, read_value
 
@@ -54,36 +52,6 @@ def intent(text: str, folder: Path):
 
 def rng(seed: int = 0) -> np.random.Generator:
     return np.random.default_rng(seed)
-
-
-# ---- phrases ---------------------------------------------------------------------------------------------------------
-
-
-def test_a_phrase_says_each_of_its_ways_and_no_other() -> None:
-    phrase = Phrase.read("(find|list [all]) files [in {dir}]")
-    said = {phrase.draw(rng(seed))[0] for seed in range(200)}
-    starts = ("find files", "list files", "list all files")
-    assert said == {start + end for start in starts for end in ("", " in {dir}")}
-
-
-def test_a_phrase_knows_which_slots_it_named_and_the_answer_says_a_bracket_whose_slots_were() -> None:
-    for seed in range(20):
-        text, named = Phrase.read("copy {file} [to {dir}]").draw(rng(seed))
-        assert named == ({"file", "dir"} if "{dir}" in text else {"file"})
-    phrase = Phrase.read("copy {file} [to {dir} [on {host}]] [, carefully]")
-    assert phrase.told(frozenset({"file"})) == "copy {file}"
-    assert phrase.told(frozenset({"file", "dir", "host"})) == "copy {file} to {dir} on {host}"
-
-
-def test_a_space_before_a_mark_goes_but_not_before_a_name_with_a_dot() -> None:
-    said = {Phrase.read("add the .env file [please] , now").draw(rng(seed))[0] for seed in range(20)}
-    assert said == {"add the .env file, now", "add the .env file please, now"}
-
-
-def test_an_equals_sign_keeps_a_phrase_as_it_is(tmp_path: Path) -> None:
-    words = '["= make the dry run", "make (it|this|that|these) all", "= make (a|b|c|d)", "what is (a|b)"]'
-    asks = intent(re.sub(r"ask = \[\"\(find.*\]", f"ask = {words}", FIND, count=1), tmp_path).asks
-    assert [one.framed for one in asks] == [False, True, False, False]
 
 
 # ---- values ----------------------------------------------------------------------------------------------------------
@@ -166,11 +134,6 @@ def test_a_wrong_intent_is_refused_and_told_where(old: str, new: str, message: s
             Drawer().conversation(wrong, rng(seed), follow=1.0)
 
 
-def test_bash_that_does_not_parse_is_seen() -> None:
-    assert parses('for f in *; do echo "$f"; done | sort -u')
-    assert not parses("for f in *; do echo")
-
-
 # ---- proofs ----------------------------------------------------------------------------------------------------------
 
 
@@ -188,12 +151,6 @@ def test_a_proof_holds_and_fails(tmp_path: Path) -> None:
     assert prove(find, find.proofs[0]) is None
     wrong = intent(FIND.replace("-size +", "-size -"), tmp_path)
     assert "docs/b.txt" in (prove(wrong, wrong.proofs[0]) or "")
-
-
-def test_a_proof_needs_values_that_are_values(tmp_path: Path) -> None:
-    wrong = intent(FIND.replace('"2 KB"', '"much"'), tmp_path)
-    with pytest.raises(IntentError, match="much"):
-        proof_values(wrong, wrong.proofs[0])
 
 
 # ---- the real files --------------------------------------------------------------------------------------------------

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from transformers import AutoTokenizer
@@ -68,19 +67,6 @@ def test_another_process_draws_the_same_batches_from_any_step_on(files: tuple[Pa
     assert list(found) == list(range(5, 5 + AHEAD + 2))
     for step, batch in found.items():
         torch.testing.assert_close(batch, pack(mixture, encoder, step, 600, 4))
-
-
-def test_each_question_has_its_pages_before_it_and_its_answer_after_it(drawn) -> None:
-    for messages in drawn:
-        assert [role for role, _ in messages] == ["system", "user", "assistant"] * (len(messages) // 3)
-
-
-def test_a_question_knows_the_wordings_of_the_phrase_that_it_was_drawn_from(
-    mixture: Mixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(mixture, "_kinds", ["intent"])
-    turns = [turn for seed in range(40) for turn in mixture._draw(np.random.default_rng(seed))]
-    assert sum(bool(turn.wordings) for turn in turns) > 30, "most; what is asked for a Mac has no phrase"
 
 
 def test_a_question_of_a_measure_is_drawn_again(mixture: Mixture, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import itertools
 import json
-import re
 from pathlib import Path
 
 import numpy as np
@@ -20,9 +19,9 @@ from recipes.shell_guide import segment_attention
 from recipes.shell_guide.conversations import EVERYDAY, ConversationSource, evaluation_questions
 from recipes.shell_guide.everyday import fill, normalise
 from recipes.shell_guide.mean import WEIGHTS, mean
-from recipes.shell_guide.pages import first_sentence, read_pages, resolve_choices
+from recipes.shell_guide.pages import read_pages
 from recipes.shell_guide.phrasing import surface, synonyms
-from recipes.shell_guide.slots import PLACEHOLDERS, POOLS, SLOT, renumber
+from recipes.shell_guide.slots import PLACEHOLDERS, POOLS, SLOT
 from recipes.shell_guide.tokenizer import train
 from recipes.shell_guide.train import encode, pack
 
@@ -71,32 +70,6 @@ def tokenizer(pages):
     return train(pages, conversations=DRAWS)
 
 
-@pytest.mark.parametrize(
-    ("task", "command", "resolved"),
-    [
-        (
-            "Start/Stop a service",
-            "systemctl start|stop unit",
-            [("start a service", "systemctl start unit"), ("stop a service", "systemctl stop unit")],
-        ),
-        ("[C]reate a (small) file (see also: touch).", "touch it", [("create a small file", "touch it")]),
-        ("SSH into a host", "ssh host", [("SSH into a host", "ssh host")]),
-        ("Show it (long aside here)", "cat it", [("show it", "cat it")]),
-        ("Show help", "tool -h|--help", [("show help", "tool -h")]),
-        ("Set a level", "tool low|mid|high", [("set a level", "tool low")]),
-        ("Be brief", "tool [-q|--quiet] file", [("be brief", "tool -q file")]),
-        ("Count lines", "cat file | wc -l", [("count lines", "cat file | wc -l")]),
-        ("Pick one of each", "tool a|b c|d", [("pick one of each", "tool a c")]),
-    ],
-)
-def test_choices_become_single_commands_and_tasks_plain_verb_phrases(task, command, resolved):
-    assert [(example.task, example.command) for example in resolve_choices(task, command)] == resolved
-
-
-def test_a_description_is_its_first_sentence():
-    assert first_sentence("Archiving utility. Often combined. See: <https://x.org>.") == "Archiving utility."
-
-
 def test_the_held_out_file_is_what_the_hash_holds_out(pages):
     held_out = {(p.platform, p.name) for p in read_pages(pages) if p.held_out}
     listed = [json.loads(line) for line in HELD_OUT.read_text(encoding="utf-8").splitlines()]
@@ -127,44 +100,6 @@ def test_no_wording_makes_a_question_of_the_evaluation(tmp_path):
     drawn = [normalise(tempted.draw(index)[0][0]) for index in range(DRAWS)]
     assert "how do i show all running processes" in drawn
     assert not set(drawn) & evaluation_questions()
-
-
-@pytest.mark.parametrize(
-    ("question", "intent", "command"),
-    [
-        ("top 10 biggest files", "list the ten largest files", "du -sh * 2>/dev/null | sort -rh | head -n 10"),
-        ("show lines 12-20 of {file}", "print a range of lines", "sed -n '12,20p' {file}"),
-        ("undo 3 commits", "undo the last three commits", "git reset --soft HEAD~3"),
-    ],
-)
-def test_another_number_is_another_number_everywhere(question, intent, command):
-    seen = set()
-    for seed in range(20):
-        asked, told, typed = renumber(question, intent, command, np.random.default_rng(seed))
-        numbers = [int(found) for found in re.findall(r"\d+", asked)]
-        assert numbers == sorted(numbers)
-        assert re.sub(r"\d+", "#", asked) == re.sub(r"\d+", "#", question)
-        assert re.sub(r"\d+", "#", typed) == re.sub(r"\d+", "#", command)
-        assert set(map(str, numbers)) <= set(re.findall(r"\d+", typed))
-        assert told == re.sub(r"ten|three", str(numbers[-1]), intent)
-        seen.add(asked)
-    assert len(seen) > 10
-
-
-@pytest.mark.parametrize(
-    ("question", "command"),
-    [
-        ("chmod 644 a file", "chmod 644 {file}"),
-        ("copy to s3", "aws s3 cp {file} s3://{name}/"),
-        ("numbers 0 5 10 15", "seq 0 5 100"),
-        ("base64 encode", "base64 {file}"),
-        ("print column 1", "awk '{{print $1}}' {file}"),
-    ],
-)
-def test_numbers_that_mean_something_stay(question, command):
-    for seed in range(20):
-        kept = renumber(question, "an intent", command, np.random.default_rng(seed))
-        assert kept == (question, "an intent", command)
 
 
 slots = st.lists(st.sampled_from(sorted(POOLS)), min_size=1, max_size=4, unique=True)
