@@ -1,6 +1,6 @@
 """Every question that the documents, the help and the welcome screen show is one that the bundled pair can answer.
 
-tests/bundled/test_examples.py has the pair answer them.
+tests/bundled/test_pair.py has the pair answer them.
 """
 
 from __future__ import annotations

@@ -1,11 +1,15 @@
+"""What a drafter needs of earlier answers: memory of their tokens, and how they were drafted."""
+
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from storage import Conversation, Store
+from storage import Conversation, NotFound, Store, replays
 
 FORMAT = b"\x01" * 16
 
@@ -76,3 +80,92 @@ def test_newer_memory_wins_and_the_budget_holds(tmp_path: Path) -> None:
             assert kept <= store.memory.budget
 
         check()
+
+
+# ---- how answers were drafted ----------------------------------------------------------------------------------------
+
+
+DIGEST = b"d" * 16
+ROUNDS = [(12, 0), (15, 11), (21, 14)]
+
+
+def answered(store: Store, title: str = "one") -> tuple[str, str]:
+    """A conversation with a finished answer: their ids."""
+    conversation = store.conversations.create(title).id
+    question = store.messages.add(conversation, "user", "how", parent_id=None, status="done")
+    answer = store.messages.add(conversation, "assistant", "so", parent_id=question.id, status="done")
+    return conversation, answer.id
+
+
+def test_they_come_back_oldest_first(store: Store) -> None:
+    answers = [answered(store, title) for title in ("one", "two", "three")]
+    for _, answer in answers:
+        store.replays.save(answer, DIGEST, 12, ROUNDS)
+    found = store.replays.all(DIGEST, 10)
+    assert [(one.conversation_id, one.message_id) for one in found] == answers
+    assert found[0].prompt == 12 and list(found[0].rounds) == ROUNDS
+    assert [one.message_id for one in store.replays.all(DIGEST, 2)] == [answer for _, answer in answers[1:]]
+    assert store.replays.all(b"e" * 16, 10) == []
+
+
+def test_a_second_one_of_the_same_answer_takes_its_place(store: Store) -> None:
+    _, answer = answered(store)
+    store.replays.save(answer, DIGEST, 12, ROUNDS)
+    store.replays.save(answer, DIGEST, 12, ROUNDS[:1])
+    assert [list(one.rounds) for one in store.replays.all(DIGEST, 10)] == [ROUNDS[:1]]
+
+
+def test_what_is_deleted_is_not_learnt_from(store: Store) -> None:
+    conversation, answer = answered(store)
+    store.replays.save(answer, DIGEST, 12, ROUNDS)
+    assert store.replays.holds([answer])
+    store.bin.delete(conversation)
+    assert store.replays.all(DIGEST, 10) == [] and not store.replays.holds([answer])
+    store.bin.restore(conversation)
+    assert store.replays.holds([answer]) and len(store.replays.all(DIGEST, 10)) == 1
+
+
+def test_all_can_be_forgotten(store: Store) -> None:
+    _, answer = answered(store)
+    store.replays.save(answer, DIGEST, 12, ROUNDS)
+    store.replays.clear()
+    assert store.replays.all(DIGEST, 10) == [] and store.messages.get(answer).text == "so"
+
+
+def test_an_answer_that_is_not_there_is_named(store: Store) -> None:
+    with pytest.raises(NotFound):
+        store.replays.save("nobody", DIGEST, 12, ROUNDS)
+    assert not store.replays.holds(["nobody"]) and store.replays.holds([])
+
+
+def test_what_the_target_might_have_said_comes_back_and_is_erased_with_its_answer(tmp_path: Path) -> None:
+    path, told = tmp_path / "outrider.db", {}
+
+    def found(answer: str) -> bool:
+        return any(told[answer] in each.read_bytes() for each in tmp_path.iterdir())
+
+    with Store.open(path) as store:
+        (conversation, first), (_, second) = answered(store), answered(store, "two")
+        for answer in (first, second):
+            told[answer] = os.urandom(200)
+            # More than a page of the database holds.
+            store.replays.save(answer, DIGEST, 12, ROUNDS, told[answer] + bytes(9000))
+        assert [one.distributions[:200] for one in store.replays.all(DIGEST, 9)] == list(told.values())
+        assert found(first) and found(second)
+        store.bin.erase(conversation)
+    assert not found(first) and found(second)
+    with Store.open(path) as store:
+        store.replays.clear()
+    assert not found(second)
+
+
+def test_older_answers_lose_it_when_all_takes_too_much(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replays, "MOST_BYTES", 1000)
+    for number in range(5):
+        _, answer = answered(store, f"{number}")
+        store.replays.save(answer, DIGEST, 12, ROUNDS, bytes([number]) * 300)
+    kept = store.replays.all(DIGEST, 9)
+    assert [len(one.distributions) for one in kept] == [0, 0, 300, 300, 300]
+    assert all(list(one.rounds) == ROUNDS for one in kept), "how they were drafted stays"
+    store.replays.save(answer, DIGEST, 12, ROUNDS, bytes(2000))
+    assert not any(one.distributions for one in store.replays.all(DIGEST, 9))
