@@ -2,10 +2,9 @@
 
     python -m benchmarks.comparison --pages PAGES --work runs/comparison [--json OUT]
 
-The target answers questions of its recipe's training set, which no measure asks, and its activations are recorded. Each
-drafter tries three learning rates for a few steps, and is trained with the best one, once per seed, until the held-out
-divergence is flat or a limit is reached. Then tau is measured. All intermediate results are kept in --work, so a killed
-run continues where it was.
+The target answers questions of its recipe's training set, which no measure asks. Each drafter tries three learning
+rates for a few steps, and is trained with the best one, once per seed, until the held-out divergence is flat or a limit
+is reached. Then tau is measured. All intermediate results are kept in --work, so a killed run continues where it was.
 
 Drafters start as layers of the target, read as many parameters in a draft step as MoA does, send 4 bits per number, and
 draft in float PyTorch, without a second stage or calibration:
@@ -55,7 +54,6 @@ from drafter.training.answers import AnsweredConversation, generate_answers, rea
 from drafter.training.distil import Distiller, train
 from drafter.training.loop import LOG, trained_parameters
 from drafter.training.target import drafter_config
-from drafter.training.teacher import Recording
 from drafter.training.text_side import read_text_side
 from models.config import Bits, DrafterConfig
 from models.engines.torch_engine import TorchEngine
@@ -105,7 +103,6 @@ class Setting:
 
     target: PreTrainedModel
     data: list[AnsweredConversation]
-    recording: Recording
     asker: Drafter
     """A drafter of this target, for its text side."""
     first_layers: int
@@ -139,8 +136,8 @@ class Setting:
         """A drafter after the steps of the recipe; a checkpoint in `out` is resumed."""
         config = self.config(name)
         if isinstance(config, DrafterConfig):
-            return train(config, self.target, self.data, out, recipe, recording=self.recording)
-        return train_eagle2(config, self.target, self.data, out, recipe, self.recording)
+            return train(config, self.target, self.data, out, recipe)
+        return train_eagle2(config, self.target, self.data, out, recipe)
 
     def drafting(self, model: nn.Module, pace: Pace) -> list[list[int]]:
         """For each prompt, the tokens gained in each round after the opening one."""
@@ -287,18 +284,15 @@ def answered(arguments: argparse.Namespace, target: PreTrainedModel) -> list[Ans
 
 
 def opened(arguments: argparse.Namespace) -> Setting:
-    """The target, its answers, and its recorded activations."""
+    """The target and its answers."""
     target = AutoModelForCausalLM.from_pretrained(arguments.target, dtype=torch.float32).eval().requires_grad_(False)
-    data, first = answered(arguments, target), arguments.first_layers
-    layers = tuple(sorted({first, target.config.num_hidden_layers - 1} - {0}))
     asker = Drafter.load(arguments.moa)
     asked = evenly([prompt.turns[0] for prompt in read_prompts(arguments.prompts)], arguments.limit)
     return Setting(
         target,
-        data,
-        Recording(arguments.work / "features", target, data, layers),
+        answered(arguments, target),
         asker,
-        first,
+        arguments.first_layers,
         [asker.asked_as(question) for question in asked],
         arguments.max_tokens,
     )

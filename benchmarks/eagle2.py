@@ -35,10 +35,9 @@ from drafter.model import DraftModel, KeysValues, Norm, SelfAttentionLayer, laye
 from drafter.training.answers import AnsweredConversation
 from drafter.training.batches import Batch, additive, batches, split, unseen_batches
 from drafter.training.loop import fit, means
-from drafter.training.losses import Losses, agrees, distances
+from drafter.training.losses import Losses, agrees, divergence
 from drafter.training.recipe import Recipe
-from drafter.training.target import INFERABLE, UnsupportedTarget
-from drafter.training.teacher import Recording, Teacher
+from drafter.training.target import INFERABLE, UnsupportedTarget, everything
 from models.config import Bits, DrafterConfig, Rope
 from models.memory import dequantise, quantise
 
@@ -207,9 +206,8 @@ class Eagle2(TargetLayers):
         out = out[batch.learn]
         guessed = torch.log_softmax(self.logits(out).float(), dim=-1)
         distance = nn.functional.smooth_l1_loss(out.float(), features[batch.learn].float())
-        away, kl = distances(wanted, guessed, recipe.loss)
-        total = away.mean() + recipe.feature_weight * distance
-        return Losses(total, kl.mean().item(), [agrees(wanted, guessed).mean().item()])
+        away = divergence(wanted, guessed).mean()
+        return Losses(away + recipe.feature_weight * distance, away.item(), [agrees(wanted, guessed).mean().item()])
 
     def _continue(
         self, x: Tensor, positions: Tensor, previous: Tensor, past: Sequence[KeysValues], mask: Tensor
@@ -295,25 +293,20 @@ def train_eagle2(
     data: list[AnsweredConversation],
     out: Path,
     recipe: EagleRecipe,
-    recording: Recording | None = None,
 ) -> Eagle2:
-    """Train for `recipe.steps` as MoA is trained, resuming from a checkpoint in `out`.
-
-    `recording`: features of this target on these data, used instead of running the target.
-    """
+    """Train for `recipe.steps` as MoA is trained, resuming from a checkpoint in `out`."""
     torch.manual_seed(recipe.seed)
     target = target.eval().requires_grad_(False)
     model = Eagle2(config)
     model.borrow(target)
-    teacher, head = recording or Teacher(target), target.get_output_embeddings()
 
     def losses(batch: Batch) -> Losses:
-        return model.losses(batch, *teach(teacher, head, batch, config.taught), recipe)
+        return model.losses(batch, *teach(target, batch, config.taught), recipe)
 
     learnt, unseen = split(data)
-    some = unseen_batches(learnt, unseen, recipe)
+    some = unseen_batches(unseen, recipe)
     first = next(batches(learnt, recipe))
-    model.begin(first, teach(teacher, head, first, config.taught)[0])
+    model.begin(first, teach(target, first, config.taught)[0])
 
     def check() -> dict[str, object]:
         return means([losses(batch) for batch in some])
@@ -323,9 +316,7 @@ def train_eagle2(
 
 
 @torch.no_grad()
-def teach(
-    teacher: Teacher | Recording, head: nn.Module, batch: Batch, layers: tuple[int, ...]
-) -> tuple[Tensor, Tensor]:
+def teach(target: PreTrainedModel, batch: Batch, layers: tuple[int, ...]) -> tuple[Tensor, Tensor]:
     """The target's hidden states of `layers` (B, T, W), and its log-probabilities (n, V) where `batch.learn` holds."""
-    features, last = teacher.hidden_states(batch, layers)
-    return features, torch.log_softmax(head(last[batch.learn]).float(), dim=-1)
+    _, features, last = everything(target, batch.ids, batch.positions, batch.causal[:, None], layers)
+    return features, torch.log_softmax(target.get_output_embeddings()(last[batch.learn]).float(), dim=-1)

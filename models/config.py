@@ -128,8 +128,8 @@ class DrafterConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """Self-attention layers before the cross-attention."""
     layer_self_attention: bool = True
     """Layer self-attention (LSA). Off: the plain mean over the target's layers."""
-    cross_attention: bool = True
-    """Off: memory is made but not used, for ablations."""
+    cross_attention: Literal[True] = True
+    """Written by versions whose drafters could do without it."""
     exit_norm: bool = False
     """The result of the cross-attention is scaled to the range of the target's hidden states."""
     from_target: bool = False

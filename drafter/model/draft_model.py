@@ -51,11 +51,10 @@ class DraftModel(nn.Module):
         shape = layer_shape(config)
         self.embedding = nn.Embedding(config.vocabulary, config.hidden)
         bias, norm = config.target_qkv_bias and config.from_target, config.target_qk_norm and config.from_target
-        blind = not config.cross_attention
         self.self_attention = nn.ModuleList(
             SelfAttentionLayer(*shape, qkv_bias=bias, qk_norm=norm) for _ in range(config.blocks)
         )
-        self.cross_attention = CrossAttentionLayer(*shape, blind=blind, q_bias=bias, q_norm=norm)
+        self.cross_attention = CrossAttentionLayer(*shape, q_bias=bias, q_norm=norm)
         self.exit = Exit(config.hidden, config.norm_eps) if config.exit_norm else nn.Identity()
         target = (
             config.hidden,

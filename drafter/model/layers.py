@@ -177,10 +177,7 @@ class SelfAttentionLayer(nn.Module):
 
 
 class CrossAttentionLayer(nn.Module):
-    """Cross-attention from the device's stream to memory. A learned null row is used where there is no memory.
-
-    `blind`: it sees only the null row. A drafter trained in this way, of the same size, shows what memory is worth.
-    """
+    """Cross-attention from the device's stream to memory. A learned null row is used where there is no memory."""
 
     def __init__(
         self,
@@ -192,12 +189,11 @@ class CrossAttentionLayer(nn.Module):
         rope: Rope,
         eps: float,
         *,
-        blind: bool = False,
         q_bias: bool = False,
         q_norm: bool = False,
     ) -> None:
         super().__init__()
-        self.heads, self.head_size, self.rope, self.blind = heads, head_size, rope, blind
+        self.heads, self.head_size, self.rope = heads, head_size, rope
         self.input_layernorm = Norm(size, eps)
         self.q_proj = nn.Linear(size, heads * head_size, bias=q_bias)
         self.q_norm = Norm(head_size, eps) if q_norm else nn.Identity()
@@ -209,8 +205,6 @@ class CrossAttentionLayer(nn.Module):
 
     def forward(self, x: Tensor, positions: Tensor, memory: KeysValues, mask: Tensor | None) -> Tensor:
         """`memory` (..., hk, T, d), where T may be 0. `mask` (..., M, T), or None if every query sees all of it."""
-        if self.blind:
-            memory, mask = (memory[0][..., :0, :], memory[1][..., :0, :]), None
         query = self.q_proj(self.input_layernorm(x)).unflatten(-1, (self.heads, self.head_size)).transpose(-2, -3)
         query = rotate(self.q_norm(query), positions, self.rope)
         batch = memory[0].shape[:-3]

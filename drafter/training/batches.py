@@ -35,8 +35,6 @@ class Batch:
     """Index, within the row, of the newest token whose memory this query sees. Before the query's own segment: none."""
     near: Tensor
     """Index of the first token that the self-attention sees."""
-    source: Tensor
-    """Position of the token in all training data, conversation after conversation; 0 for padding."""
 
     @property
     def causal(self) -> Tensor:
@@ -70,26 +68,21 @@ def anchors(
     return np.concatenate(([-1], newest[:-1]))
 
 
-def batches(
-    data: list[AnsweredConversation], recipe: Recipe, first: int = 0, stride: int = 1, *, before: int = 0
-) -> Iterator[Batch]:
+def batches(data: list[AnsweredConversation], recipe: Recipe, first: int = 0, stride: int = 1) -> Iterator[Batch]:
     """An endless stream of packed batches, number first, first + stride, ... Each is a function of its number.
 
     So a killed run can skip the batches that it has seen, and processes that train together use different ones.
-    `before`: tokens that lie before these data in all training data.
     """
     step, opening = first, len(os.path.commonprefix([sample.ids for sample in data[:200]]))
     fade = (recipe.local or 0.0) * recipe.steps
-    offsets = np.cumsum([before, *(len(sample.ids) for sample in data)])
     while True:
         rng = np.random.default_rng([recipe.seed, step])
         shape = (recipe.rows, recipe.row)
-        ids, positions, segments, source, near = (np.zeros(shape, np.int64) for _ in range(5))
+        ids, positions, segments, near = (np.zeros(shape, np.int64) for _ in range(4))
         learn, start = np.zeros(shape, bool), np.zeros(shape, np.int64)
         used, count, misses = [0] * recipe.rows, [0] * recipe.rows, 0
         while misses < 4:
-            number = int(rng.integers(len(data)))
-            sample = data[number]
+            sample = data[int(rng.integers(len(data)))]
             length = min(len(sample.ids), recipe.row)
             fitting = [row for row in range(recipe.rows) if used[row] + length <= recipe.row]
             if not fitting:
@@ -99,13 +92,13 @@ def batches(
             at, used[row], count[row] = used[row], used[row] + length, count[row] + 1
             span = slice(at, at + length)
             ids[row, span], positions[row, span] = sample.ids[:length], np.arange(length)
-            segments[row, span], source[row, span] = count[row], offsets[number] + np.arange(length)
+            segments[row, span] = count[row]
             start[row, span] = anchors(len(sample.ids), sample.learn, opening, recipe, rng)[:length] + at
             if rng.random() * fade < fade - step // stride:
                 near[row, span] = np.maximum(start[row, span] - OVERLAP, 0)
             for begin, end in sample.learn:
                 learn[row, at + begin - 1 : min(at + end - 1, at + length)] = True
-        yield Batch(*(torch.from_numpy(array) for array in (ids, positions, segments, learn, start, near, source)))
+        yield Batch(*(torch.from_numpy(array) for array in (ids, positions, segments, learn, start, near)))
         step += stride
 
 
@@ -123,9 +116,6 @@ def split(data: list[AnsweredConversation]) -> tuple[list[AnsweredConversation],
     return data[: len(data) - unseen], data[len(data) - unseen :]
 
 
-def unseen_batches(
-    learnt: list[AnsweredConversation], unseen: list[AnsweredConversation], recipe: Recipe
-) -> list[Batch]:
+def unseen_batches(unseen: list[AnsweredConversation], recipe: Recipe) -> list[Batch]:
     """The batches for checks, the same few each time."""
-    before = sum(len(sample.ids) for sample in learnt)
-    return list(itertools.islice(batches(unseen, recipe, CHECKED_STEP, before=before), CHECKED)) if unseen else []
+    return list(itertools.islice(batches(unseen, recipe, CHECKED_STEP), CHECKED)) if unseen else []

@@ -22,11 +22,10 @@ from drafter.model import DraftModel, Exit, MemoryEncoder, load_draft_model
 from drafter.training.answers import AnsweredConversation
 from drafter.training.batches import Batch, additive, batches, split, unseen_batches
 from drafter.training.loop import fit, means
-from drafter.training.losses import Losses, agrees, distances
+from drafter.training.losses import Losses, agrees, divergence
 from drafter.training.precision import autocast
 from drafter.training.recipe import Recipe
-from drafter.training.target import Features, borrow, copy_layers
-from drafter.training.teacher import Recording, Teacher
+from drafter.training.target import Features, borrow, copy_layers, features
 from models.config import FLOAT, DrafterConfig
 
 DEPTHS = 8
@@ -45,8 +44,6 @@ class Distiller(nn.Module):
         self.spread: Tensor
         self.register_buffer("spread", torch.ones(config.hidden))
         """The spread of the target's hidden states where the drafter's own layers end, by dimension."""
-        if not config.cross_attention:
-            self.encoder.requires_grad_(False)
 
     def forward(self, batch: Batch, seen: Features, recipe: Recipe) -> Losses:
         """The losses of one batch, given what the target computed for it."""
@@ -83,18 +80,18 @@ class Distiller(nn.Module):
         with torch.no_grad():
             wanted = torch.log_softmax(draft.head(seen.last[learn]).float(), dim=-1)
         guessed = torch.log_softmax(draft.head(hidden[learn]).float(), dim=-1)
-        away, kl = distances(wanted, guessed, recipe.loss)
+        away = divergence(wanted, guessed)
         ends = hidden[learn].float(), seen.last[learn].float()
         distance = nn.functional.smooth_l1_loss(*ends, reduction="none").mean(-1)
         if self.config.inference_layers:
             entries = (guessed_entry[learn].float() / self.spread, seen.entry[learn].float() / self.spread)
             distance = (distance + nn.functional.smooth_l1_loss(*entries, reduction="none").mean(-1)) / 2
-        total = ((away + recipe.feature_weight * distance) * weight).sum() / weight.sum()
+        total = ((away + distance) * weight).sum() / weight.sum()
         right = agrees(wanted, guessed)
         by_depth = [
             right[staleness == s].mean().item() if (staleness == s).any() else 0.0 for s in range(1, DEPTHS + 1)
         ]
-        return Losses(total, kl.mean().item(), by_depth, right.mean().item())
+        return Losses(total, away.mean().item(), by_depth, right.mean().item())
 
 
 def train(
@@ -105,12 +102,11 @@ def train(
     recipe: Recipe,
     device: str = "cpu",
     init: Path | None = None,
-    recording: Recording | None = None,
 ) -> Distiller:
     """Train for `recipe.steps` and return the model. Its config adds these steps and seconds to earlier ones.
 
     A checkpoint in `out` is resumed. `init`: the folder of an older drafter to start from, for a target that was
-    trained further. `recording`: features of this target on these data, used instead of running the target.
+    trained further.
     """
     torch.manual_seed(recipe.seed)
     recipe = recipe.for_start(config, trained=init is not None)
@@ -123,21 +119,22 @@ def train(
     elif config.from_target:
         copy_layers(model.draft, target)
 
-    teacher = recording or Teacher(target)
+    def taught(batch: Batch) -> Features:
+        return features(target, batch.ids, batch.positions, batch.causal[:, None], config)
 
     with autocast(device):
         first = next(batches(data, recipe)).to(device)
-        entry = teacher.features(first, config).entry[first.segments > 0].float()
+        entry = taught(first).entry[first.segments > 0].float()
     model.spread.copy_(entry.std(dim=0).clamp(min=1e-6))
     if init is None and isinstance(model.draft.exit, Exit):
         model.draft.exit.fit(entry)
 
     def losses(batch: Batch) -> Losses:
         batch = batch.to(device)
-        return model(batch, teacher.features(batch, config), recipe)  # type: ignore[no-any-return]
+        return model(batch, taught(batch), recipe)  # type: ignore[no-any-return]
 
     learnt, unseen = split(data)
-    near, alone = (unseen_batches(learnt, unseen, replace(recipe, tail=0.0, blank=blank)) for blank in (0.0, 1.0))
+    near, alone = (unseen_batches(unseen, replace(recipe, tail=0.0, blank=blank)) for blank in (0.0, 1.0))
 
     def check() -> dict[str, object]:
         """Figures on held-out answers: with recent memory, and without any."""

@@ -125,9 +125,7 @@ class _StepGraph:
             query = self._head_norm(query, layer.q_norm, size)
         rows = {"null_key": layer.null_key, "null_value": layer.null_value}
         seen = [nodes.put(name, row.detach().numpy()) for name, row in rows.items()]
-        if not layer.blind:
-            memory = zip(seen, ("memory_keys", "memory_values"))
-            seen = [nodes.add("Concat", parts, axis=1) for parts in memory]
+        seen = [nodes.add("Concat", parts, axis=1) for parts in zip(seen, ("memory_keys", "memory_values"))]
         mixed = self._attend(self._rotate(query), seen, (kv_heads, layer.heads // kv_heads, size), None)
         x = self._mlp(
             nodes.add("Add", [x, self._linear(mixed, layer.o_proj)]), layer.post_attention_layernorm, layer.mlp

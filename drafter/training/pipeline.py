@@ -32,7 +32,6 @@ from drafter.training.loop import LOG, Unseen, read_unseen, trained_parameters
 from drafter.training.processes import processes
 from drafter.training.recipe import Recipe
 from drafter.training.target import UnsupportedTarget, check_head, drafter_config
-from drafter.training.teacher import Recording
 from drafter.training.text_side import read_text_side
 from models.config import (
     DATASTORE,
@@ -72,8 +71,6 @@ class Plan:
     """F, by default as many as `init` has, or 1 if the target's family allows it."""
     layer_self_attention: bool | None = None
     """Whether to use it, by default as in `init`, or as `drafter_config` chooses."""
-    cross_attention: bool = True
-    """Off only for ablations; see `DrafterConfig`."""
     memory_bits: Bits = 4
     """Bits of each number of memory on the wire. For the bundled pair, 4 bits lower tau by 0.3 % (6.76 to 6.74 on 60
     prompts)."""
@@ -88,10 +85,6 @@ class Plan:
     """Conversations between points at which a killed run can resume."""
     init: Path | None = None
     """Folder of an older drafter to start from."""
-    recording: Path | None = None
-    """File that keeps the target's features of the answers for other drafters."""
-    recorded: tuple[int, ...] = ()
-    """Hidden states that are recorded besides the last one."""
     asked_as: Callable[[Sequence[str]], Messages] = question_alone
     """The messages before an answer, from the questions up to it: a target with a prompt recipe reads more than a
     question."""
@@ -155,9 +148,8 @@ def build(
         asked_as=plan.asked_as,
     )
     data = read_answers(answers)
-    recording = Recording(plan.recording, target, data, plan.recorded) if plan.recording else None
     device, checkpoints = str(target.device), work / "checkpoints"
-    model = train(config, target, data, checkpoints, plan.recipe, device, plan.init, recording).to("cpu")
+    model = train(config, target, data, checkpoints, plan.recipe, device, plan.init).to("cpu")
     if not together.is_main_process:
         return None
 
@@ -210,7 +202,7 @@ def write_folder(
 
 INHERITED = (
     *("inference_layers", "first_layers", "blocks", "ffn", "encoder_ffn", "exit_norm", "from_target"),
-    *("layer_self_attention", "cross_attention", "scheme", "steps", "seconds"),
+    *("layer_self_attention", "scheme", "steps", "seconds"),
 )
 """Fields of the config that a drafter takes from the one it begins with."""
 GIVEN = ("vocabulary", "hidden", "target_layers", "target_heads", "target_kv_heads", "target_head_size", "target_ffn")
@@ -222,7 +214,7 @@ def _config(target: PreTrainedModel, name: str, plan: Plan) -> DrafterConfig:
     layers = {"inference_layers": plan.inference_layers, "first_layers": plan.first_layers}
     if plan.init is None:
         config = drafter_config(target, name, **layers, layer_self_attention=plan.layer_self_attention)
-        return msgspec.structs.replace(config, cross_attention=plan.cross_attention, memory_bits=plan.memory_bits)
+        return msgspec.structs.replace(config, memory_bits=plan.memory_bits)
     older = MemoryEncoder.load(plan.init).config
     load_draft_model(plan.init, plan.init / FLOAT)  # Fail now, not after hours of answers.
     asked: dict[str, int | None] = {**layers, "layer_self_attention": plan.layer_self_attention}

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from drafter.training.loop import Schedule
-from drafter.training.losses import Divergence
 from models.config import DrafterConfig
 
 LOCAL = 0.5
@@ -14,15 +13,11 @@ LOCAL = 0.5
 
 @dataclass(frozen=True)
 class Recipe(Schedule):
-    """The choices of one training run. Each field is a row of the ablation table or a fact of the machine."""
+    """The choices of one training run."""
 
     rows: int = 16
     row: int = 256
     """Tokens in a row. Longer conversations are cut."""
-    loss: Divergence = "kl"
-    """How the distance from the target's distribution is measured."""
-    feature_weight: float = 1.0
-    """Weight of the additional SmoothL1 feature loss."""
     gaps: tuple[int, int] = (5, 11)
     """Distance between anchors in tokens, uniform in this range."""
     tail: float = 0.12

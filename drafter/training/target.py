@@ -225,7 +225,10 @@ def features(model: PreTrainedModel, ids: Tensor, positions: Tensor, mask: Tenso
 def everything(
     model: PreTrainedModel, ids: Tensor, positions: Tensor, mask: Tensor, layers: Sequence[int]
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Run the target once, and return `Features.keys_values` and the results of `hidden_states`."""
+    """Run the target once: `Features.keys_values`, hidden states of `layers` (B, T, len(layers)*E), the last (B, T, E).
+
+    Layers are counted as in transformers: i is the input of layer i, and L is the result of the final norm.
+    """
     cache = DynamicCache()  # Without the config, layers with a sliding window keep all rows.
     out = model.base_model(
         input_ids=ids,
@@ -237,30 +240,5 @@ def everything(
     )
     pairs = [torch.stack((layer.keys, layer.values), dim=-2) for layer in cache.layers]  # (B, Hk, T, 2, d) each
     stacked = torch.stack(pairs, dim=1).permute(0, 3, 1, 2, 4, 5).flatten(3)
-    return stacked, side_by_side(out, layers), out.last_hidden_state
-
-
-@torch.no_grad()
-def hidden_states(
-    model: PreTrainedModel, ids: Tensor, positions: Tensor, mask: Tensor, layers: Sequence[int]
-) -> tuple[Tensor, Tensor]:
-    """Run the target once: hidden states of `layers` side by side (B, T, len(layers)*E), and the last (B, T, E).
-
-    The arguments are those of `features`. Layers are counted as in transformers: i is the input of layer i, and L is
-    the result of the final norm.
-    """
-    out = model.model(
-        input_ids=ids,
-        position_ids=positions,
-        attention_mask=mask,
-        use_cache=False,
-        output_hidden_states=list(layers) or None,
-    )
-    return side_by_side(out, layers), out.last_hidden_state
-
-
-def side_by_side(out: Any, layers: Sequence[int]) -> Tensor:
-    """The hidden states of `layers` in the output of a model, (..., len(layers)*E)."""
-    if not layers:
-        return out.last_hidden_state[..., :0]  # type: ignore[no-any-return]
-    return torch.cat([out.hidden_states[layer] for layer in layers], dim=-1)
+    last = out.last_hidden_state
+    return stacked, torch.cat([*(out.hidden_states[layer] for layer in layers), last[..., :0]], dim=-1), last

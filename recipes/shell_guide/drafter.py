@@ -17,7 +17,6 @@ import msgspec
 import torch
 from transformers import AutoModelForCausalLM
 
-from drafter.training.losses import DIVERGENCES
 from drafter.training.pipeline import Plan, build
 from drafter.training.recipe import Recipe
 from models.config import read_config, write_config
@@ -30,8 +29,6 @@ from recipes.shell_guide.mixture import Mixture
 DRAFT_VOCABULARY = 8192
 """More than the target has, so all of its vocabulary. With the 3,072 most frequent tokens a step is hardly quicker,
 and an answer that repeats a rare token costs a round for each."""
-RECORDED = (1, 2, 3, 6, 7)
-"""Hidden states that drafters of other shapes learn from: from F, and from 8 - N."""
 SEED = 23
 """Different from that of the target's data."""
 STRANGE = 0.5
@@ -64,13 +61,6 @@ def main() -> None:
     parser.add_argument("--inference-layers", type=int, help="N: the target's last layers that run on the device")
     parser.add_argument("--first-layers", type=int, help="F: the target's first layers that run on the device")
     parser.add_argument("--layer-self-attention", action=argparse.BooleanOptionalAction, help="see drafter_config")
-    parser.add_argument(
-        "--cross-attention", action=argparse.BooleanOptionalAction, default=True, help="off: an ablation"
-    )
-    parser.add_argument("--loss", choices=DIVERGENCES, default=Recipe.loss, help="distance from the target")
-    parser.add_argument(
-        "--feature-weight", type=float, default=Recipe.feature_weight, help="weight of the SmoothL1 loss beside it"
-    )
     parser.add_argument("--gaps", type=int, nargs=2, default=Recipe.gaps, help="tokens between anchors, uniformly")
     parser.add_argument("--blank", type=float, default=Recipe.blank, help="share of last turns without memory")
     parser.add_argument("--tail", type=float, default=Recipe.tail, help="share of conversations with long gaps")
@@ -78,30 +68,24 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=Recipe.rate)
     parser.add_argument("--rows", type=int, default=Recipe.rows)
     parser.add_argument("--row", type=int, default=Recipe.row, help="tokens a row; the rest of a conversation is cut")
-    parser.add_argument("--recording", type=Path, help="keep the target's features of the answers in this file")
     parser.add_argument("--init", type=Path, help="begin with the weights of this drafter")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     arguments = parser.parse_args()
-    if arguments.init and not arguments.cross_attention:
-        parser.error("--no-cross-attention: a drafter keeps the parts of the one that it begins with")
 
     target = AutoModelForCausalLM.from_pretrained(arguments.target, dtype=torch.float32).eval().to(arguments.device)
     questions = draw_questions(
         Mixture(arguments.pages, arguments.index, SEED, strange=STRANGE), arguments.conversations
     )
     prompt = Prompt(Pages.open(arguments.index), platforms_of("linux"), marks_names=has_marks(arguments.target))
-    varied = ("steps", "rows", "row", "rate", "loss", "feature_weight", "tail", "blank")
+    varied = ("steps", "rows", "row", "rate", "tail", "blank")
     plan = Plan(
         recipe=replace(Recipe(), gaps=tuple(arguments.gaps), **{name: getattr(arguments, name) for name in varied}),
         inference_layers=arguments.inference_layers,
         first_layers=arguments.first_layers,
         layer_self_attention=arguments.layer_self_attention,
-        cross_attention=arguments.cross_attention,
         draft_vocabulary=DRAFT_VOCABULARY,
         init=arguments.init,
         batch=BATCH,
-        recording=arguments.recording,
-        recorded=RECORDED,
         asked_as=prompt.asked_as,
     )
     built = build(target, str(arguments.target), "shell-guide", questions, arguments.work, arguments.out, plan)

@@ -23,7 +23,6 @@ from benchmarks.eagle2_context import EagleContext, feature_telling
 from drafter.search import Pace
 from drafter.training.batches import Batch
 from drafter.training.target import drafter_config
-from drafter.training.teacher import Teacher
 from models.engines.torch_engine import TorchEngine
 from models.tree import DraftTree
 from remote.verifier.making.measure import rounds
@@ -72,7 +71,7 @@ def packed(parts: list[list[int]]) -> Batch:
     segments = [number for number, part in enumerate(parts, 1) for _ in part] + [0, 0]
     arrays = [torch.tensor([column]) for column in (ids, positions, segments)]
     unused = torch.zeros_like(arrays[0])
-    return Batch(*arrays, learn=arrays[2] > 0, start=unused, near=unused, source=unused)
+    return Batch(*arrays, learn=arrays[2] > 0, start=unused, near=unused)
 
 
 def log_probs(tree: DraftTree) -> np.ndarray:
@@ -87,7 +86,7 @@ def test_what_training_sees_is_what_is_drafted(target, model):
     rng = np.random.default_rng(0)
     parts = [rng.integers(VOCABULARY, size=size).tolist() for size in (9, 12)]
     batch = packed(parts)
-    features, wanted = teach(Teacher(target), target.lm_head, batch, model.config.taught)
+    features, wanted = teach(target, batch, model.config.taught)
     seen: list[torch.Tensor] = []
     hook = model.head.register_forward_hook(lambda _, inputs, out: seen.append(torch.log_softmax(out, dim=-1)))
     model.losses(batch, features, wanted, STILL)

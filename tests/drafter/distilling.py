@@ -37,10 +37,10 @@ def tiny_target(seed: int = 0) -> LlamaForCausalLM:
     return target
 
 
-def tiny_distiller(target: LlamaForCausalLM, inference_layers: int, seed: int = 1, **ablated: int) -> Distiller:
+def tiny_distiller(target: LlamaForCausalLM, inference_layers: int, seed: int = 1, **shape: int) -> Distiller:
     """Untrained, with weights so wide that memory, cache rows and positions all move the result."""
     config = drafter_config(target, "tiny", inference_layers=inference_layers)
-    config = msgspec.structs.replace(config, top=VOCABULARY, **{"layer_self_attention": True, **ablated})
+    config = msgspec.structs.replace(config, top=VOCABULARY, **{"layer_self_attention": True, **shape})
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         distiller = Distiller(config, target).eval().requires_grad_(False)

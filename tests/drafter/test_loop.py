@@ -15,7 +15,7 @@ from torch import nn
 
 from drafter.training import precision
 from drafter.training.loop import Schedule, fit, optimisers, trained_parameters
-from drafter.training.losses import DIVERGENCES, Losses, agrees, divergence
+from drafter.training.losses import Losses, agrees, divergence
 from drafter.training.muon import Muon
 
 
@@ -97,25 +97,10 @@ def distributions(seed: int, spread: float) -> tuple[torch.Tensor, torch.Tensor]
 
 
 @given(st.integers(0, 2**31), st.floats(0.1, 4))
-def test_distances_are_what_they_are_called(seed, spread):
+def test_the_distance_is_that_of_kullback_and_leibler(seed, spread):
     wanted, guessed = distributions(seed, spread)
-    p, q = wanted.exp(), guessed.exp()
-    tv = divergence(wanted, guessed, "tv")
-    torch.testing.assert_close(tv, (p - q).abs().sum(-1) / 2, atol=1e-5, rtol=1e-4)
-    torch.testing.assert_close(divergence(wanted, guessed, "lk"), -torch.log1p(-tv), atol=1e-5, rtol=1e-3)
     kl = torch.nn.functional.kl_div(guessed, wanted, reduction="none", log_target=True).sum(-1)
-    torch.testing.assert_close(divergence(wanted, guessed, "kl"), kl, atol=1e-5, rtol=1e-4)
-    assert (kl >= 2 * tv**2 - 1e-5).all()  # Pinsker.
-
-
-def test_the_logarithm_pulls_where_nothing_overlaps():
-    wanted = torch.log_softmax(torch.tensor([[20.0, 0.0, 0.0]]), dim=-1)
-    pulls = {}
-    for kind in DIVERGENCES:
-        logits = torch.tensor([[0.0, 20.0, 0.0]], requires_grad=True)
-        divergence(wanted, torch.log_softmax(logits, dim=-1), kind).sum().backward()
-        pulls[kind] = logits.grad.abs().max().item()
-    assert pulls["tv"] < 1e-6 and pulls["lk"] > 0.1 and pulls["kl"] > 0.1
+    torch.testing.assert_close(divergence(wanted, guessed), kl, atol=1e-5, rtol=1e-4)
 
 
 def test_agreement_is_about_the_likeliest_token():

@@ -10,7 +10,7 @@ import pytest
 from drafter.runtime import Drafter
 from drafter.search import Pace
 from drafter.step import StepGraph
-from models.config import GRAPH, DrafterCorrupt, DrafterMissing, read_config, write_config
+from models.config import CONFIG, GRAPH, DrafterCorrupt, DrafterMissing, read_config, write_config
 
 
 def test_conversations_share_a_drafter_and_nothing_else(tiny_pair):
@@ -44,6 +44,18 @@ def test_a_graph_of_other_layers_is_refused(tiny_pair):
     config = msgspec.structs.replace(read_config(tiny_pair / "drafter"), inference_layers=1)
     with pytest.raises(DrafterCorrupt, match="not the graph that its config describes"):
         StepGraph.load(tiny_pair / "drafter", config)
+
+
+def test_a_config_from_before_is_of_a_whole_drafter(folder):
+    config, path = read_config(folder), folder / CONFIG
+    fields = msgspec.json.decode(path.read_bytes())
+    path.write_bytes(msgspec.json.encode(fields | {"cross_attention": False}))
+    with pytest.raises(DrafterCorrupt, match="cross_attention"):
+        read_config(folder)
+    for field in ("layer_self_attention", "cross_attention"):
+        del fields[field]
+    path.write_bytes(msgspec.json.encode(fields))
+    assert read_config(folder) == config and config.layer_self_attention
 
 
 def test_drafting_never_imports_torch(tiny_pair):

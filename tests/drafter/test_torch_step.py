@@ -18,7 +18,8 @@ from drafter.model.torch_step import TorchStep
 from drafter.runtime import Drafter
 from drafter.search import Pace
 from drafter.second_stage import SecondStage
-from drafter.training.export import compare, prompt
+from drafter.step import StepGraph
+from drafter.training.export import compare, export_graph, prompt
 from models.config import FLOAT, GRAPH, DrafterCorrupt, DrafterError, DrafterMissing, read_config, write_config
 from models.tree import NEVER
 from tests.drafter.conftest import draft_model
@@ -75,6 +76,16 @@ def test_a_step_in_floats_is_the_graph_s(tiny, floats, seed, cached, count, reme
     assert len(graph.rows) == len(torch_step.rows) == len(tiny.step.cache_shapes) == len(floats.step.cache_shapes)
     for one, other in zip(itertools.chain(*graph.rows), itertools.chain(*torch_step.rows), strict=True):
         np.testing.assert_allclose(one, other.cpu(), atol=2e-4)
+
+
+@pytest.mark.parametrize("shape", [{"blocks": 2}, {"first_layers": 0, "inference_layers": 2}, {"first_layers": 2}])
+def test_whatever_layers_it_has_the_graph_computes_what_the_model_does(tiny, tmp_path, shape):
+    config = msgspec.structs.replace(tiny.config, **shape)
+    model = draft_model(config)
+    export_graph(model, tmp_path / GRAPH)
+    graph, floats = StepGraph(tmp_path / GRAPH, config), TorchStep(model, CPU, None)
+    parity = compare(graph, floats, [prompt(graph, tiny.tokens(seed, 12)) for seed in range(3)])
+    assert parity.agreement == 1.0 and parity.largest_difference < 1e-3
 
 
 @pytest.mark.parametrize(
