@@ -42,7 +42,6 @@ class Delivery:
 
     @property
     def bytes(self) -> int:
-        """Bytes of all files."""
         return len(self.config) + sum(self.sizes.values())
 
 

@@ -218,7 +218,6 @@ def messages_of(sql: Sqlite, conversation_id: str) -> list[Message]:
 
 
 def with_attachments(sql: Sqlite, messages: Sequence[Message]) -> list[Message]:
-    """The messages, each with its attachments."""
     found = attachments_of(sql, "message_id", (message.id for message in messages if message.role == "user"))
     return [replace(one, attachments=found[one.id]) if one.id in found else one for one in messages]
 

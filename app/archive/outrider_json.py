@@ -48,8 +48,6 @@ class AttachmentRecord(msgspec.Struct, omit_defaults=True):
 
 
 class MessageRecord(msgspec.Struct, omit_defaults=True):
-    """A message in the file."""
-
     id: Id
     parent: Id | None
     role: Role
@@ -83,8 +81,6 @@ class QueueRecord(msgspec.Struct, omit_defaults=True):
 
 
 class ConversationRecord(msgspec.Struct):
-    """A conversation in the file."""
-
     id: Id
     title: str
     created: Time

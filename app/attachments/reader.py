@@ -79,7 +79,6 @@ def gather_paths(paths: Iterable[str], cwd: Path) -> Gathered:
 
 
 def joined(*several: Gathered) -> Gathered:
-    """Combines all of them."""
     whole = Gathered()
     for one in several:
         whole.attachments += one.attachments

@@ -59,7 +59,6 @@ async def _list(settings: Settings, folders: Folders, remote: str | None, *, as_
 
 
 def _print(listed: ServerModels, *, as_json: bool) -> None:
-    """Print a line for each model of one server."""
     from app.sanitise import escape_json, sanitise
 
     for model in listed.models:

@@ -29,8 +29,6 @@ GREETING_SECONDS = 10.0
 
 @dataclass(frozen=True)
 class Answers:
-    """The answers of the person."""
-
     name: str
     remote: Remote
     token: str | None

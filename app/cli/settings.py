@@ -41,7 +41,6 @@ def settings_with(**options: object) -> tuple[Settings, Folders]:
 
 
 def stands_in(local: str | None) -> dict[str, str]:
-    """The settings that `--local` stands for."""
     return {} if local is None else {"offline": "local", "local": local}
 
 
@@ -74,8 +73,6 @@ def unsaved(settings: Settings, folders: Folders) -> tuple[Settings, Folders]:
 
 @dataclass(frozen=True, kw_only=True)
 class AskOptions:
-    """The options of `outrider ask`."""
-
     conversation: str | None = None
     """The first characters of the id of the conversation to continue."""
     last: bool = False

@@ -56,7 +56,6 @@ class Arguments:
         return any(self._is(given, name) for given, _ in self._options for name in names)
 
     def values(self, *names: str) -> Iterator[Word]:
-        """All values given for an option."""
         for given, value in self._options:
             if value is not None and any(self._is(given, name) for name in names):
                 yield value

@@ -240,7 +240,6 @@ class _Reader:
         return found
 
     def _script(self, word: Word, outer: SimpleCommand, depth: int) -> list[SimpleCommand]:
-        """The commands of a script in one word."""
         if self._nested >= SCRIPTS_DEEP:
             self.unreadable.append(word.span)
             return []

@@ -114,7 +114,6 @@ class Learner:
 
     @property
     def config(self) -> DrafterConfig:
-        """The config of the drafter."""
         return self._config
 
     @property

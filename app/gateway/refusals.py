@@ -59,7 +59,6 @@ class GatewayRefused(Exception):
 
     @property
     def response(self) -> Response:
-        """The error as a response."""
         response = Response(self.body, self.status, media_type=JSON)
         if self.seconds is not None:
             response.headers["Retry-After"] = str(self.seconds)

@@ -65,8 +65,6 @@ class HubAway(NotFetched):
 
 @dataclass(frozen=True)
 class HubFile:
-    """A file of a repository."""
-
     name: str
     size: int
     digest: str

@@ -44,7 +44,6 @@ class Connections:
 
     @property
     def open(self) -> list[Connection]:
-        """All connections."""
         return [connection for connection in self._open.values() if connection is not None]
 
     def use(self, source: Source | None) -> Connection | None:
@@ -90,7 +89,6 @@ class Connections:
         return [connection for connection in taken if connection is not None]
 
     async def close(self) -> None:
-        """Close all of them."""
         for connection in self.open:
             await connection.close()
 

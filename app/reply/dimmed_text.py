@@ -41,7 +41,6 @@ class DimmedText:
         return self.withdrawn / decided if decided else None
 
     def apply(self, event: Event) -> None:
-        """Apply the next event."""
         if isinstance(event, Drafted):
             stays = len(commonprefix((self._retracted, event.text)))
             self.withdrawn += len(self._retracted) - stays

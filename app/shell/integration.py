@@ -46,7 +46,6 @@ def _key(shell: ShellName, modifier: str, letter: str) -> str:
 
 
 def _quoted(shell: ShellName, value: str) -> str:
-    """The value as one word of the shell."""
     if shell != "fish":
         return shlex.quote(value)
     if value.startswith(("\\e", "\\c")):  # Keys: fish reads their escapes only outside of quotes.

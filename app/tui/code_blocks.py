@@ -63,7 +63,6 @@ class CodeBlock:
 
 
 def code_block(leaf: Leaf) -> CodeBlock:
-    """The code block that this leaf is."""
     return CodeBlock(leaf.number, leaf.language, leaf.content.plain)
 
 

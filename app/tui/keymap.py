@@ -81,7 +81,6 @@ def first_key(app: App[Any], binding: Binding) -> str:
 
 
 def key_name(key: str) -> str:
-    """The name of a key in hints."""
     *modifiers, last = key.split("+") if len(key) > 1 else [key]
     return "+".join([*modifiers, SHORT.get(last, last)])
 

@@ -124,8 +124,6 @@ class ActionCommands(Provider):
 
 
 class ThemeCommands(Provider):
-    """The themes by name."""
-
     async def search(self, query: str) -> Hits:
         matcher = self.matcher(query)
         for name in sorted(self.app.available_themes):

@@ -22,8 +22,6 @@ VALUE_SO_FAR = re.compile(r"/([A-Za-z-]+)[ \t]+([^\s/]*)")
 
 
 class SlashCommand(NamedTuple):
-    """A command of the prompt."""
-
     word: str
     help: str
     action: str
@@ -87,8 +85,6 @@ COMMANDS = (
 
 
 class TypedCommand(NamedTuple):
-    """A prompt that is a command."""
-
     command: SlashCommand
     argument: str
 

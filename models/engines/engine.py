@@ -146,7 +146,6 @@ class Forward:
 
     @property
     def nodes(self) -> int:
-        """The nodes to compute."""
         return 0 if self.tree is None else len(self.tree) - self.since
 
     @property
@@ -165,14 +164,12 @@ class Forward:
 
     @property
     def tokens(self) -> list[int]:
-        """The tokens of all rows."""
         start = self.context.computed
         committed = self.context.tokens[start : start + self.pending]
         return committed if self.tree is None else [*committed, *self.tree.tokens[self.since :].tolist()]
 
     @property
     def positions(self) -> NDArray[np.int64]:
-        """The position of each row."""
         committed = np.arange(self.context.computed, self.context.computed + self.pending)
         return committed if self.tree is None else np.append(committed, self._depths[self.since :])
 

@@ -45,8 +45,6 @@ such blocks: if it begins on a block boundary, its rows have the same bits as in
 
 
 class _Row(NamedTuple):
-    """A row of a batch."""
-
     token: int
     position: int
     sequences: list[int]
@@ -96,7 +94,6 @@ class Lane:
 
     @property
     def free(self) -> int:
-        """Sequences that are free."""
         return len(self._sequences)
 
     def has_room(self, rows: int, context: LlamaContext) -> bool:

@@ -110,7 +110,6 @@ class _Rewriting:
         return output
 
     def keep(self, node: onnx.NodeProto) -> None:
-        """Keep a node in float."""
         self.nodes.append(node)
 
     def multiply(self, node: onnx.NodeProto, scheme: Scheme) -> None:

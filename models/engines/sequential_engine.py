@@ -183,6 +183,5 @@ def tensors(value: object) -> Iterator[Tensor]:
 
 
 def _bytes(cache: DynamicCache) -> int:
-    """Bytes of all tensors in a cache."""
     held = {part.data_ptr(): part for layer in cache.layers for part in tensors(vars(layer))}
     return sum(part.numel() * part.element_size() for part in held.values())

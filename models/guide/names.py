@@ -72,7 +72,6 @@ class Marks:
 
     @classmethod
     def of(cls, names_of: Mapping[str, str]) -> Marks:
-        """These names, by their marks."""
         marks = cls()
         marks._of_name = {name: mark for mark, name in names_of.items()}
         return marks

@@ -128,7 +128,6 @@ class Pages:
         return cls(connection)
 
     def close(self) -> None:
-        """Close the file."""
         self._connection.close()
 
     # ---- what is in it -----------------------------------------------------------------------------------------------
@@ -193,7 +192,6 @@ class Pages:
         return max(known, key=lambda one: (vocabulary[one][1], one), default=term)
 
     def named(self, question: str) -> list[Named]:
-        """What a question names."""
         shares = self.distinct_shares
         return named(question, self._means_something, lambda word: shares.get(word, 0.0) >= DISTINCT)
 
@@ -210,7 +208,6 @@ class Pages:
 
     @cached_property
     def names(self) -> frozenset[str]:
-        """Names of all pages."""
         return frozenset(name for (name,) in self.rows("SELECT DISTINCT name FROM pages"))
 
     @cached_property

@@ -29,8 +29,6 @@ _BARE = re.compile(r"(?:~/)?[\w@%+=:,./-]+|~")
 
 @dataclass(frozen=True)
 class Value:
-    """A value of a slot."""
-
     said: str
     """In a question, and in the sentence above the command."""
     forms: Mapping[str, str]

@@ -223,7 +223,6 @@ class ChatText:
         return {word: number for word, number in known.items() if number not in added}
 
     def tokenizer_json(self) -> str:
-        """The tokenizer as the contents of a `tokenizer.json`."""
         return str(self._tokenizer.to_str())
 
     def decode(self, tokens: Sequence[int]) -> str:

@@ -28,8 +28,6 @@ MAX_NAME = 512
 
 @dataclass(frozen=True)
 class ModelList:
-    """The models that a server lists."""
-
     models: tuple[Model, ...]
     loads_others: bool = False
     """The server also loads models that it does not list, on request."""

@@ -60,7 +60,6 @@ class Forbidden(Refused):
 
 
 async def refusal(wire: Wire, answer: Response) -> RemoteError:
-    """The error to raise for a response that is not an answer."""
     try:
         if answer.status < 400 or answer.status == PROXY:
             return wire.stranger(answer)

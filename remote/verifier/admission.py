@@ -124,8 +124,6 @@ def _spent(kind: Kind, most: int, seconds: float) -> RateLimited:
 
 
 class RunningAnswer:
-    """An answer that has begun."""
-
     def __init__(self, holder: str, length: int, now: float) -> None:
         self.holder, self.length, self.seen = holder, length, now
         self.records: dict[Record, int] = {}

@@ -65,7 +65,6 @@ class StandingBack:
 
     @property
     def id(self) -> int:
-        """Its process id."""
         pid: int = self._process.pid
         return pid
 
@@ -81,7 +80,6 @@ class StandingBack:
             self.running = False
 
     def go_on(self) -> None:
-        """Resume it."""
         if not self.running:
             self._signal(signal.SIGCONT)
             self.running = True

@@ -36,8 +36,6 @@ class NoteLine:
 
 @dataclass(frozen=True)
 class BlockNotes:
-    """The notes of one code block."""
-
     marks: tuple[tuple[int, int, str], ...] = ()
     """Ranges of the characters of the code, each with a component class."""
     lines: tuple[NoteLine, ...] = ()
@@ -46,8 +44,6 @@ class BlockNotes:
 
 @dataclass(frozen=True)
 class AnswerNotes:
-    """The notes of an answer."""
-
     blocks: tuple[tuple[int, BlockNotes], ...] = ()
     """Number of the code block, from 1, and its notes. Blocks without notes are left out."""
     footer: tuple[NoteLine, ...] = ()

@@ -36,8 +36,6 @@ SHOWN = 500
 
 @dataclass(frozen=True)
 class PickedModel:
-    """What the person picked."""
-
     model: OfferedModel
     only_here: bool = False
     """Whether it is only for the open conversation, not for new ones."""

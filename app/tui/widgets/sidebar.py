@@ -334,7 +334,6 @@ class Sidebar(Vertical):
     # ---- pinning, deleting -------------------------------------------------------------------------------------------
 
     def pin(self, conversation: Conversation) -> None:
-        """Pin or unpin a conversation."""
         with reporting(self):
             self._store.conversations.pin(conversation.id, not conversation.pinned)
         self.refresh_list()

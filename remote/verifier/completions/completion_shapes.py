@@ -42,7 +42,6 @@ class Piece(NamedTuple):
 
 
 def usage(call: CompletionCall) -> Usage:
-    """The `usage` of a request."""
     written = sum(choice.tokens for choice in call.choices)
     predicted = [one for choice in call.choices if (one := choice.options.predicted) is not None]
     details: PredictionTokens | msgspec.UnsetType = msgspec.UNSET

@@ -26,8 +26,6 @@ STALE = 16
 
 
 class ForwardTimes:
-    """Learns from forwards."""
-
     def __init__(self) -> None:
         self._classes: dict[tuple[int, int], Recent] = {}
         self._last = (0, 0, 0.0)

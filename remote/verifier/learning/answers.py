@@ -68,7 +68,6 @@ class Answers:
 
     @property
     def bytes(self) -> int:
-        """Bytes of all answers."""
         return sum(kept.bytes for kept in list(self._kept.values()))
 
     def add(self, holder: str, answer: Answer) -> None:

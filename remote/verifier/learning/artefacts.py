@@ -54,7 +54,6 @@ class Artefact:
 
     @property
     def graph(self) -> Path:
-        """Its step graph."""
         return self.folder / GRAPH
 
 

@@ -36,8 +36,6 @@ TOLD_SECONDS = 30.0
 
 
 class MakingTask(msgspec.Struct, frozen=True):
-    """The task of the process."""
-
     model: str
     out: str
     """The drafter's folder."""
@@ -51,8 +49,6 @@ class MakingTask(msgspec.Struct, frozen=True):
 
 
 class MakingProgress(msgspec.Struct, frozen=True, tag=True):
-    """Progress of the process."""
-
     stage: Literal["answers", "layers"]
     done: int = 0
     of: int = 0

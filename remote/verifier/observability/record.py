@@ -85,6 +85,5 @@ def current() -> Record:
 
 
 def record_of(scope: Scope) -> Record:
-    """The record of a request."""
     found: Record = scope[SCOPE]
     return found

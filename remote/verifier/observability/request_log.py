@@ -41,8 +41,6 @@ def log_request(record: Record, method: str, status: int, seconds: float, whole:
 
 
 class JsonLines(logging.Formatter):
-    """A line of JSON for each event."""
-
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, Any] = {"time": _when(record), "level": record.levelname.lower()}
         fields = getattr(record, "fields", None)
@@ -53,8 +51,6 @@ class JsonLines(logging.Formatter):
 
 
 class TextLines(logging.Formatter):
-    """A line of text for each event."""
-
     def format(self, record: logging.LogRecord) -> str:
         fields = getattr(record, "fields", None)
         if fields is None:
