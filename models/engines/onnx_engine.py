@@ -1,6 +1,6 @@
 """The engine for a target as an ONNX graph, on ONNX Runtime's CPU kernels. It needs no PyTorch.
 
-`models/engines/onnx_graph.py` writes the graph and says what its inputs are. A single context runs on its own slab
+`recipes/shell_guide/graph.py` writes the graph and says what its inputs are. A single context runs on its own slab
 without copying. Contexts that run together are copied into one buffer for attention, because the kernels need them side
 by side; linear layers run over all rows without padding.
 """

@@ -18,9 +18,9 @@ from drafter.model import DraftModel, MemoryEncoder, memory_digest, save_weights
 from drafter.training.export import export_graph
 from drafter.training.target import borrow, drafter_config
 from models.config import ENCODER, FLOAT, GRAPH, TEMPLATE, TOKENIZER, Measured, write_config
-from models.engines.onnx_graph import write_graph
 from models.files import GRAPHS
 from models.guide.names import MARKS
+from recipes.shell_guide.graph import write_graph
 from tests.support.tiny_text import CHAT_TEMPLATE, END, SPECIAL, train_tokenizer
 
 GOOD = Measured(tau=3.0, alone=0.8, perplexity=5.0, repeated=0.1)

@@ -16,10 +16,10 @@ from models.engines.engine import Engine, Forward, TargetContext
 from models.engines.llama_engine import LlamaEngine
 from models.engines.memory_encoder import ArrayEncoder
 from models.engines.onnx_engine import OnnxEngine
-from models.engines.onnx_graph import write_graph
 from models.engines.sequential_engine import SequentialEngine
 from models.engines.torch_engine import TorchEngine
 from models.tree import DraftTree
+from recipes.shell_guide.graph import write_graph
 from remote.protocol import Sampling
 from remote.verifier.sessions.acceptance import chooser, walk
 from tests.remote.verifier.tiny import TREELESS, encoder_config, tiny_encoder, tiny_model

@@ -19,7 +19,6 @@ from models.engines.choice import EngineOptions, graph_of
 from models.engines.engine import UnfitDrafter, UnverifiableTarget
 from models.engines.memory_encoder import ArrayEncoder
 from models.engines.onnx_engine import OnnxEngine
-from models.engines.onnx_graph import write_graph
 from models.engines.target import load_target
 from models.engines.tensors import DamagedWeights, read_tensors
 from models.engines.torch_engine import TorchEngine
@@ -27,6 +26,7 @@ from models.errors import CorruptWeights, MissingTokenizer, UnknownModel
 from models.files import GRAPHS
 from models.text.text_side import read_text_side
 from models.tree import DraftTree
+from recipes.shell_guide.graph import write_graph
 from remote.protocol import Card, Sampling, decode
 from remote.verifier.sessions.acceptance import chooser
 from tests.models.engines.conftest import holding

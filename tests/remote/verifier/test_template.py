@@ -11,10 +11,10 @@ from transformers import AutoTokenizer
 
 from drafter.training.text_side import read_text_side as read_for_training
 from models.config import TEMPLATE
-from models.engines.onnx_graph import write_graph
 from models.engines.target import load_target
 from models.errors import BadTemplate, UnknownModel
 from models.text.text_side import read_template
+from recipes.shell_guide.graph import write_graph
 from remote.verifier.loader import opened
 from remote.verifier.making.maker import kept_drafter
 from remote.verifier.options import ServeOptions

@@ -16,10 +16,10 @@ from models.config import GRAPH
 from models.engines.engine import Engine
 from models.engines.memory_encoder import ArrayEncoder
 from models.engines.onnx_engine import OnnxEngine
-from models.engines.onnx_graph import write_graph
 from models.engines.target import load_target
 from models.engines.torch_engine import TorchEngine
 from models.tree import DraftTree
+from recipes.shell_guide.graph import write_graph
 from remote.protocol import Limits, Memory, Progress, Verdict, digest_of
 from remote.verifier.drafting.own_drafter import OwnDrafter
 from remote.verifier.drafting.stream_payoff import StreamPayoff
