@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator
 
-from remote.errors import UPDATE, Incompatible, RemoteError, quoted
+from remote.errors import UPDATE, Incompatible, quoted
 from remote.protocol import VERSION, Card, ProtocolError, Struct, decode
 from remote.reply_limits import ReplyLimits
 from remote.response import Traffic
@@ -60,16 +60,6 @@ class VerifierClient(Wire):
                 yield piece
         finally:
             await answer.aclose()
-
-    async def healthy(self, timeout: float) -> bool:
-        """True if the verifier answers and is well. This is the cheapest probe of a line. Raises no `RemoteError`."""
-        try:
-            async with self.within(timeout):
-                answer = await self.exchange("GET", "/healthz", Traffic(), silence=timeout)
-                await answer.aclose()
-        except RemoteError:
-            return False
-        return answer.status == 200 and "html" not in answer.content_type  # Not a login page instead.
 
     def session(self, limits: ReplyLimits = ANY) -> RemoteSession:
         """A new conversation, which the verifier sees with its first round. `limits`: what its replies may hold."""

@@ -31,7 +31,6 @@ OTHER_PAGES = (
 )
 PAGES = [*(REPOSITORY / name for name in OTHER_PAGES), *sorted((REPOSITORY / "docs").glob("*.md"))]
 NAMES = [str(path.relative_to(REPOSITORY)) for path in PAGES]
-WRAPPERS = {"accelerate", "sudo"}
 
 
 def text(path: Path) -> str:

@@ -77,7 +77,6 @@ OWN = re.compile(
     rb"|\x1b\[[23]?J|\x1b\[K"
 )
 """Textual's own sequences, none of which carries text. No payload may be one of them."""
-COLOURS = re.compile(rb"\x1b\[[0-9;:]*m")
 CONTROLS = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe01\ufeff\U000e0000-\U000e0fff]"
 )

@@ -210,14 +210,6 @@ async def test_a_round_on_a_connection_that_was_given_up_is_a_line_that_is_down(
         await session.round(PROMPT, DraftTree.empty(), Sampling(), memory_from=None, deadline=PATIENCE)
 
 
-async def test_the_longest_prefix_that_matches_is_kept(toy: ToyVerifier, client: VerifierClient) -> None:
-    session, tokens = client.session(), [token % 50 for token in range(60)]
-    await settled(session, tokens)
-    toy.sessions[session.id].tokens[40:] = [0] * 10  # 50 tokens, of which 40 are ours. It reports 50, 25 and 0.
-    await settled(session, tokens + continuation(tokens, 1))
-    assert [message.base for message in toy.rounds] == [0, 61, 25]
-
-
 async def test_a_verifier_that_refuses_every_base_is_incompatible() -> None:
     conflict = http(encode(Conflict(have=((0, digest_of([])),))), status="409 Conflict")
     async with asking(lambda _: conflict) as client:
@@ -360,7 +352,6 @@ async def test_silence_ends_at_the_deadline() -> None:
         with pytest.raises(LinkDown, match=r"did not answer within 0\.1 s"):
             await ask(client.session(), PROMPT, deadline=0.1)
         assert asyncio.get_running_loop().time() - start < PATIENCE / 2
-        assert not await client.healthy(0.1)
 
 
 async def test_the_deadline_spans_the_retry() -> None:
@@ -377,7 +368,6 @@ async def test_nobody_listens() -> None:
             await ask(client.session(), PROMPT)
         with pytest.raises(LinkDown):
             await client.card(PATIENCE)
-        assert not await client.healthy(PATIENCE)
 
 
 # ---- somebody else answers -------------------------------------------------------------------------------------------
@@ -429,13 +419,6 @@ def test_whatever_answers_the_failure_is_a_remote_error(reply: bytes) -> None:
     asyncio.run(play())
 
 
-async def test_a_verifier_is_well_and_a_login_page_is_not(client: VerifierClient) -> None:
-    assert await client.healthy(PATIENCE)
-    page = http(PAGE, content_type="text/html")
-    async with asking(lambda _: page) as client:
-        assert not await client.healthy(PATIENCE)
-
-
 async def test_an_endless_body_is_not_read_to_its_end() -> None:
     async with asking(lambda _: http(b"\x00" * (4 << 20))) as client:
         with pytest.raises(Incompatible, match="more than"):
@@ -458,16 +441,6 @@ async def test_a_typed_error_is_a_refusal_in_msgpack_and_json(reply: bytes, code
         with pytest.raises(Refused, match="Try again") as caught:
             await ask(client.session(), PROMPT)
     assert (caught.value.code, caught.value.retry) == (code, retry) and str(caught.value).isprintable()
-
-
-async def test_a_wrong_token_is_refused(toy: ToyVerifier, port: int) -> None:
-    toy.token = "right"
-    async with at(port, "wrong") as client:
-        with pytest.raises(Refused) as caught:
-            await client.card(PATIENCE)
-        assert caught.value.code == "unauthorised"
-    async with at(port, "right") as client:
-        assert await client.card(PATIENCE) == CARD
 
 
 async def test_a_refused_round_does_not_spoil_the_next(toy: ToyVerifier, client: VerifierClient) -> None:

@@ -87,7 +87,6 @@ def test_what_the_example_has_already_takes_no_place() -> None:
 
 FILE_SLOT = Slot("file", "file", "", False, "file.txt")
 SIZE_SLOT = Slot("size", "size", "find", True, "100M")
-URL_SLOT = Slot("url", "url", "raw", False, "https://example.com")
 
 
 @pytest.mark.parametrize(
