@@ -55,14 +55,3 @@ def test_verify_has_the_question_answered_again_and_says_which_way(outrider: Out
     assert "verif" not in said and "checked" not in said and "target" not in said
     assert ["prediction" in request for request in server.asked] == [True, False], "and not a third time"
     assert (more.code, more.out) == (0, again.out)
-
-
-def test_a_service_that_counts_is_quoted(outrider: Outrider) -> None:
-    with serving(exchange("cerebras", "a prediction that was used")) as (address, server):
-        outrider("ask", "how much memory is free?", "--mode", "offline", "--max-tokens", "12")
-        again = outrider("verify", "--remote", address)
-    assert (
-        again.out == "free -h\n"
-        and "talker got the offline answer as a suggestion and kept 31 of 35 tokens" in again.err
-    )
-    assert [request["prediction"]["type"] for request in server.asked] == ["content"]

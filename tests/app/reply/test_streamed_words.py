@@ -9,10 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from app.events import Done, Started, Stats
-from app.tui.metrics import SessionMetrics
-from app.tui.widgets.panel import lines
-from app.tui.widgets.status_bar import figures
 from storage import Message, Store
 from tests.support.chat_server import ChatServer, Script
 from tests.support.commands import Outrider, runner
@@ -95,30 +91,3 @@ def test_history_log_exports_and_verify_claim_nothing_and_an_import_has_the_same
     one, other = answer_of(tmp_path), answer_of(elsewhere)
     assert (one.text, one.tokens, one.provenance, one.stats) == (other.text, (), (), other.stats)
     assert (one.stats["streamed"], one.stats["model"], one.stats["tau"]) == (2, "talker", None)
-
-
-STREAMED = Stats(seconds=2.0, streamed=40, rtt_ms=20.0, bytes_up=100, bytes_down=900)
-VERIFIED = Stats(rounds=4, verified=14, seconds=2.0)
-
-
-def test_the_status_bar_counts_what_was_streamed() -> None:
-    assert figures(STREAMED, 80, short=True).plain == "20 tok/s  ~40 tokens"
-    counted = Stats(seconds=2.0, streamed=38, counted=True)
-    assert figures(counted, 80, short=False).plain == "19 tokens/s  38 tokens"
-    assert figures(VERIFIED, 80, short=True).plain == "7 tok/s  14 checked"
-    assert figures(VERIFIED, 80, short=False).plain == "7 tokens/s  14 tokens checked"
-
-
-def panel(*answers: Stats) -> str:
-    shown = SessionMetrics()
-    for answer in answers:
-        shown.apply(Started("c", "m"))
-        shown.apply(Done(False, "end", (), (), answer))
-    return "\n".join(line.plain for line in lines(shown, None))
-
-
-def test_the_panel_has_rows_for_what_there_was() -> None:
-    assert "streamed" in panel(STREAMED) and not CLAIM.search(panel(STREAMED))
-    assert "checked" in panel(VERIFIED) and "streamed" not in panel(VERIFIED)
-    both = panel(VERIFIED, STREAMED)
-    assert "streamed" in both and "checked" in both and "40" in both

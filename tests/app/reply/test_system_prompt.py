@@ -226,13 +226,6 @@ async def test_the_answers_of_a_conversation_are_sampled_as_it_was_chosen(
     assert len(tokens(other)) == 16, "other conversations are as the settings say"
 
 
-async def test_an_option_of_the_command_line_goes_before_it(verifier: VerifierProcess, connect: Connect) -> None:
-    async with connect(verifier.url, settings=EDGE, fixed=("max_tokens",)) as opened:
-        heard = await ask(opened, "list files", begun(opened, max_tokens=5, temperature=0.5))
-        stored = opened.store.messages.get(heard.message)
-    assert len(tokens(heard)) == 16 and stored.stats["temperature"] == 0.5
-
-
 async def test_an_openai_compatible_server_is_asked_so(connect: Connect) -> None:
     server = ChatServer([Script(["ls"])])
     async with connect(server) as opened:

@@ -11,7 +11,7 @@ from drafter.runtime import Drafter
 from models.engines.engine import Engine, UnfitDrafter
 from models.memory import dequantise, unpack_memory
 from models.tree import DraftTree
-from remote import LinkDown, VerifierClient
+from remote import VerifierClient
 from remote.protocol import (
     Conflict,
     Limits,
@@ -32,7 +32,6 @@ from remote.verifier.refusals import Dropped, OutOfOrder, Overloaded, TooLong, U
 from remote.verifier.serve import card
 from remote.verifier.sessions.sessions import Sessions
 from remote.verifier.sessions.turns import alone
-from tests.remote.toy_verifier import cutting_relay
 from tests.remote.verifier.test_http import PATIENT, connected, frames_of, round_of, running
 from tests.remote.verifier.tiny import generated
 
@@ -339,20 +338,3 @@ async def test_the_client_goes_on_from_what_it_read_with_a_stream_or_a_round(app
             await session.close(PATIENT)
             again = await session.stream(known, Sampling(), most=3, **PLAIN)
             assert tokens_of([frame async for frame in again]) == text[at + 3 : at + 6]
-
-
-async def test_a_stream_that_breaks_leaves_what_was_read(app, engine, prompt):
-    text = generated(engine.model, prompt, 20)
-    with running(app) as url:
-        async with (
-            cutting_relay(int(url.rpartition(":")[2]), [600]) as port,
-            VerifierClient(f"http://127.0.0.1:{port}") as client,
-        ):
-            session, read = client.session(), []
-            with pytest.raises(LinkDown):
-                async for frame in await session.stream(prompt, Sampling(), most=20, **PLAIN):
-                    read.append(frame)
-            assert 0 < len(tokens_of(read)) < 20
-            known = prompt + tokens_of(read)
-            rest = await session.stream(known, Sampling(), most=20 - len(tokens_of(read)), **PLAIN)
-            assert tokens_of(read) + tokens_of([frame async for frame in rest]) == text

@@ -259,24 +259,6 @@ async def test_a_round_whose_client_left_is_still_committed_once(target: Engine,
         assert await counter(client, "rounds_total") == 1
 
 
-async def test_sessions_side_by_side_do_not_mix(target: Engine, card: Card) -> None:
-    prompts = {f"s{index}": [2 + index, 9, 30 - index, 5] for index in range(6)}
-
-    async def talk(client: httpx.AsyncClient, name: str, prompt: list[int]) -> list[int]:
-        tokens, append = [], prompt
-        for round in range(8):
-            body = message(round, tokens, append, DraftTree.chain([round, 7]), session=name, memory_from=len(tokens))
-            verdict = frames_of((await client.post("/v1/rounds", content=body)).content)[0]
-            tokens = tokens + append + [[round, 7][node] for node in verdict.accepted]
-            tokens, append = tokens + ([] if verdict.bonus is None else [verdict.bonus]), []
-        return tokens
-
-    async with connected(create_app(target, card)) as client:
-        answers = await asyncio.gather(*(talk(client, name, prompt) for name, prompt in prompts.items()))
-    for prompt, tokens in zip(prompts.values(), answers):
-        assert tokens[4:] == generated(target.model, prompt, len(tokens) - 4)
-
-
 async def test_a_failing_target_is_a_typed_error_and_the_session_goes_on(target: Engine, card: Card) -> None:
     def fail(*_: object) -> None:
         raise MemoryError("no memory left")
