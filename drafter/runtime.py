@@ -12,7 +12,7 @@ from drafter.context import DraftContext
 from drafter.ngram import NGramIndex, load_datastore
 from drafter.second_stage import SecondStage
 from drafter.step import Correction, DraftStep, StepGraph
-from drafter.whole_model import ModelCache, WholeModel
+from drafter.whole_model import NOBODY, ModelCache, WholeModel
 from models.config import DATASTORE, GRAPH, DrafterConfig, DrafterError, read_config
 from models.extras import how_to_install
 from models.guide.names import Marks, NoMarks
@@ -85,7 +85,12 @@ class Drafter:
     @property
     def is_model(self) -> bool:
         """Whether it is a whole model in another process, which may not run, and reads slowly."""
-        return isinstance(self._step, WholeModel)
+        return isinstance(self._step, WholeModel) and self.drafts
+
+    @property
+    def drafts(self) -> bool:
+        """Whether it ever drafts. One that never does knows the text of its target and nothing else."""
+        return self._step is not NOBODY
 
     @property
     def runs(self) -> bool:

@@ -69,6 +69,14 @@ class WholeModel:
         self.runtime, self.begin, self.runs = runtime, begin, runs
 
 
+def _away() -> Ask:
+    raise ModelAway("no model drafts")
+
+
+NOBODY = WholeModel("nobody", _away, lambda: False)
+"""Never drafts: for a target of which only the text side is here."""
+
+
 class ModelCache:
     """What a model has read of one conversation, and proposed. It is a `drafter.cache.Cache`."""
 

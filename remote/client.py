@@ -46,12 +46,18 @@ class VerifierClient(Wire):
             )
         return card
 
-    async def delivered(self, digest: bytes, name: str | None, begin: int, silence: float) -> AsyncIterator[bytes]:
+    def delivered(self, digest: bytes, name: str | None, begin: int, silence: float) -> AsyncIterator[bytes]:
         """The bytes of a file of the drafter that the card offers, from `begin` on, or its config without `name`.
 
         `silence`: seconds without a byte after which the line counts as lost. Raises `LinkDown`, `Refused`.
         """
-        path = f"/v1/drafters/{digest.hex()}" + ("" if name is None else f"/{name}?from={begin}")
+        return self._file(f"/v1/drafters/{digest.hex()}" + ("" if name is None else f"/{name}?from={begin}"), silence)
+
+    def tokenizer(self, digest: bytes, begin: int, silence: float) -> AsyncIterator[bytes]:
+        """The bytes of the target's tokenizer, compressed, from `begin` on. As `delivered`."""
+        return self._file(f"/v1/tokenizers/{digest.hex()}?from={begin}", silence)
+
+    async def _file(self, path: str, silence: float) -> AsyncIterator[bytes]:
         answer = await self.exchange("GET", path, Traffic(), silence=silence)
         try:
             if answer.status != 200 or answer.content_type != FILE_TYPE or answer.encoding:

@@ -1,17 +1,19 @@
-"""Fetches the drafter that a verifier offers: resumes where it broke off, checks every file, and tries the drafter out.
+"""Fetches what a verifier offers, a drafter or the target's tokenizer: resumes where it broke off, checks and tries it.
 
-A verifier may lie. So nothing longer than the offer says is accepted, every byte is checked against its SHA-256, only a
-drafter's files (ONNX, JSON, a template) are taken, and they are first opened in a separate process. The config comes
-first: if its figures show that the drafter is useless, nothing else is fetched.
+A verifier may lie. So nothing longer than the offer says is accepted, every byte is checked against its digest, only a
+drafter's files (ONNX, JSON, a template) are taken, and they are first opened in a separate process. A drafter's config
+comes first: if its figures show that the drafter is useless, nothing else is fetched.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import os
 import shutil
 import sys
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -20,13 +22,19 @@ import msgspec
 from drafter.delivery import ALLOWED, NEEDED
 from drafter.floors import why_no_drafts
 from drafter.shelf import UNDER_WAY
+from drafter.trial import TextAbout
 from models.config import CONFIG, DrafterConfig, sha256
+from models.text.text_side import tokenizer_digest
 from remote.client import VerifierClient
 from remote.errors import NotDelivered, quoted
 from remote.protocol import Card, DrafterOffer
 
 CONFIG_BYTES = 4 << 20
 """Longest config. With a vocabulary of 32,768 tokens it has 250 KB."""
+TOKENIZER_BYTES = 64 << 20
+"""Largest tokenizer. One with 260,000 tokens has 33 MB, and a fifth of that compressed."""
+DRAFTER, TEXT = "the small model", "the tokenizer"
+"""What is fetched, for people."""
 TRIAL_SECONDS = 120
 SPARE = 64 << 20
 """Bytes of disk space to leave free."""
@@ -59,16 +67,70 @@ async def fetch_drafter(
         config = await _config(client, card, offer, part, silence)
         if known is not None:
             await asyncio.to_thread(_copy_same, config, known, part)
-        _check_room(part, offer, client.host)
+        here = sum(file.stat().st_size for file in part.iterdir())
+        _check_room(part, offer.size, here, DRAFTER, client.host)
         done = sum((part / name).stat().st_size for name in config.files if (part / name).is_file())
         progress(done, offer.size)
         for name in config.files:
             done = await _file(client, offer, config, part, name, done, progress, silence)
-        await _try(part, client.host)
+        try:
+            await _try(part, DRAFTER, client.host)
+        except NotDelivered:
+            shutil.rmtree(part)
+            raise
         os.replace(part, folder)
     except OSError as error:
         raise NotDelivered(f"{error.filename or shelf} cannot be written: {error.strerror}") from None
     return folder
+
+
+async def fetch_tokenizer(client: VerifierClient, card: Card, shelf: Path, *, silence: float = 30.0) -> Path:
+    """The file in `shelf` with the tokenizer that `card` offers, fetched unless it is there already.
+
+    `silence`, and what it raises: see `fetch_drafter`.
+    """
+    path = shelf / f"{card.tokenizer.hex()}.json"
+    if path.is_file():
+        return path
+    if not 0 < card.tokenizer_bytes <= TOKENIZER_BYTES:
+        raise _lied(client.host, f"it would have {card.tokenizer_bytes / 1e6:,.0f} MB", TEXT)
+    part = path.with_suffix(UNDER_WAY)
+    try:
+        shelf.mkdir(parents=True, exist_ok=True, mode=0o700)
+        _check_room(shelf, card.tokenizer_bytes, 0, TEXT, client.host)
+        while True:
+            begin = part.stat().st_size if part.is_file() else 0
+            with part.open("ab") as file:
+                async for piece in client.tokenizer(card.tokenizer, begin, silence):
+                    file.write(piece)
+                    if file.tell() > card.tokenizer_bytes:
+                        file.truncate(0)
+                        raise _lied(client.host, "it is longer than was said", TEXT)
+            tokenizer = await asyncio.to_thread(_unpacked, part, card)
+            if tokenizer is not None:
+                break
+            part.unlink()
+            if not begin:
+                raise _lied(client.host, "it has another checksum", TEXT)
+        whole = path.with_suffix(".new")
+        whole.write_bytes(tokenizer)
+        about = TextAbout(card.chat_template, card.stop_tokens, card.special_tokens)
+        if card.likeness is None or await _try(whole, TEXT, client.host, about) != card.likeness.hex():
+            raise _lied(client.host, "it reads text in another way than that server", TEXT)
+        os.replace(whole, path)
+        part.unlink()
+    except OSError as error:
+        raise NotDelivered(f"{error.filename or shelf} cannot be written: {error.strerror}") from None
+    return path
+
+
+def _unpacked(part: Path, card: Card) -> bytes | None:
+    """The tokenizer in a file that has arrived, or None if it is another one, or only a part."""
+    with contextlib.suppress(zlib.error):
+        tokenizer = zlib.decompressobj().decompress(part.read_bytes(), card.tokenizer_bytes)
+        if tokenizer_digest(tokenizer) == card.tokenizer:
+            return tokenizer
+    return None
 
 
 async def _config(client: VerifierClient, card: Card, offer: DrafterOffer, part: Path, silence: float) -> DrafterConfig:
@@ -140,38 +202,40 @@ async def _whole(path: Path, checksum: str) -> bool:
     return path.is_file() and await asyncio.to_thread(sha256, path) == checksum
 
 
-def _check_room(part: Path, offer: DrafterOffer, host: str) -> None:
-    here = sum(file.stat().st_size for file in part.iterdir())
-    if shutil.disk_usage(part).free < offer.size - here + SPARE:
-        size = f"{offer.size / 1e6:.0f} MB"
-        raise NotDelivered(f"the small model of {host} takes {size}, and the disk has no room for it; free some")
+def _check_room(place: Path, size: int, here: int, what: str, host: str) -> None:
+    if shutil.disk_usage(place).free < size - here + SPARE:
+        takes = f"takes {size / 1e6:.0f} MB, and the disk has no room for it; free some"
+        raise NotDelivered(f"{what} of {host} {takes}")
 
 
-async def _try(part: Path, host: str) -> None:
-    """Draft once in a separate process with limited memory and time, because the files may be anything."""
+async def _try(place: Path, what: str, host: str, about: TextAbout | None = None) -> str:
+    """Use it once in a separate process with limited memory and time, because the files may be anything.
+
+    Returns what `drafter.trial` prints.
+    """
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-P", "-m", "drafter.trial", str(part)),
-        stdin=asyncio.subprocess.DEVNULL,
+        *(sys.executable, "-P", "-m", "drafter.trial", str(place)),
+        stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,
         env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, [str(PACKAGES), os.getenv("PYTHONPATH")]))},
     )
     try:
-        said, _ = await asyncio.wait_for(process.communicate(), TRIAL_SECONDS)
+        said, _ = await asyncio.wait_for(process.communicate(msgspec.json.encode(about)), TRIAL_SECONDS)
     except (TimeoutError, asyncio.CancelledError) as error:
         process.kill()
         await process.wait()
         if isinstance(error, asyncio.CancelledError):
             raise
         said = b"it takes too long"
+    told = quoted(said.decode("utf-8", "replace").strip())
     if process.returncode != 0:
-        shutil.rmtree(part)
-        why = quoted(said.decode("utf-8", "replace").strip()) or "it takes too much memory, or ends the program"
-        raise _lied(host, f"it does not work: {why}")
+        raise _lied(host, f"it does not work: {told or 'it takes too much memory, or ends the program'}", what)
+    return told
 
 
 PACKAGES = Path(__file__).resolve().parents[1]
 
 
-def _lied(host: str, what: str) -> NotDelivered:
-    return NotDelivered(f"the small model that {host} offers is not used: {what}; tell whoever runs that server")
+def _lied(host: str, why: str, what: str = DRAFTER) -> NotDelivered:
+    return NotDelivered(f"{what} that {host} offers is not used: {why}; tell whoever runs that server")

@@ -134,6 +134,11 @@ class Drafting:
         return self._drafter.config
 
     @property
+    def drafts(self) -> bool:
+        """Whether its drafter ever drafts."""
+        return self._drafter.drafts
+
+    @property
     def can_draft(self) -> bool:
         """Whether the drafter runs."""
         return self._drafter.runs

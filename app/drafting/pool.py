@@ -109,6 +109,6 @@ class DraftingPool:
 
     def _shared_by(self, drafter: Drafter) -> tuple[Calibration, Retrieval | None]:
         if drafter.memory_digest not in self._shared:
-            retrieval = Retrieval(drafter, self._store) if self._second_stage else None
+            retrieval = Retrieval(drafter, self._store) if self._second_stage and drafter.drafts else None
             self._shared[drafter.memory_digest] = drafter, self._calibrations.load(drafter), retrieval
         return self._shared[drafter.memory_digest][1:]

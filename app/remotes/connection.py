@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,8 @@ from app.remotes.last_seen import LastSeen
 from app.remotes.local_drafter import LocalDrafter
 from app.remotes.mode_meter import MODES, Verifying
 from app.remotes.notes import note_origin
-from app.remotes.peer import Peer, Verifier
+from app.remotes.peer import Peer
+from app.remotes.server_text import ServerTexts
 from app.remotes.source import Ended, Source, SourceFailed
 from app.remotes.speed import FILE, Speed
 from app.sanitise import sanitise
@@ -27,6 +28,7 @@ from drafter.shelf import Drafters
 from remote import Broken, Incompatible, Link, LinkDown, Refused, RemoteError, Stranger, Unsent
 from remote.clock import CLOCK, Clock
 from remote.delivery import fetch_drafter
+from remote.tasks import end
 
 PATIENCE_SECONDS = 3.0
 """Longest wait for a verifier to identify itself if the drafter can answer instead: a prompt may be waiting."""
@@ -75,8 +77,8 @@ class Probes:
 class Connection:
     """Keeps the line to one server: a verifier, or an OpenAI-compatible server, which answers without checking drafts.
 
-    `patience`: seconds for a server to identify itself. `modes`: modes that may be chosen. For the other arguments, see
-    `KnownServer`.
+    `patience`: seconds for a server to identify itself. `modes`: modes that may be chosen. `idle`: returns when no
+    answer is being written. For the other arguments, see `KnownServer`.
     """
 
     def __init__(
@@ -90,8 +92,10 @@ class Connection:
         clock: Clock = CLOCK,
         anyway: bool = False,
         local: Callable[[], LocalDrafter | None] = lambda: None,
+        texts: Callable[[], ServerTexts | None] = lambda: None,
+        idle: Callable[[], Awaitable[None]] = lambda: asyncio.sleep(0),
     ) -> None:
-        self.server = KnownServer(source, drafters, seen, anyway=anyway, local=local)
+        self.server = KnownServer(source, drafters, seen, anyway=anyway, local=local, texts=texts)
         """What the server reported about itself when it was last available."""
         self.speed = Speed(source.options, modes, None if seen is None else seen.beside(FILE))
         """What the answers have measured."""
@@ -111,7 +115,10 @@ class Connection:
         self._patience = patience + (source.options.connect_seconds or 0.0)
         self._clock = clock
         self._probes = Probes(self.speed.link, clock)
+        self._idle = idle
         self._task: asyncio.Task[None] | None = None
+        self._reading: asyncio.Task[None] | None = None
+        """Fetches the tokenizer of the server's model."""
         self._lost = asyncio.Event()
 
     def start(self) -> None:
@@ -193,6 +200,8 @@ class Connection:
         self.connect_again("the small model has come")
 
     async def close(self) -> None:
+        if self._reading is not None:
+            await end(self._reading)
         if self._task is not None:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -217,17 +226,33 @@ class Connection:
                 else:  # A bug of ours. Answers wait for this task, and would wait for ever.
                     error = SourceFailed(f"connecting failed ({type(error).__name__}: {error})")
                 self._become(None, error)
+                self._learn_to_read()
                 await self._probes.pause(hopeless=self.refuses)
                 continue
             self._lost.clear()
             self.refuses = False
             self._probes.fruitless += 1
             self._become(verifier, None)
+            self._learn_to_read()
             await first_of(self._lost.wait(), self._gone())
-            if isinstance(verifier, Verifier) and self.line_may_break and isinstance(self.error, BROKE):
+            if self.server.checks and self.line_may_break and isinstance(self.error, BROKE):
                 await self._clock.sleep(FIRST_WORDS_SECONDS)
             if self._probes.fruitless:
                 await self._probes.pause(hopeless=False)
+
+    def _learn_to_read(self) -> None:
+        """Begin to fetch the tokenizer of the server's model, if it would check drafts with that."""
+        if self._reading is not None:
+            self._reading.cancel()
+        self._reading = None if self.server.unread is None else asyncio.create_task(self._read(self.verifier))
+
+    async def _read(self, plain: Peer | None) -> None:
+        drafter = await self.server.learn_to_read()
+        if drafter is None:
+            return
+        await self._idle()  # An answer keeps its tokens.
+        if self.verifier is plain and self.server.unread is not None:
+            self._become(self.server.check_with(drafter), None)
 
     async def _gone(self) -> None:
         await self.source.gone()

@@ -9,6 +9,7 @@ from app.remotes.last_seen import LastSeen
 from app.remotes.local_drafter import LocalDrafter
 from app.remotes.offers import Offer
 from app.remotes.peer import Endpoint, Peer, Verifier, choose_model, list_of
+from app.remotes.server_text import ServerTexts
 from app.remotes.source import Source
 from app.remotes.speed import Speed, key_of
 from app.remotes.substitute import why_nobody
@@ -28,6 +29,7 @@ class KnownServer:
     `drafters`: those of this device. A verifier without a matching drafter answers in plain text, if it can. `seen`:
     which models were seen before, or None if nothing is known. `anyway`: the drafter of the settings may substitute for
     any model. `local`: finds the model on this device that drafts for models without a drafter of their own here.
+    `texts`: the tokenizers for which servers check what such a model writes, or None if it writes for none.
     """
 
     def __init__(
@@ -38,6 +40,7 @@ class KnownServer:
         *,
         anyway: bool,
         local: Callable[[], LocalDrafter | None] = lambda: None,
+        texts: Callable[[], ServerTexts | None] = lambda: None,
     ) -> None:
         self.met = False
         """Whether it has ever answered."""
@@ -57,13 +60,27 @@ class KnownServer:
         """Whether a model on this device drafts for it, or would with the right tokenizer."""
         self.offer: Offer | None = None
         """The drafter that it offers for its model and that is not here."""
-        self._local = local
+        self.unread: Verifier | None = None
+        """What it would be with the tokenizer that it offers and that is not here."""
+        self._local, self._texts = local, texts
         self._source, self._drafters, self._seen, self._anyway = source, drafters, seen, anyway
 
     @property
     def reads_tokens(self) -> bool:
         """Whether it checks drafts in the tokens of a drafter of this device, as far as known."""
         return self.checks if self.met else self.fits
+
+    async def learn_to_read(self) -> Drafter | None:
+        """Fetch the tokenizer of an `unread` server's model. Returns the drafter that knows it, or None."""
+        unread, texts = self.unread, self._texts()
+        return None if unread is None or texts is None else await texts.fetch(unread.client, unread.card)
+
+    def check_with(self, drafter: Drafter) -> Verifier:
+        """Have an `unread` server check drafts in the tokens of this drafter."""
+        assert self.unread is not None
+        peer, self.unread, self.drafter = self.unread, None, drafter
+        self.checks, self.most_read = peer.checks, peer.most_read
+        return peer
 
     async def greet(self, patience: float, speed: Speed) -> Peer:
         """Ask, within `patience` seconds, who is there and what it can do. Raises `RemoteError` and `SourceFailed`."""
@@ -74,7 +91,7 @@ class KnownServer:
     async def _greet(self, patience: float, speed: Speed) -> Peer:
         source = self._source
         client, chat = await source.client(), source.chat
-        self.offer = None
+        self.offer = self.unread = None
         try:
             found = await detect(client, chat, patience, kind=source.kind, model=source.model)
         except Incompatible:
@@ -91,6 +108,9 @@ class KnownServer:
         self.takes_local = drafter is None or drafter.memory_digest != memory
         if self.takes_local:
             drafter = await asyncio.to_thread(self._of_local_model, found) or drafter
+        if drafter is None and (texts := self._texts()) is not None:
+            drafter = await asyncio.to_thread(texts.known, found)
+            self.unread = Verifier(client, found, source.name) if drafter is None and texts.offered(found) else None
         self.drafter = drafter
         if drafter is None:
             await self._note(memory)  # Its drafter may be here but not good enough.

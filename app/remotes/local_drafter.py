@@ -57,12 +57,12 @@ class LocalDrafter:
             text = read_text_side(Path(folder), card.chat_template, card.stop_tokens).text
         if text is None or likeness(text) != card.likeness:
             return None
-        config = _config(card, _digest(self._path, card.target))
+        config = layerless_config(card, _digest(self._path, card.target))
         return Drafter(config, text, WholeModel(f"{self.name} on this device", self._begin, self._runs))
 
 
-def _config(card: Card, digest: bytes) -> DrafterConfig:
-    """The config of a drafter without layers of its own."""
+def layerless_config(card: Card, digest: bytes) -> DrafterConfig:
+    """The config of a drafter without layers of its own. `digest` identifies it."""
     layers = (
         *("hidden", "target_layers", "target_kv_heads", "target_head_size", "target_heads", "target_ffn"),
         *("heads", "kv_heads", "head_size", "ffn", "encoder_ffn", "inference_layers", "rope_theta", "norm_eps"),

@@ -184,6 +184,7 @@ class Backend:
             drafter.text,
             draft=options.draft,
             prompt=drafter.prompt,
+            most=max(CONTEXT_TOKENS, routing.most_read_over(connection)),
             kept=kept,
         )
         if (left := routing.pool.left(conversation, drafter, connection)) is not None:
@@ -239,7 +240,9 @@ class Backend:
         away = connection is None or connection.verifier is None
         limit = CONTEXT_TOKENS if away else self.routing.most_read_over(connection)
         drafters = self.routing.drafters
-        drafter = drafters.of_memory(None if connection is None else connection.server.memory) or drafters.first
+        drafter = None if connection is None else connection.server.drafter
+        drafter = drafter or drafters.of_memory(None if connection is None else connection.server.memory)
+        drafter = drafter or drafters.first
         prompt = drafter.prompt if self.routing.fits else None
         with contextlib.suppress(DrafterError):  # The answer will report what is wrong with the template.
             return None if least_length(drafter.text, turns, prompt, limit) <= limit else too_long(limit).event

@@ -302,15 +302,15 @@ class Generation:
 
     @property
     def chooses_mode(self) -> bool:
-        """Whether the faster mode is chosen, because the settings name none."""
-        return self.given.draft and self.given.settings.mode == "auto"
+        """Whether the faster mode is chosen, because the settings name none and both are possible."""
+        return self.given.draft and self.given.settings.mode == "auto" and self.drafting.drafts
 
     def mode(self, connection: Connection) -> Verifying:
         """Who drafts now. The first call chooses; later calls return the mode in which the answer should continue."""
         if self.answer.suffix:
             return "edge"  # Text written offline is sent as a draft.
         if not self.chooses_mode:
-            return "hosted" if self.given.settings.mode == "hosted" else "edge"
+            return "hosted" if self.given.settings.mode == "hosted" or not self.drafting.drafts else "edge"
         if not self.drafting.can_draft:
             return "hosted"
         chosen, self._mode_chosen = self._mode_chosen, True

@@ -89,11 +89,19 @@ class Request:
         return answer
 
     def read(
-        self, store: Store, settings: Settings, text: ChatText, *, draft: bool, prompt: Prompt | None, kept: Kept
+        self,
+        store: Store,
+        settings: Settings,
+        text: ChatText,
+        *,
+        draft: bool,
+        prompt: Prompt | None,
+        most: int,
+        kept: Kept,
     ) -> GenerationInput:
         """The input of the answer: the messages before it, not yet tokenised.
 
-        `prompt`: the recipe of the drafter's own target. `kept`: as for `Conversation`. Raises `StorageError`.
+        `prompt`: the recipe of the drafter's own target. `most`, `kept`: as for `Conversation`. Raises `StorageError`.
         """
         thread = store.branches.path(self.message.id)[:-1]
         chosen = store.conversations.get(self.message.conversation_id).choices.system
@@ -105,7 +113,7 @@ class Request:
                 "refused",
             )
         return GenerationInput(
-            conversation=Conversation(text, thread, chosen, prompt, CONTEXT_TOKENS, kept),
+            conversation=Conversation(text, thread, chosen, prompt, most, kept),
             resumed=len(self.begun.tokens) if self.begun is not None and self.does == "resumes" else 0,
             system=system_apart(thread, chosen)[0],
             system_digest=system_digest(chosen),

@@ -31,6 +31,7 @@ from app.remotes.loopback import LocalModel
 from app.remotes.mode_meter import MODES, Verifying
 from app.remotes.offers import Offer
 from app.remotes.peer import Endpoint
+from app.remotes.server_text import ServerTexts
 from app.remotes.source import Source, stays_here
 from app.remotes.substitute import name_of, why_nobody
 from app.reply.outbox import Outbox
@@ -111,6 +112,7 @@ class Routing:
         """Name of the model on this device that stands in, and the connection to it, once it was needed."""
         self._local_drafters: dict[tuple[str | None, Path], LocalDrafter] = {}
         """By name and file, so that a conversation keeps its drafter when the server is connected to again."""
+        self._server_texts = None if options.texts is None else ServerTexts(options.texts)
         self._idle: asyncio.Task[None] | None = None
         """Ends that model when nobody has needed it for long."""
         self._judging: asyncio.Task[list[Judged]] | None = None
@@ -200,7 +202,13 @@ class Routing:
             clock=options.clock,
             anyway=self._away_from(source)[0] == "drafter",
             local=lambda: self._local_drafter(source),
+            texts=lambda: self._server_texts if self._writes_here(source) else None,
+            idle=self._until_idle,
         )
+
+    async def _until_idle(self) -> None:
+        while self.running is not None and not self._closed:
+            await self._outbox.stirred()
 
     def while_away(self, settings: Settings, choices: Choices) -> Settings:
         """These settings of a conversation, with what happens while its server is away."""
@@ -282,6 +290,11 @@ class Routing:
         (offline, local), options = self._away_from(source), self._options
         may = offline == "local" or (local is not None and offline != "drafter")
         return may and options.draft and options.settings.mode != "hosted"
+
+    def _writes_here(self, source: Source) -> bool:
+        """Whether the model on this device writes while this server is away, and the server may check that."""
+        local = self._options.stand_in is not None and self._away_from(source)[0] == "local"
+        return local and source.address is not None and self._options.settings.mode != "edge"
 
     def _local_drafter(self, source: Source) -> LocalDrafter | None:
         """Makes drafters of the model on this device for this server, or None if it does not draft."""
@@ -414,8 +427,8 @@ class Routing:
     async def _judge_drafters(self) -> list[Judged]:
         judged = await asyncio.to_thread(judge_unmeasured, self._store, self.drafters, self._halted.is_set)
         usable = {bytes.fromhex(one.config.memory) for one in judged if why_no_drafts(one.config) is None}
-        while usable and self.running is not None and not self._closed:
-            await self._outbox.stirred()
+        if usable:
+            await self._until_idle()
         for connection in self._connections.open:
             if connection.server.memory in usable and isinstance(connection.verifier, Endpoint):
                 connection.connect_again("the small model was measured")
@@ -474,6 +487,9 @@ class Routing:
     def most_read_over(self, connection: Connection | None) -> int:
         """Most tokens that this device and a server's model read, as far as known."""
         known = None if connection is None else connection.server.most_read
+        drafter = None if connection is None else connection.server.drafter
+        if known is not None and drafter is not None and not drafter.drafts:
+            return known  # Only the server reads the conversation.
         if connection is None and self._options.most_read is not None:
             known = self._options.most_read()
         return min(CONTEXT_TOKENS, known or CONTEXT_TOKENS)

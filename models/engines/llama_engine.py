@@ -193,7 +193,8 @@ class LlamaEngine(Engine):
         chosen = (own or b"").decode(errors="replace") if template is None else template
         text = LlamaText(lib, self._vocabulary, chosen)
         stops = tuple(sorted(text.stop_tokens))
-        return TextSide(name, text.digest, chosen, stops, text, int(lib.llama_model_n_ctx_train(self._model)))
+        positions = int(lib.llama_model_n_ctx_train(self._model))
+        return TextSide(name, text.digest, None, {}, chosen, stops, text, positions)
 
     def free_bytes(self) -> int:
         return free_bytes()

@@ -36,6 +36,10 @@ class TextSide:
     name: str
     tokenizer: bytes
     """Digest of `tokenizer.json`."""
+    tokenizer_json: bytes | None
+    """None if only llama.cpp can read the tokenizer."""
+    special_tokens: Mapping[str, str]
+    """Texts that the chat template knows by name."""
     chat_template: str
     stop_tokens: tuple[int, ...]
     text: ChatText | None
@@ -95,6 +99,8 @@ def read_text_side(folder: Path, template: str | None = None, stop_tokens: tuple
     return TextSide(
         folder.resolve().name,
         tokenizer_digest(tokenizer),
+        tokenizer,
+        special_tokens,
         template,
         stops,
         _chat_text(folder.name, tokenizer, template, stops, special_tokens),

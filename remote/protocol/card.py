@@ -67,6 +67,10 @@ class Card(Struct, frozen=True):
     likeness: Digest | None = None
     """Digest of what the tokenizer makes of fixed texts; see `models.text.likeness`. A device whose tokenizer has the
     same one can write this model's tokens. None if devices cannot."""
+    special_tokens: dict[str, str] = {}
+    """Texts that the chat template knows by name, such as `bos_token`."""
+    tokenizer_bytes: Count = 0
+    """Bytes of the tokenizer file, which devices may fetch: `GET /v1/tokenizers/DIGEST`. 0: they may not."""
     while_away: Count = 0
     """Tokens for which a `resumable` stream goes on while its device is away. 0: it ends with its line."""
     drafts: bool = False

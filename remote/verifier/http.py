@@ -49,7 +49,7 @@ from remote.verifier.collector import CONTENT_TYPE as METRICS
 from remote.verifier.collector import ServiceCollector, page
 from remote.verifier.completions.completion_requests import CompletionRefused
 from remote.verifier.completions.completions import Completions
-from remote.verifier.deliveries import Deliveries
+from remote.verifier.deliveries import Deliveries, TokenizerDelivery
 from remote.verifier.drafting.own_drafter import OwnDrafter
 from remote.verifier.holders import EVERYONE, holder_of
 from remote.verifier.learning.learning import Learning
@@ -121,12 +121,13 @@ def create_app(
     own: OwnDrafter | None = None,
     text: ChatText | None = None,
     deliveries: Deliveries | None = None,
+    tokenizer: TokenizerDelivery | None = None,
     beside: Learning | Maker | None = None,
 ) -> VerifierApp:
     """Make the service as an ASGI app. The optional parts may be missing.
 
     `max_bytes`: for the keys and values of all sessions. `own`: drafts in streams; without it, streams yield one token
-    a round. `text`: serves completions to other clients. `deliveries`: the drafters that devices may fetch. Raises
+    a round. `text`: serves completions to other clients. `deliveries`, `tokenizer`: what devices may fetch. Raises
     `BadOrigin`.
     """
     card = msgspec.structs.replace(card, drafts=own is not None, while_away=options.while_away)
@@ -152,7 +153,7 @@ def create_app(
     app = Starlette(
         routes=[
             *spoken,
-            *([] if deliveries is None else deliveries.routes()),
+            *(route for delivery in (deliveries, tokenizer) if delivery is not None for route in delivery.routes()),
             Route("/v1/card", service.card),
             Route("/v1/rounds", service.rounds, methods=["POST"]),
             Route("/v1/streams", service.streams, methods=["POST"]),

@@ -29,7 +29,7 @@ from models.text.text_side import TextSide
 from remote.protocol import VERSION, Card, DrafterOffer, Limits, MemoryFormat
 from remote.verifier.connections import BURST, Server, bind
 from remote.verifier.connections import config as connection_config
-from remote.verifier.deliveries import Deliveries
+from remote.verifier.deliveries import Deliveries, TokenizerDelivery
 from remote.verifier.drafting.own_drafter import OwnDrafter
 from remote.verifier.freed_memory import give_back_at_once, start_giving_back
 from remote.verifier.holders import EVERYONE
@@ -71,6 +71,7 @@ def card(target: TextSide, engine: Engine, *, max_tokens: int = ServeOptions.max
         vocabulary=engine.vocabulary,
         tokenizer=target.tokenizer,
         chat_template=target.chat_template,
+        special_tokens=dict(target.special_tokens),
         stop_tokens=target.stop_tokens,
         limits=Limits(max_nodes=nodes, max_depth=nodes, max_tokens=tokens, max_body_bytes=body),
         memory=None if encoder is None else MemoryFormat(digest=encoder.digest, layers=encoder.layers),
@@ -155,8 +156,12 @@ def build_app(options: ServeOptions) -> VerifierApp:
             own.warm()
     budget = int(engine.free_bytes() * options.cache_share) if options.cache_mb is None else options.cache_mb << 20
     served = _fitting(target, engine, own, options.max_tokens, budget)
+    tokenizer = None
     if target.text is not None:
         served = msgspec.structs.replace(served, likeness=likeness(target.text))
+    if target.tokenizer_json is not None and served.likeness is not None:
+        served = msgspec.structs.replace(served, tokenizer_bytes=len(target.tokenizer_json))
+        tokenizer = TokenizerDelivery(target.tokenizer, target.tokenizer_json)
     learning = None if options.learn is None else _learning(options, drafter, own)
     deliveries = None
     if own is not None and drafter is not None and own.drafter.prompt is None and not why_no_drafts(own.drafter.config):
@@ -173,6 +178,7 @@ def build_app(options: ServeOptions) -> VerifierApp:
         own=own,
         text=target.text,
         deliveries=deliveries,
+        tokenizer=tokenizer,
         beside=learning or _maker(options, found),
     )
 

@@ -111,11 +111,13 @@ cards = st.builds(
     vocabulary=positive,
     tokenizer=digest,
     chat_template=text,
+    special_tokens=st.dictionaries(text, text, max_size=3),
     stop_tokens=st.lists(token).map(tuple),
     limits=limits,
     memory=st.none()
     | st.builds(MemoryFormat, digest=digest, layers=st.lists(st.tuples(positive, positive)).map(tuple)),
     likeness=st.none() | digest,
+    tokenizer_bytes=count,
     while_away=count,
 )
 errors = st.builds(Error, code=st.sampled_from(["busy", "internal", "too_long"]), message=text, retry=st.booleans())

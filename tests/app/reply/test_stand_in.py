@@ -53,15 +53,17 @@ async def standing_in(
     path: str = "/v1",
     own: tuple[Unanswered | None, str | None] = (None, None),
     fixed: frozenset[str] = frozenset(),
+    texts: Path | None = None,
 ) -> AsyncIterator[Assistant]:
     """An assistant whose server is at a port. `source`: the model on this device, or several by name.
 
     `own`: the server's own settings for the time while it is away. `fixed`: settings that it does not override.
+    `texts`: folder of tokenizers.
     """
     store = Store.open(database)
     server = AddressSource(f"http://127.0.0.1:{port}{path}")
     server.offline, server.local = own
-    options = Options(Drafters(drafter), server, settings, stand_in=stand_in(source), fixed=fixed)
+    options = Options(Drafters(drafter), server, settings, stand_in=stand_in(source), fixed=fixed, texts=texts)
     async with Assistant(store, options) as opened:
         yield opened
     store.close()

@@ -1,0 +1,320 @@
+"""A server checks what a model on this device wrote, whatever its tokenizer: the device fetches the server's."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Iterator
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from app.config import Settings
+from app.events import Drafted, Judged, RoundEnded, Stretch, Verified
+from app.remotes.connection import Connection
+from app.remotes.peer import Endpoint, Verifier
+from app.reply.assistant import Assistant
+from app.tui.turn import Turn
+from drafter.runtime import Drafter
+from models.text.chat_text import ChatText
+from models.text.text_side import read_text_side
+from remote import VerifierClient
+from remote.protocol import Sampling
+from storage import Message
+from tests.app.reply.test_back_online import MOST, QUESTION, SETTINGS, WRONG, Local
+from tests.app.reply.test_stand_in import Here, rest_of, standing_in
+from tests.support.conversing import Heard, ask, hear, until, until_connected, until_mode
+from tests.support.fault_proxy import Exchange, Fault, FaultProxy
+from tests.support.faults import after, cut_after, lasting, refused
+from tests.support.nothing_lost import target_alone, violations
+from tests.support.serving import VerifierProcess
+
+STREAM_BYTES = 900
+"""A place in a stream without memory: its first tokens have passed, and most have not."""
+
+
+@pytest.fixture(scope="module")
+def server(tiny_pair: Path) -> Iterator[VerifierProcess]:
+    """A target without a drafter, which writes nothing while its client is away."""
+    options = ["--no-drafter", "--while-away", "0"]
+    with VerifierProcess(tiny_pair, model=tiny_pair / "target", options=options) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def drafter(other_pair: Path) -> Drafter:
+    """The drafter of this device, which has another tokenizer than the server."""
+    return Drafter.load(other_pair / "drafter")
+
+
+@pytest.fixture(scope="module")
+def text(tiny_pair: Path) -> ChatText:
+    """The server's."""
+    side = read_text_side(tiny_pair / "target")
+    assert side.text is not None
+    return side.text
+
+
+@pytest.fixture(scope="module")
+async def own(server: VerifierProcess, text: ChatText) -> list[int]:
+    """What the target says by itself."""
+    async with VerifierClient(server.url) as client:
+        return await target_alone(client, text.render([("user", QUESTION)]), Sampling(), MOST, text.stop_tokens)
+
+
+@dataclass
+class Line:
+    """The line to the server, on which a fault strikes what fetches the tokenizer."""
+
+    proxy: FaultProxy
+    fault: Fault | None = None
+    fetched: list[bytes] = field(default_factory=list)
+    """The requests for the tokenizer."""
+
+    def __post_init__(self) -> None:
+        self.proxy.line = self.carry
+
+    async def carry(self, exchange: Exchange) -> None:
+        fault = None
+        if b"/v1/tokenizers/" in exchange.head:
+            self.fetched.append(exchange.head.split(b" ")[1])
+            fault = self.fault
+        elif exchange.asks:
+            fault = self.proxy.plan.pop(self.proxy.asked, None)
+        await (exchange.relay() if fault is None else fault(exchange))
+
+    async def heal(self) -> None:
+        await self.proxy.heal()
+        self.proxy.line = self.carry
+
+
+@pytest.fixture
+async def line(server: VerifierProcess) -> AsyncIterator[Line]:
+    async with FaultProxy([server.port]) as proxy:
+        yield Line(proxy)
+
+
+@dataclass
+class Device:
+    """A device with a drafter and a model of other tokenizers than the server's."""
+
+    drafter: Drafter
+    folder: Path
+    line: Line
+
+    @asynccontextmanager
+    async def with_model(self, url: str, settings: Settings = SETTINGS) -> AsyncIterator[Assistant]:
+        database = self.folder / f"{len(list(self.folder.iterdir()))}.db"
+        port, texts = self.line.proxy.port, self.folder / "tokenizers"
+        async with standing_in(self.drafter, database, port, Here(url), settings, path="", texts=texts) as opened:
+            await until_connected(opened)
+            yield opened
+
+    @asynccontextmanager
+    async def with_local(self, local: Local, settings: Settings = SETTINGS) -> AsyncIterator[Assistant]:
+        async with local.listening() as port, self.with_model(f"http://127.0.0.1:{port}/v1", settings) as opened:
+            yield opened
+
+
+@pytest.fixture
+def device(drafter: Drafter, tmp_path: Path, line: Line) -> Device:
+    return Device(drafter, tmp_path, line)
+
+
+def connection(opened: Assistant) -> Connection:
+    shown = opened.backend.routing.shown
+    assert shown is not None
+    return shown
+
+
+async def until_checked(opened: Assistant) -> None:
+    """Wait until the server checks drafts."""
+    await until(lambda: isinstance(connection(opened).verifier, Verifier))
+
+
+def stored(opened: Assistant, heard: Heard) -> Message:
+    return opened.store.messages.get(heard.message)
+
+
+def turn_of(opened: Assistant, heard: Heard) -> Turn:
+    (turn,) = Turn.of_thread(opened.store.branches.thread(stored(opened, heard).conversation_id))
+    return turn
+
+
+async def cut(opened: Assistant, line: Line, heals: str = "") -> Heard:
+    """An answer whose line breaks in the middle, and is back once the local model has written `heals`."""
+    line.proxy.at(0, after(STREAM_BYTES, lasting(refused)))
+    heard = Heard()
+    async with aclosing(opened.reply(opened.store.conversations.create("").id, QUESTION)) as events:
+        async for event in events:
+            heard.apply(event)
+            if heals and isinstance(event, Drafted) and heals in heard.text:
+                await line.heal()
+    return heard
+
+
+@pytest.mark.parametrize("right", [0, 40])
+async def test_what_another_model_wrote_is_checked_when_the_line_is_back(
+    device: Device, line: Line, own: list[int], text: ChatText, right: int
+) -> None:
+    local = Local(whole=text.decode(own), right=right)
+    async with device.with_local(local) as opened:
+        await until_checked(opened)
+        heard = await cut(opened, line, heals="🦀")
+        assert heard.done is not None, heard.failed
+        assert list(heard.done.token_ids) == own and all(heard.done.provenance), "the target's own answer"
+        assert violations(heard.events, stored(opened, heard), own, text) == []
+        assert heard.done.stretches == () and heard.done.model == "target"
+        (judged,) = [event for event in heard.events if isinstance(event, Judged)]
+        assert judged.dropped.endswith(WRONG.strip()) and judged.of > judged.kept
+        assert judged.kept >= len(text.encode(text.decode(own)[len(local.begun) :][:right])) - 2
+        turn = turn_of(opened, heard)
+        turn.withdrawn_shown = True
+        assert turn.struck is not None and turn.struck.text.endswith(WRONG.strip())
+
+
+async def test_a_real_model_with_another_tokenizer_goes_on_and_is_checked(
+    device: Device, line: Line, own: list[int], text: ChatText, other_pair: Path
+) -> None:
+    with VerifierProcess(other_pair, model=other_pair / "target", options=["--no-drafter"]) as other:
+        async with device.with_model(f"{other.url}/v1") as opened:
+            await until_checked(opened)
+            alone = await cut(opened, line)
+            assert alone.done is not None, alone.failed
+            begun = next(one.at for one in alone.done.stretches if one.here)
+            rest = await rest_of(other, alone.text[:begun], MOST)
+            assert text.decode(own).startswith(alone.text[:begun]) and alone.text[begun:] in rest
+            assert text.decode(stored(opened, alone).tokens) == alone.text
+            await line.heal()
+            await until_mode(opened, "hosted")
+            checked = await hear(opened.verify(alone.message))
+            assert checked.done is not None, checked.failed
+            assert list(checked.done.token_ids) == own and all(checked.done.provenance) and not checked.done.stretches
+
+
+async def test_a_question_that_it_answered_before_the_server_was_met_is_checked_later(
+    device: Device, line: Line, own: list[int], text: ChatText
+) -> None:
+    local = Local(whole=text.decode(own), right=30, ends=True)
+    async with device.with_local(local) as opened:
+        await until_checked(opened)
+    await line.proxy.refuse()
+    async with local.listening() as port:
+        source = Here(f"http://127.0.0.1:{port}/v1")
+        texts = device.folder / "tokenizers"
+        async with standing_in(
+            device.drafter, device.folder / "later.db", line.proxy.port, source, SETTINGS, path="", texts=texts
+        ) as opened:
+            heard = await ask(opened, QUESTION)
+            assert heard.done is not None and heard.text == text.decode(own)[:30] + WRONG, heard.failed
+            assert heard.done.stretches == (Stretch(0, "small one", here=True),)
+            await line.heal()
+            await until_checked(opened)
+            checked = await hear(opened.verify(heard.message))
+            assert checked.done is not None and list(checked.done.token_ids) == own, checked.failed
+            assert len(line.fetched) == 1, "it was here already"
+
+
+async def test_its_drafter_drafts_nothing_and_starts_nothing(device: Device, own: list[int], text: ChatText) -> None:
+    local = Local(whole="")
+    auto = msgspec.structs.replace(SETTINGS, mode="auto")
+    async with device.with_local(local, auto) as opened:
+        plain = await ask(opened, QUESTION)
+        await until_checked(opened)
+        routing = opened.backend.routing
+        heard = await ask(opened, QUESTION)
+        assert heard.done is not None and plain.text == heard.text == text.decode(own)
+        assert list(heard.done.token_ids) == own and set(heard.modes) == {"hosted"}
+        knows = connection(opened).server.drafter
+        assert knows is not None and not (knows.drafts or knows.is_model or knows.runs or knows.correctable)
+        assert routing.status().mode == "hosted" and routing.status().checks
+        assert all(
+            event.report is None or not event.report.nodes for event in heard.events if isinstance(event, RoundEnded)
+        )
+
+
+async def test_it_is_fetched_only_where_a_model_on_this_device_writes(device: Device, line: Line) -> None:
+    for settings in ({"offline": "queue"}, {"mode": "edge"}):
+        async with device.with_local(Local(whole=""), SETTINGS.replaced(settings, "")) as opened:
+            assert isinstance(connection(opened).verifier, Endpoint) and connection(opened).server.unread is None
+    async with device.with_local(Local(whole=""), SETTINGS.replaced({"offline": "queue"}, "")) as opened:
+        await opened.stand_by("small one")
+        await until_checked(opened)
+    assert len(line.fetched) == 1
+
+
+async def test_it_changes_nothing_in_the_middle_of_an_answer(
+    device: Device, line: Line, own: list[int], text: ChatText
+) -> None:
+    begun = asyncio.Event()
+
+    async def waits(exchange: Exchange) -> None:
+        await begun.wait()
+        await exchange.relay()
+
+    line.fault = waits
+    async with device.with_local(Local(whole="")) as opened:
+        plain = connection(opened).verifier
+        heard = Heard()
+        async with aclosing(opened.reply(opened.store.conversations.create("").id, QUESTION)) as events:
+            async for event in events:
+                heard.apply(event)
+                if isinstance(event, Verified) and not begun.is_set():
+                    begun.set()
+                    await until(lambda: any((device.folder / "tokenizers").glob("*.json")))
+                assert connection(opened).verifier is plain
+        assert heard.done is not None and heard.text == text.decode(own)
+        await until_checked(opened)
+        (name,) = {path.suffix for path in (device.folder / "tokenizers").iterdir()} - {""}
+        assert name == ".json"
+
+
+async def garbled(exchange: Exchange) -> None:
+    head, _, body = (await exchange.ask()).partition(b"\r\n\r\n")
+    await exchange.tell(head + b"\r\n\r\n" + bytes(len(body)))
+
+
+async def test_a_server_that_lies_is_asked_once_and_answers_in_plain_text(
+    device: Device, line: Line, own: list[int], text: ChatText, caplog: pytest.LogCaptureFixture
+) -> None:
+    line.fault = garbled
+    caplog.set_level(logging.INFO, "outrider.tokenizer")
+    async with device.with_local(Local(whole="")) as opened:
+        await until(lambda: any(record.levelno == logging.WARNING for record in caplog.records))
+        assert (await ask(opened, QUESTION)).text == text.decode(own)
+        connection(opened).connect_again("a test")
+        await until_connected(opened)
+        assert isinstance(connection(opened).verifier, Endpoint) and len(line.fetched) == 1
+    (said,) = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    assert "answers in plain text: the tokenizer that" in said and "it has another checksum" in said
+
+
+async def test_a_line_that_breaks_costs_what_was_in_flight(device: Device, line: Line) -> None:
+    line.fault = cut_after(500)
+    async with device.with_local(Local(whole="")) as opened:
+        parts = device.folder / "tokenizers"
+        await until(lambda: any(part.stat().st_size for part in parts.glob("*.part")))
+        await until(lambda: connection(opened)._reading.done())  # type: ignore[union-attr]
+    line.fault = None
+    async with device.with_local(Local(whole="")) as opened:
+        await until_checked(opened)
+    first, second = line.fetched
+    assert first.endswith(b"?from=0") and not second.endswith(b"?from=0")
+
+
+async def test_two_programs_fetch_it_once(device: Device, line: Line) -> None:
+    both = asyncio.Event()
+
+    async def waits(exchange: Exchange) -> None:
+        await both.wait()
+        await exchange.relay()
+
+    line.fault = waits
+    async with device.with_local(Local(whole="")) as one, device.with_local(Local(whole="")) as other:
+        both.set()
+        for opened in (one, other):
+            await until_checked(opened)
+    assert len(line.fetched) == 1
