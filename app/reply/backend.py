@@ -239,10 +239,9 @@ class Backend:
             return None  # A server that does not read our tokens reports this itself.
         away = connection is None or connection.verifier is None
         limit = CONTEXT_TOKENS if away else self.routing.most_read_over(connection)
-        drafters = self.routing.drafters
-        drafter = None if connection is None else connection.server.drafter
-        drafter = drafter or drafters.of_memory(None if connection is None else connection.server.memory)
-        drafter = drafter or drafters.first
+        server, drafters = None if connection is None else connection.server, self.routing.drafters
+        known = None if server is None else server.drafter or drafters.of_memory(server.memory)
+        drafter = known or drafters.first
         prompt = drafter.prompt if self.routing.fits else None
         with contextlib.suppress(DrafterError):  # The answer will report what is wrong with the template.
             return None if least_length(drafter.text, turns, prompt, limit) <= limit else too_long(limit).event

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
+import shutil
 from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
@@ -17,8 +19,10 @@ from app.events import Drafted, Judged, RoundEnded, Stretch, Verified
 from app.remotes.connection import Connection
 from app.remotes.peer import Endpoint, Verifier
 from app.reply.assistant import Assistant
+from app.reply.request import CONTEXT_TOKENS
 from app.tui.turn import Turn
 from drafter.runtime import Drafter
+from models.config import CONFIG, TOKENIZER
 from models.text.chat_text import ChatText
 from models.text.text_side import read_text_side
 from remote import VerifierClient
@@ -67,12 +71,14 @@ async def own(server: VerifierProcess, text: ChatText) -> list[int]:
 
 @dataclass
 class Line:
-    """The line to the server, on which a fault strikes what fetches the tokenizer."""
+    """The line to the server. `fault`: what becomes of each request for the tokenizer."""
 
     proxy: FaultProxy
     fault: Fault | None = None
     fetched: list[bytes] = field(default_factory=list)
     """The requests for the tokenizer."""
+    strikes: Fault | None = None
+    """What becomes of the next request for tokens."""
 
     def __post_init__(self) -> None:
         self.proxy.line = self.carry
@@ -83,7 +89,7 @@ class Line:
             self.fetched.append(exchange.head.split(b" ")[1])
             fault = self.fault
         elif exchange.asks:
-            fault = self.proxy.plan.pop(self.proxy.asked, None)
+            fault, self.strikes = self.strikes, None
         await (exchange.relay() if fault is None else fault(exchange))
 
     async def heal(self) -> None:
@@ -146,7 +152,7 @@ def turn_of(opened: Assistant, heard: Heard) -> Turn:
 
 async def cut(opened: Assistant, line: Line, heals: str = "") -> Heard:
     """An answer whose line breaks in the middle, and is back once the local model has written `heals`."""
-    line.proxy.at(0, after(STREAM_BYTES, lasting(refused)))
+    line.strikes = after(STREAM_BYTES, lasting(refused))
     heard = Heard()
     async with aclosing(opened.reply(opened.store.conversations.create("").id, QUESTION)) as events:
         async for event in events:
@@ -177,9 +183,14 @@ async def test_what_another_model_wrote_is_checked_when_the_line_is_back(
 
 
 async def test_a_real_model_with_another_tokenizer_goes_on_and_is_checked(
-    device: Device, line: Line, own: list[int], text: ChatText, other_pair: Path
+    device: Device, line: Line, own: list[int], text: ChatText, tiny_pair: Path
 ) -> None:
-    with VerifierProcess(other_pair, model=other_pair / "target", options=["--no-drafter"]) as other:
+    model = Path(shutil.copytree(tiny_pair / "target", device.folder / "other"))
+    tokenizer = json.loads((model / TOKENIZER).read_bytes())
+    words = tokenizer["model"]["vocab"]
+    words["e"], words["o"] = words["o"], words["e"]
+    (model / TOKENIZER).write_text(json.dumps(tokenizer))
+    with VerifierProcess(tiny_pair, model=model, options=["--no-drafter"]) as other:
         async with device.with_model(f"{other.url}/v1") as opened:
             await until_checked(opened)
             alone = await cut(opened, line)
@@ -318,3 +329,19 @@ async def test_two_programs_fetch_it_once(device: Device, line: Line) -> None:
         for opened in (one, other):
             await until_checked(opened)
     assert len(line.fetched) == 1
+
+
+async def test_a_conversation_may_be_as_long_as_the_server_reads(
+    device: Device, line: Line, tiny_pair: Path, tmp_path: Path
+) -> None:
+    model = Path(shutil.copytree(tiny_pair / "target", tmp_path / "long"))
+    config = json.loads((model / CONFIG).read_bytes())
+    (model / CONFIG).write_text(json.dumps(config | {"max_position_embeddings": 16_384}))
+    question = QUESTION * 400
+    with VerifierProcess(tiny_pair, model=model, options=["--no-drafter"]) as server:
+        line.proxy.verifiers = [server.port]
+        async with device.with_local(Local(whole=""), SETTINGS.replaced({"max_tokens": 4}, "")) as opened:
+            await until_checked(opened)
+            heard = await ask(opened, question)
+            assert heard.done is not None and len(heard.done.token_ids) == 4, heard.failed
+            assert heard.done.stats.read > CONTEXT_TOKENS
