@@ -16,7 +16,7 @@ from app.battery import battery_is_low
 from app.concurrency import first_of
 from app.events import FailureCode, ModeChanged, Redrawn, RoundEnded, SystemUnread, Verified
 from app.remotes.connection import Connection, hopeless, wants_token
-from app.remotes.peer import Endpoint, Verifier
+from app.remotes.peer import Endpoint, Peer, Verifier
 from app.remotes.source import SourceFailed
 from app.reply.answer import INCOMPLETE
 from app.reply.edge import Edge
@@ -154,7 +154,7 @@ class Reply:
     async def _next_writer(self) -> Writer | None:
         """Who can continue the answer, or None if nobody can. Raises `NoAnswer`, `DrafterError`."""
         connection = self._connection
-        if connection is not None and (peer := connection.verifier) is not None and not self._left:
+        if connection is not None and (peer := self._server) is not None:
             if isinstance(peer, Endpoint):
                 self._read_along(connection)
                 followed = self._may_stand_in and self._stand_in() is not None
@@ -202,8 +202,7 @@ class Reply:
     def _loading(self) -> ModeChanged | None:
         """Report that the model on this device loads, if it is to continue and does not run yet."""
         connection = self._connection
-        away = connection is None or connection.verifier is None or self._left
-        if self._generation.stopping or not away or self._offline.possible or not self._may_stand_in:
+        if self._generation.stopping or self._server is not None or self._offline.possible or not self._may_stand_in:
             return None
         stand_in = self._stand_in()
         if stand_in is None or stand_in.verifier is not None:
@@ -233,7 +232,7 @@ class Reply:
             async with generation.clock.within(seconds):
                 while stand_in.verifier is None and (stand_in.warming or stand_in.starts_again):
                     await self._unless_back(stand_in.changed())
-                    if generation.stopping or self._is_back:
+                    if generation.stopping or self._server is not None:
                         return None
         if not isinstance(stand_in.verifier, Endpoint):
             raise NoAnswer(f"No answer: {_sentence(stand_in.why)}", "unavailable", passing=True)
@@ -243,16 +242,23 @@ class Reply:
         if connection is None:
             away = "offline by choice"
             return EndpointText(generation, stand_in, stand_in.verifier, away=away, followed=followed)
-        drafts = not generation.answer.is_text and connection.server.reads_tokens
+        drafts = not generation.answer.is_text and connection.server.reads_tokens and self._reads_on
         if drafts and not generation.prompt:
             await self._address(own_target=connection.server.fits)
         away = connection.why
         return EndpointText(generation, stand_in, stand_in.verifier, away=away, drafts=drafts, followed=followed)
 
     @property
-    def _is_back(self) -> bool:
-        """Whether the server that was away can continue the answer."""
-        return self._connection is not None and self._connection.verifier is not None and not self._left
+    def _server(self) -> Peer | None:
+        """The server, if it is there and can write this answer, which keeps the tokens in which it was begun."""
+        peer = None if self._connection is None or self._left else self._connection.verifier
+        return None if isinstance(peer, Verifier) and not self._reads_on else peer
+
+    @property
+    def _reads_on(self) -> bool:
+        """Whether the server reads the tokens in which this answer was begun, as far as known."""
+        drafter = None if self._connection is None else self._connection.server.drafter
+        return drafter is None or drafter.text.digest == self._generation.given.text.digest
 
     async def _unless_back(self, wait: Coroutine[Any, Any, object]) -> None:
         """Wait for the model on this device, unless the person stops the answer or the server is back first."""
@@ -335,6 +341,9 @@ class Reply:
             raise NoAnswer(f"No answer: offline by choice. {self._offline.why_not}", "unavailable", passing=True)
         if connection is None:
             raise NoAnswer("There is no server to ask. Choose another --mode, or give --remote.", "unavailable")
+        if isinstance(connection.verifier, Verifier) and not self._reads_on:
+            told = "No answer: another model than the one that was expected is there now. Ask again."
+            raise NoAnswer(told, "unavailable", passing=True)
         if connection.server.met and not (
             self._away and not self._generation.answer.text and generation.given.settings.mode == "auto"
         ):

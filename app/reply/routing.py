@@ -373,8 +373,9 @@ class Routing:
         return self.drafters.of_memory(memory) or self.drafters.first
 
     def waits_for_drafter(self, connection: Connection) -> bool:
-        """Whether it is unknown who drafts for a server that the local model may draft for, as it has not answered."""
-        return connection.warming and not connection.server.fits and self._drafts_here(connection.source)
+        """Whether it is unknown who knows the tokens of a server that has not answered, because of the local model."""
+        matters = self._drafts_here(connection.source) or self._writes_here(connection.source)
+        return connection.warming and not connection.server.fits and matters
 
     async def drafter_known(self, connection: Connection, stopping: asyncio.Event) -> None:
         """Wait until such a server has answered, or failed, or the person stops the answer."""

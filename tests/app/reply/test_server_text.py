@@ -15,14 +15,13 @@ import msgspec
 import pytest
 
 from app.config import Settings
-from app.events import Drafted, Judged, RoundEnded, Stretch, Verified
+from app.events import Drafted, Judged, ModeChanged, RoundEnded, Stretch, Verified
 from app.remotes.connection import Connection
 from app.remotes.peer import Endpoint, Verifier
 from app.reply.assistant import Assistant
-from app.reply.request import CONTEXT_TOKENS
 from app.tui.turn import Turn
 from drafter.runtime import Drafter
-from models.config import CONFIG, TOKENIZER
+from models.config import TOKENIZER
 from models.text.chat_text import ChatText
 from models.text.text_side import read_text_side
 from remote import VerifierClient
@@ -112,22 +111,42 @@ class Device:
     line: Line
 
     @asynccontextmanager
-    async def with_model(self, url: str, settings: Settings = SETTINGS) -> AsyncIterator[Assistant]:
+    async def with_model(
+        self, url: str, settings: Settings = SETTINGS, *, connects: bool = True
+    ) -> AsyncIterator[Assistant]:
+        """An assistant with the model at this address. `connects`: once it is connected to the server."""
         database = self.folder / f"{len(list(self.folder.iterdir()))}.db"
         port, texts = self.line.proxy.port, self.folder / "tokenizers"
         async with standing_in(self.drafter, database, port, Here(url), settings, path="", texts=texts) as opened:
-            await until_connected(opened)
+            if connects:
+                await until_connected(opened)
             yield opened
 
     @asynccontextmanager
-    async def with_local(self, local: Local, settings: Settings = SETTINGS) -> AsyncIterator[Assistant]:
-        async with local.listening() as port, self.with_model(f"http://127.0.0.1:{port}/v1", settings) as opened:
+    async def with_local(
+        self, local: Local, settings: Settings = SETTINGS, *, connects: bool = True
+    ) -> AsyncIterator[Assistant]:
+        async with (
+            local.listening() as port,
+            self.with_model(f"http://127.0.0.1:{port}/v1", settings, connects=connects) as opened,
+        ):
             yield opened
 
 
 @pytest.fixture
 def device(drafter: Drafter, tmp_path: Path, line: Line) -> Device:
     return Device(drafter, tmp_path, line)
+
+
+@dataclass
+class Loading(Local):
+    """A model on this device that says nothing before it is loaded."""
+
+    loaded: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def _serve(self, number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await self.loaded.wait()
+        await super()._serve(number, reader, writer)
 
 
 def connection(opened: Assistant) -> Connection:
@@ -212,21 +231,49 @@ async def test_a_question_that_it_answered_before_the_server_was_met_is_checked_
     local = Local(whole=text.decode(own), right=30, ends=True)
     async with device.with_local(local) as opened:
         await until_checked(opened)
-    await line.proxy.refuse()
-    async with local.listening() as port:
-        source = Here(f"http://127.0.0.1:{port}/v1")
-        texts = device.folder / "tokenizers"
-        async with standing_in(
-            device.drafter, device.folder / "later.db", line.proxy.port, source, SETTINGS, path="", texts=texts
-        ) as opened:
-            heard = await ask(opened, QUESTION)
-            assert heard.done is not None and heard.text == text.decode(own)[:30] + WRONG, heard.failed
-            assert heard.done.stretches == (Stretch(0, "small one", here=True),)
-            await line.heal()
-            await until_checked(opened)
-            checked = await hear(opened.verify(heard.message))
-            assert checked.done is not None and list(checked.done.token_ids) == own, checked.failed
-            assert len(line.fetched) == 1, "it was here already"
+    line.proxy.line = refused
+    async with device.with_local(local, connects=False) as opened:
+        await until_mode(opened, "offline")
+        heard = await ask(opened, QUESTION)
+        assert heard.done is not None and heard.text == text.decode(own)[:30] + WRONG, heard.failed
+        assert heard.done.stretches == (Stretch(0, "small one", here=True),)
+        await line.heal()
+        await until_checked(opened)
+        checked = await hear(opened.verify(heard.message))
+        assert checked.done is not None and list(checked.done.token_ids) == own, checked.failed
+        assert len(line.fetched) == 1, "it was here already"
+
+
+async def test_a_question_that_is_asked_at_once_is_asked_in_the_servers_tokens(
+    device: Device, line: Line, own: list[int]
+) -> None:
+    async with device.with_local(Local(whole="")) as opened:
+        await until_checked(opened)
+    async with device.with_local(Local(whole=""), connects=False) as opened:
+        heard = await ask(opened, QUESTION)
+        assert heard.done is not None and list(heard.done.token_ids) == own, heard.failed
+
+
+async def test_an_answer_that_was_begun_in_other_tokens_is_not_sent_to_the_server(
+    device: Device, line: Line, own: list[int], text: ChatText
+) -> None:
+    async with device.with_local(Local(whole="")) as opened:
+        await until_checked(opened)
+    line.proxy.line = refused
+    local = Loading(whole=text.decode(own), right=30, ends=True)
+    async with device.with_local(local, connects=False) as opened:
+        await until_mode(opened, "offline")
+        heard = Heard()
+        async with aclosing(opened.reply(opened.store.conversations.create("").id, QUESTION)) as events:
+            async for event in events:
+                heard.apply(event)
+                if isinstance(event, ModeChanged) and event.model == "small one" and not local.loaded.is_set():
+                    await line.heal()
+                    await until_checked(opened)
+                    local.loaded.set()
+        assert heard.done is not None and heard.text == text.decode(own)[:30] + WRONG, heard.failed
+        checked = await hear(opened.verify(heard.message))
+        assert checked.done is not None and list(checked.done.token_ids) == own, checked.failed
 
 
 async def test_its_drafter_drafts_nothing_and_starts_nothing(device: Device, own: list[int], text: ChatText) -> None:
@@ -332,16 +379,11 @@ async def test_two_programs_fetch_it_once(device: Device, line: Line) -> None:
 
 
 async def test_a_conversation_may_be_as_long_as_the_server_reads(
-    device: Device, line: Line, tiny_pair: Path, tmp_path: Path
+    device: Device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    model = Path(shutil.copytree(tiny_pair / "target", tmp_path / "long"))
-    config = json.loads((model / CONFIG).read_bytes())
-    (model / CONFIG).write_text(json.dumps(config | {"max_position_embeddings": 16_384}))
-    question = QUESTION * 400
-    with VerifierProcess(tiny_pair, model=model, options=["--no-drafter"]) as server:
-        line.proxy.verifiers = [server.port]
-        async with device.with_local(Local(whole=""), SETTINGS.replaced({"max_tokens": 4}, "")) as opened:
-            await until_checked(opened)
-            heard = await ask(opened, question)
-            assert heard.done is not None and len(heard.done.token_ids) == 4, heard.failed
-            assert heard.done.stats.read > CONTEXT_TOKENS
+    for module in ("backend", "routing"):
+        monkeypatch.setattr(f"app.reply.{module}.CONTEXT_TOKENS", 64)
+    async with device.with_local(Local(whole="")) as opened:
+        await until_checked(opened)
+        heard = await ask(opened, QUESTION * 20)
+        assert heard.done is not None and heard.done.stats.read > 64, heard.failed
