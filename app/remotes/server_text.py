@@ -19,7 +19,7 @@ from drafter.runtime import Drafter
 from drafter.whole_model import NOBODY
 from models.config import DIGEST_BYTES, DrafterError
 from models.text.chat_text import ChatText
-from models.text.likeness import likeness
+from models.text.text_side import tokenizer_digest
 from remote import LinkDown, RemoteError, VerifierClient
 from remote.clock import CLOCK
 from remote.delivery import fetch_tokenizer
@@ -39,7 +39,7 @@ class ServerTexts:
 
     def __init__(self, shelf: Path) -> None:
         self._shelf = shelf
-        self._made: dict[bytes, Drafter | None] = {}
+        self._made: dict[bytes, Drafter] = {}
         """By what is said of the text on the card, so that a conversation keeps its drafter."""
         self._given_up = set[bytes]()
         """Digests of the tokenizers that could not be fetched."""
@@ -51,8 +51,8 @@ class ServerTexts:
         about = (card.target, card.tokenizer, card.chat_template, card.stop_tokens, card.special_tokens)
         key = hashlib.blake2b(msgspec.msgpack.encode(about), digest_size=DIGEST_BYTES).digest()
         with self._lock:
-            if key not in self._made and path.is_file():
-                self._made[key] = _drafter(path, card, key)
+            if key not in self._made and (drafter := _drafter(path, card, key)) is not None:
+                self._made[key] = drafter
             return self._made.get(key)
 
     def offered(self, card: Card) -> bool:
@@ -84,8 +84,14 @@ class ServerTexts:
 
 
 def _drafter(path: Path, card: Card, digest: bytes) -> Drafter | None:
+    """The drafter with the tokenizer in a file, or None. A damaged file is deleted, so that it is fetched again."""
     try:
-        text = ChatText(path.read_bytes(), card.chat_template, card.stop_tokens, card.special_tokens)
+        tokenizer = path.read_bytes()
+        if tokenizer_digest(tokenizer) != card.tokenizer:
+            path.unlink()
+            return None
+        # Whether it reads as the verifier does was tried when it came, which takes as long as opening it.
+        text = ChatText(tokenizer, card.chat_template, card.stop_tokens, card.special_tokens)
     except (DrafterError, OSError):
         return None
-    return Drafter(layerless_config(card, digest), text, NOBODY) if likeness(text) == card.likeness else None
+    return Drafter(layerless_config(card, digest), text, NOBODY)

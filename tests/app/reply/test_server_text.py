@@ -363,6 +363,16 @@ async def test_a_line_that_breaks_costs_what_was_in_flight(device: Device, line:
     assert first.endswith(b"?from=0") and not second.endswith(b"?from=0")
 
 
+async def test_a_damaged_one_is_fetched_again(device: Device, line: Line) -> None:
+    async with device.with_local(Local(whole="")) as opened:
+        await until_checked(opened)
+    (path,) = (device.folder / "tokenizers").glob("*.json")
+    path.write_bytes(path.read_bytes().replace(b"a", b"b", 1))
+    async with device.with_local(Local(whole="")) as opened:
+        await until_checked(opened)
+    assert len(line.fetched) == 2
+
+
 async def test_two_programs_fetch_it_once(device: Device, line: Line) -> None:
     both = asyncio.Event()
 
