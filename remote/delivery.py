@@ -32,7 +32,7 @@ from remote.protocol import Card, DrafterOffer
 CONFIG_BYTES = 4 << 20
 """Longest config. With a vocabulary of 32,768 tokens it has 250 KB."""
 TOKENIZER_BYTES = 64 << 20
-"""Largest tokenizer. One with 260,000 tokens has 33 MB, and a fifth of that compressed."""
+"""Largest tokenizer. One with 150,000 tokens has 5 MB, and 2 MB compressed."""
 DRAFTER, TEXT = "the small model", "the tokenizer"
 """What is fetched, for people."""
 TRIAL_SECONDS = 120
