@@ -50,6 +50,7 @@ from remote.verifier.collector import ServiceCollector, page
 from remote.verifier.completions.completion_requests import CompletionRefused
 from remote.verifier.completions.completions import Completions
 from remote.verifier.deliveries import Deliveries, TokenizerDelivery
+from remote.verifier.drafting.lookups import OwnLookups
 from remote.verifier.drafting.own_drafter import OwnDrafter
 from remote.verifier.holders import EVERYONE, holder_of
 from remote.verifier.learning.learning import Learning
@@ -118,7 +119,7 @@ def create_app(
     options: ServeOptions = DEFAULT,
     *,
     max_bytes: int = MAX_CACHED_BYTES,
-    own: OwnDrafter | None = None,
+    own: OwnLookups | None = None,
     text: ChatText | None = None,
     deliveries: Deliveries | None = None,
     tokenizer: TokenizerDelivery | None = None,
@@ -130,7 +131,7 @@ def create_app(
     a round. `text`: serves completions to other clients. `deliveries`, `tokenizer`: what devices may fetch. Raises
     `BadOrigin`.
     """
-    card = msgspec.structs.replace(card, drafts=own is not None, while_away=options.while_away)
+    card = msgspec.structs.replace(card, drafts=isinstance(own, OwnDrafter), while_away=options.while_away)
     learning = beside if isinstance(beside, Learning) else None
     sessions = Sessions(
         engine,

@@ -48,7 +48,7 @@ class ServeOptions:
         "", "Folder, GGUF file, or name on the Hugging Face hub. Default: the bundled model.", "NAME|DIR|FILE"
     )
     drafter: Path | None = _option(None, "Folder of its drafter. Default: one is made while the server is idle.", "DIR")
-    no_drafter: bool = _option(False, "Without a drafter: plain streaming.")
+    no_drafter: bool = _option(False, "Neither make nor use a drafter.")
     budget: int = _option(300_000_000, "What a new drafter may take on a device, as in 300MB.", "SIZE")
     host: str = _option("127.0.0.1", "Address to listen on. Any but this device's own needs a token.", "ADDRESS")
     port: int = _option(8000, "0: any free one.", "N", least=0, most=65535)

@@ -30,6 +30,7 @@ from remote.protocol import VERSION, Card, DrafterOffer, Limits, MemoryFormat
 from remote.verifier.connections import BURST, Server, bind
 from remote.verifier.connections import config as connection_config
 from remote.verifier.deliveries import Deliveries, TokenizerDelivery
+from remote.verifier.drafting.lookups import OwnLookups
 from remote.verifier.drafting.own_drafter import OwnDrafter
 from remote.verifier.freed_memory import give_back_at_once, start_giving_back
 from remote.verifier.holders import EVERYONE
@@ -155,7 +156,8 @@ def build_app(options: ServeOptions) -> VerifierApp:
             own = OwnDrafter(Drafter.load(drafter), engine)
             own.warm()
     budget = int(engine.free_bytes() * options.cache_share) if options.cache_mb is None else options.cache_mb << 20
-    served = _fitting(target, engine, own, options.max_tokens, budget)
+    drafts = own or (OwnLookups(engine) if engine.takes_drafts else None)
+    served = _fitting(target, engine, drafts, options.max_tokens, budget)
     tokenizer = None
     if target.text is not None:
         served = msgspec.structs.replace(served, likeness=likeness(target.text))
@@ -175,7 +177,7 @@ def build_app(options: ServeOptions) -> VerifierApp:
         served,
         options,
         max_bytes=budget,
-        own=own,
+        own=drafts,
         text=target.text,
         deliveries=deliveries,
         tokenizer=tokenizer,
@@ -220,7 +222,7 @@ def _learning(options: ServeOptions, drafter: Path | None, own: OwnDrafter | Non
     return None
 
 
-def _fitting(target: TextSide, engine: Engine, own: OwnDrafter | None, max_tokens: int, budget: int) -> Card:
+def _fitting(target: TextSide, engine: Engine, own: OwnLookups | None, max_tokens: int, budget: int) -> Card:
     """The card, with sessions no longer than memory allows. Raises `NoMemory`."""
     wished = card(target, engine, max_tokens=max_tokens).limits.max_tokens
     table = Table(engine.bytes_per_token, max_sessions=1, max_bytes=budget)

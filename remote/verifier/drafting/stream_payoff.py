@@ -102,9 +102,10 @@ class Kind(Recent):
 
 
 class StreamPayoff:
-    """Measures the rounds of all streams, and chooses the draft of the next one."""
+    """Measures the rounds of all streams, and chooses the draft of the next one. `drafter`: whether there is one."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, drafter: bool = True) -> None:
+        self._drafter = drafter
         self.drafting, self.looking = Kind(), Kind()
         """The drafter's drafts, and lookups in earlier text, successful or not."""
         self.learning = False
@@ -149,11 +150,11 @@ class StreamPayoff:
     @property
     def cost(self) -> Cost | None:
         """What a round costs one session that shares its forward with the usual number of others, or None."""
-        if not self.calls.count or not self.forwards.known:
+        if not self.forwards.known or (self._drafter and not self.calls.count):
             return None
-        company, (calls,) = self._company, self.calls.amounts
+        company, level = self._company, self.calls.seconds / self.calls.amounts[0] if self._drafter else 0.0
         whole = self.forwards.seconds(company, company)
-        return Cost(whole / company + self.beside.seconds, self.calls.seconds / calls, self.forwards.row)
+        return Cost(whole / company + self.beside.seconds, level, self.forwards.row)
 
     @property
     def gain(self) -> float:
@@ -172,7 +173,7 @@ class StreamPayoff:
         """
         if self.learning and self._company < CROWD:
             return True
-        if self._plain < PLAIN:
+        if not self._drafter or self._plain < PLAIN:
             return False
         cost = self.cost
         if cost is None:

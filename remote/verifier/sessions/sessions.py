@@ -32,7 +32,8 @@ from remote.protocol import (
     pack_tokens,
     unpack_tokens,
 )
-from remote.verifier.drafting.own_drafter import BOUNDS, OwnDrafter, OwnDrafts
+from remote.verifier.drafting.lookups import BOUNDS, Lookups, OwnLookups
+from remote.verifier.drafting.own_drafter import OwnDrafts
 from remote.verifier.drafting.pruner import Pruner
 from remote.verifier.drafting.stream_payoff import Judged
 from remote.verifier.holders import EVERYONE
@@ -68,10 +69,10 @@ class Sessions:
         *,
         max_sessions: int,
         max_bytes: int,
-        own: OwnDrafter | None = None,
+        own: OwnLookups | None = None,
         learning: Learning | None = None,
     ) -> None:
-        """`own`: makes the drafts of streams with the drafter that the engine's memory is for, or None for no drafts.
+        """`own`: makes the drafts of streams, or None for no drafts.
 
         `learning`: has the drafter learn from the answers.
         """
@@ -142,7 +143,7 @@ class Sessions:
                 yield from self._written(claim, message, drafts, end, options, record)
 
     def _written(
-        self, claim: _Claim, message: Stream, drafts: OwnDrafts | None, end: int, options: AnswerOptions, record: Record
+        self, claim: _Claim, message: Stream, drafts: Lookups | None, end: int, options: AnswerOptions, record: Record
     ) -> Answer:
         """The rounds of a stream, until there are `end` tokens. Raises `Superseded`, `Dropped`."""
         session, context, memory_from = claim.session, claim.session.context, message.memory_from
@@ -187,14 +188,14 @@ class Sessions:
             self._keep(session, message.session, progress.length + 1 + nodes, end)
 
     def _next_draft(
-        self, context: TargetContext, drafts: OwnDrafts | None, options: AnswerOptions
+        self, context: TargetContext, drafts: Lookups | None, options: AnswerOptions
     ) -> tuple[DraftTree, OwnDrafts | None]:
         """The next draft if one can be looked up, or else the drafter if a draft by it would pay off."""
         tree = _expected(self.engine, options)
         if drafts is None:
             return tree, None
         tree = tree if len(tree) else drafts.looked_up(context.tokens)
-        if len(tree) or not drafts.pays(len(context.tokens)):
+        if len(tree) or not isinstance(drafts, OwnDrafts) or not drafts.pays(len(context.tokens)):
             return tree, None
         drafts.follow(context.tokens)
         return tree, drafts
@@ -254,7 +255,7 @@ class Sessions:
             claim.check()
 
     def _opened(
-        self, message: Round | Stream, more: int, own: OwnDrafter | None = None
+        self, message: Round | Stream, more: int, own: OwnLookups | None = None
     ) -> tuple[Session, list[int], int]:
         """The session that a message continues, the tokens to append, and how many more it may hold after them.
 
@@ -375,8 +376,8 @@ class Sessions:
             self.learning.recorder.remembered(session.trail, start, end - start, data)
         return Memory(digest=self.engine.encoder.digest, start=start, count=end - start, data=data)
 
-    def _drafter(self, holder: str) -> OwnDrafter | None:
-        """The drafter for a holder's streams."""
+    def _drafter(self, holder: str) -> OwnLookups | None:
+        """What drafts in a holder's streams."""
         return self.own if self.learning is None else self.learning.drafter(holder)
 
     def _ended(self, session: Session) -> None:

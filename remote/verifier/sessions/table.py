@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from models.engines.engine import TargetContext, slab_rows
 from models.tree import DraftTree
 from remote.protocol import Conflict, Likeliest, RunningDigest, Verdict
-from remote.verifier.drafting.own_drafter import OwnDrafts
+from remote.verifier.drafting.lookups import Lookups
 from remote.verifier.holders import EVERYONE
 from remote.verifier.learning.trail import Trail
 from remote.verifier.refusals import Overloaded, TooLong
@@ -45,7 +45,7 @@ class Session:
     """Grows with each round or stream that changes the tokens."""
     last: RoundResult | None = None
     """The result of the last round. None after a stream."""
-    drafts: OwnDrafts | None = None
+    drafts: Lookups | None = None
     """The verifier's own drafts. None if it has made none here."""
     holder: str = EVERYONE
     """Its holder."""

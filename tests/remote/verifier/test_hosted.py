@@ -25,6 +25,7 @@ from remote.protocol import (
     pack_tokens,
     unpack_tokens,
 )
+from remote.verifier.drafting.lookups import OwnLookups
 from remote.verifier.drafting.own_drafter import OwnDrafter
 from remote.verifier.drafting.stream_payoff import StreamPayoff
 from remote.verifier.http import create_app
@@ -53,7 +54,7 @@ def always_drafting(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def table(engine: Engine, drafter: Drafter | None, stops: frozenset[int] = frozenset(), **changed) -> Sessions:
-    own = None if drafter is None else OwnDrafter(drafter, engine)
+    own = changed.pop("own", None if drafter is None else OwnDrafter(drafter, engine))
     limits = {"max_sessions": 4, "max_bytes": 1 << 30, **changed}
     return Sessions(engine, LIMITS, stops, own=own, **limits)
 
@@ -97,15 +98,17 @@ def test_drafts_of_its_own_change_no_token_and_save_rounds(engine, drafter, prom
     assert all(frame.server_seconds > 0 and not frame.finished for frame in frames["drafts"])
 
 
+@pytest.mark.parametrize("has_one", [False, True])
 @pytest.mark.parametrize("sampling", [Sampling(), WARM])
-def test_what_was_said_before_is_a_draft_that_needs_no_drafter(engine, drafter, prompt, sampling, monkeypatch):
+def test_what_was_said_before_is_a_draft_that_needs_no_drafter(engine, drafter, prompt, sampling, has_one, monkeypatch):
     monkeypatch.setattr(StreamPayoff, "pays", False)
     monkeypatch.setattr(StreamPayoff, "looks", True)
     monkeypatch.setattr(StreamPayoff, "cost", Cost(round=0.01, level=0.02, node=0.001))
     # The prompt has what greedy decoding says, and the question again.
     asked = [*prompt, *generated(engine.model, prompt, 40), *prompt]
     plain = tokens_of(streaming(table(engine, None), [], asked, most=60, sampling=sampling))
-    sessions = table(engine, drafter)
+    own = OwnDrafter(drafter, engine) if has_one else OwnLookups(engine)
+    sessions = table(engine, drafter, own=own)
     frames = told(streaming(sessions, [], asked, most=60, sampling=sampling))
     assert tokens_of(frames) == plain
     if sampling.temperature == 0:

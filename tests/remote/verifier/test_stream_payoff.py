@@ -69,6 +69,17 @@ def rounds(payoff: StreamPayoff, count: int, sessions: int) -> None:
         payoff.ran(Judged((), None, [], rows, 0.003 + 0.001 * rows, sessions), 1)
 
 
+def test_without_a_drafter_only_lookups_are_tried() -> None:
+    made = StreamPayoff(drafter=False)
+    assert not made.looks, "what a row costs is not known yet"
+    made.allowance.left = SAVED
+    rounds(made, 30, sessions=1)
+    for _ in range(PLAIN):
+        made.gained(None, tokens=1, nodes=0, seconds=0.0)
+    assert made.looks and not made.pays and made.gain == 0
+    assert made.cost is not None and made.cost.level == 0
+
+
 def test_it_drafts_alone_not_in_company_and_again_when_the_others_have_left(payoff: StreamPayoff) -> None:
     alone = payoff.cost
     assert payoff.pays and alone is not None

@@ -1,0 +1,102 @@
+"""Drafts that take no drafter: what followed the same words before, in this conversation or in stored texts.
+
+They cost only the rows of a forward, so a target without a drafter has them too. The n-grams are those of
+`drafter/second_stage.py`; `stream_payoff.py` decides whether one is used. On the engine's thread, for one session after
+another.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+from drafter.ngram import NGramIndex
+from drafter.search import Pace
+from drafter.second_stage import MOST, Experience, SecondStage
+from models.engines.engine import Engine
+from models.tree import DraftTree
+from remote.verifier.drafting.stream_payoff import FEW, FIRST_NODES, LONGEST_READ, Judged, Kind, StreamPayoff
+
+BOUNDS = Pace(depth=32, breadth=8, nodes=128)
+"""Bounds of a draft, whose size is chosen by cost."""
+INDEX_BYTES = 190
+"""Bytes of a token in the n-gram index, as Python objects (measured: 185)."""
+
+
+class OwnLookups:
+    """What all sessions show about lookups. `stored`: texts to look up in besides the conversation's own."""
+
+    def __init__(self, engine: Engine, stored: Sequence[NGramIndex] = (), *, drafter: bool = False) -> None:
+        self.payoff, self.stored = StreamPayoff(drafter=drafter), stored
+        self.experience = Experience()
+        """How often a looked-up continuation came true."""
+        self.bounds = replace(BOUNDS, nodes=min(BOUNDS.nodes, engine.most_nodes or BOUNDS.nodes))
+
+    def drafts(self) -> Lookups:
+        """The state of one session."""
+        return Lookups(self)
+
+
+class Lookups:
+    """The drafts of one session: its n-gram index, and what its rounds show."""
+
+    def __init__(self, own: OwnLookups) -> None:
+        self._shared, self._payoff = own, own.payoff
+        self._said = SecondStage(own.stored, own.experience)
+        self._kind: Kind | None = None
+        """How the next draft is made."""
+        self._seconds = 0.0
+        """How long that took."""
+        self._judged: float | None = None
+        """When the last verdict was ready, or None before the first one of an answer."""
+        self._waited = 0.0
+        """Seconds spent on drafting since then."""
+
+    def begin(self) -> None:
+        """Start a new answer."""
+        self._judged = None
+
+    @property
+    def remembered(self) -> int | None:
+        """How many tokens, from the first one on without a gap, the drafter has memory of. None without a drafter."""
+        return None
+
+    def nbytes(self, rows: int = 0) -> int:
+        """Bytes that are allocated, or that would be with this many tokens and nodes."""
+        return INDEX_BYTES * max(rows, self._said.length)
+
+    def looked_up(self, tokens: Sequence[int]) -> DraftTree:
+        """What followed the end of these tokens before, as a draft.
+
+        Empty if nothing followed, if it is not worth its rows, or if the drafter's draft should gain more.
+        """
+        own, payoff = self._shared, self._payoff
+        self._kind, self._seconds = None, 0.0
+        if not payoff.looks:
+            return DraftTree.empty()
+        begun, cost = time.monotonic(), payoff.cost
+        assert cost is not None
+        self._said.follow(tokens)
+        own.experience.row_cost = cost.node / cost.round
+        guess = self._said.guess(min(MOST if payoff.looking.known else FIRST_NODES, own.bounds.nodes))
+        if guess and self._said.expected / (cost.round + len(guess) * cost.node) < payoff.gain:
+            guess = []
+            self._said.keep(0)
+        self._kind, self._seconds = payoff.looking, time.monotonic() - begun
+        self._waited += self._seconds
+        return DraftTree.chain(guess) if guess else DraftTree.empty()
+
+    def judged(self, tree: DraftTree, judged: Judged, greedy: bool, pending: int) -> None:
+        """Learn from a round, and from the verdict on its draft if it had one.
+
+        The forward also ran `pending` committed tokens.
+        """
+        payoff, now = self._payoff, time.monotonic()
+        payoff.ran(judged, pending)
+        if self._judged is not None and judged.sessions == 1 and pending <= FEW:
+            payoff.beside.add(max(0.0, now - self._judged - self._waited - judged.seconds))
+        self._judged, self._waited = now, 0.0
+        if pending <= LONGEST_READ:
+            payoff.gained(self._kind, len(judged.new), len(tree), self._seconds)
+        self._kind, self._seconds = None, 0.0
