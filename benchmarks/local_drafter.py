@@ -1,19 +1,26 @@
 """A whole model on this device as the drafter of a larger one: tokens a round, speed, and what the server saves.
 
     python -m benchmarks.local_drafter --target GGUF --local GGUF [--tasks FILE] [--limit N] [--line NAME ...]
-                                       [--ways NAME ...] [--temperature T ...] [--tokens N] --out FILE
+                                       [--kinds NAME ...] [--ways NAME ...] [--temperature T ...] [--tokens N]
+                                       [--other NAME=COMMAND ...] --out FILE
 
-Questions are the tasks of HumanEval (`--tasks`, see `benchmarks.cut_answers`) and those of `tests/data/talk.jsonl`.
+Questions are the tasks of HumanEval (`code`: `--tasks`, see `benchmarks.cut_answers`), small changes to their solutions
+(`edits`), and those of `tests/data/talk.jsonl` (`talk`).
 `outrider serve --no-drafter` runs the target, and the app's own assistant asks. All ways take turns, question by
 question. Ways:
 
-- `plain`: the server writes alone, in one stream
+- `plain`: the server writes alone, in one stream, token by token
+- `lookups`: as `plain`, with drafts that the server looks up in the conversation where that pays
 - `auto`: the device may draft, and measures whether that pays
 - `measured`: the device drafts; the size of a draft follows from what a round costs
 - `chain N`, `tree N`: each draft is a chain, or a tree, of N tokens
 
-For each kind of question, line and temperature there are, over all answers of a way: tokens a round; tokens a second,
-the median of the answers; and passes and processor seconds of the server for 1,000 tokens. A greedy answer that is not
+`--other` adds a way: another server, by its command with `{port}` in it, such as
+"llama.cpp=llama-server -m target.gguf -md local.gguf --port {port}", asked by the app. Its passes are not known.
+
+For each kind of question, line and temperature there are, over all answers of a way: tokens for each pass of the
+server, those over the question included; tokens a second, the median of the answers; and passes and processor seconds
+of the server for 1,000 tokens. A greedy answer that is not
 the plain one, letter by letter, is counted. Nothing else should run.
 """
 
@@ -22,10 +29,11 @@ from __future__ import annotations
 import argparse
 import asyncio
 import itertools
+import shlex
 import statistics
 import tempfile
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -40,6 +48,7 @@ from benchmarks.bundled import DATA, DRAFTER, write
 from benchmarks.cut_answers import read_tasks
 from benchmarks.processes import cpu_seconds
 from benchmarks.real_run import Run
+from benchmarks.service import Running, Server, passes
 from drafter.runtime import Drafter
 from drafter.shelf import Drafters
 from storage import Store
@@ -48,9 +57,11 @@ from tests.support.conversing import ask, until
 from tests.support.emulator import Emulator, read_profiles
 
 TALK = DATA / "talk.jsonl"
+EDIT = "Rename the function `{name}` to `{name}_v2`, and show the whole code.\n\n```python\n{code}```"
+WARM_UP = "Count from one to thirty in words."
 LOOPBACK = "loopback"
 Row = dict[str, object]
-WAYS = ("plain", "auto", "measured", "chain 4", "chain 8", "tree 16")
+WAYS = ("plain", "lookups", "auto", "measured", "chain 4", "chain 8", "tree 16")
 
 
 @dataclass
@@ -58,7 +69,8 @@ class Figures:
     """The answers of one way."""
 
     tokens: int = 0
-    rounds: int = 0
+    passes: int | None = 0
+    """Of the server, if known."""
     cpu: float = 0.0
     """Processor seconds of the server."""
     rates: list[float] = field(default_factory=list)
@@ -69,8 +81,11 @@ def settings_of(way: str, most: int, temperature: float) -> Settings:
     """The settings of a way. `local` alone lets the model draft, and not answer."""
     settings = Settings(max_tokens=most, temperature=temperature, seed=1, local="local")
     shape, _, size = way.partition(" ")
-    if way == "plain":
-        return settings.replaced({"mode": "hosted"}, way)
+    if way in ("plain", "lookups"):
+        # The model on this device stands in, so the server is asked in tokens, and told whether to draft.
+        return settings.replaced({"mode": "hosted", "offline": "local"}, way)
+    if way not in WAYS and shape not in ("chain", "tree"):
+        return settings
     if not size:
         return settings.replaced({"mode": "auto" if way == "auto" else "edge"}, way)
     nodes = int(size)
@@ -81,63 +96,82 @@ def settings_of(way: str, most: int, temperature: float) -> Settings:
 
 async def measure(arguments: argparse.Namespace, kind: str, questions: Sequence[str]) -> AsyncIterator[Row]:
     """The rows of one kind of question."""
+    others = dict(other.split("=", 1) for other in arguments.other)
     with tempfile.TemporaryDirectory() as work:
         for line, temperature in itertools.product(arguments.line, arguments.temperature):
-            with Run(arguments.target, Path(work) / "target").serve("--no-drafter") as server:
-                found = {way: Figures() for way in arguments.ways}
-                async with opened(arguments, server.url, line, temperature) as assistants:
+            with ExitStack() as stack:
+                server = stack.enter_context(Run(arguments.target, Path(work) / "target").serve("--no-drafter"))
+                servers = {way: (server.url, server.process) for way in arguments.ways}
+                for way, command in others.items():
+                    running = stack.enter_context(Running(Server(way, tuple(shlex.split(command)))))
+                    servers[way] = running.url, running.process
+                found = {way: Figures() for way in servers}
+                async with opened(arguments, servers, line, temperature) as assistants:
                     for question in questions:
                         for way, assistant in assistants.items():
-                            await answered(assistant, question, found[way], server.process)
+                            ours = server.url if way in arguments.ways else None
+                            await answered(assistant, question, found[way], servers[way][1], ours)
                 for way, figures in found.items():
                     yield row(kind, line, temperature, way, figures, found["plain"].texts)
 
 
 @asynccontextmanager
 async def opened(
-    arguments: argparse.Namespace, url: str, line: str, temperature: float
+    arguments: argparse.Namespace, servers: Mapping[str, tuple[str, int]], line: str, temperature: float
 ) -> AsyncIterator[dict[str, Assistant]]:
     """An assistant for each way, on the same line, with the same local model, after a first answer."""
     local, drafters = LocalModel("local", arguments.local), Drafters(Drafter.load(DRAFTER))
     async with AsyncExitStack() as stack:
-        if line != LOOPBACK:
-            emulator = Emulator(read_profiles()[line], "127.0.0.1", int(url.rpartition(":")[2]))
-            url = (await stack.enter_async_context(emulator)).url
-        assistants = {}
-        for way in arguments.ways:
+        assistants, own = {}, servers[arguments.ways[0]]
+        for way, (url, process) in servers.items():
+            address = url
+            if line != LOOPBACK:
+                emulator = Emulator(read_profiles()[line], "127.0.0.1", int(url.rpartition(":")[2]))
+                address = (await stack.enter_async_context(emulator)).url
             store = stack.enter_context(Store.open(MEMORY))
-            settings, source = settings_of(way, arguments.tokens, temperature), AddressSource(url)
-            options = Options(drafters, source, settings, draft=way != "plain", stand_in=lambda _: local)
+            settings, drafts = settings_of(way, arguments.tokens, temperature), way != "plain" and process == own[1]
+            options = Options(
+                drafters,
+                AddressSource(address),
+                settings,
+                draft=drafts,
+                stand_in=lambda _: local,
+                texts=Path(stack.enter_context(tempfile.TemporaryDirectory())),
+            )
             assistants[way] = await stack.enter_async_context(Assistant(store, options))
-        await warm(assistants, local)
+        await warm({way: one for way, one in assistants.items() if way in arguments.ways}, local)
+        for way in servers.keys() - set(arguments.ways):
+            await ask(assistants[way], WARM_UP)
         yield assistants
 
 
 async def warm(assistants: Mapping[str, Assistant], local: LocalModel) -> None:
     """Have each way answer once, and the local model run."""
     for way, assistant in assistants.items():
-        await ask(assistant, "Count from one to thirty in words.")
-        if way not in ("plain", "auto"):
+        await ask(assistant, WARM_UP)
+        if way not in ("plain", "lookups", "auto"):
             await until(lambda: local.process_id is not None)
-            await ask(assistant, "Count from one to thirty in words.")
+            await ask(assistant, WARM_UP)
 
 
-async def answered(assistant: Assistant, question: str, figures: Figures, server: int) -> None:
-    """Ask a question and add its figures."""
-    before = cpu_seconds(server)
+async def answered(assistant: Assistant, question: str, figures: Figures, server: int, ours: str | None) -> None:
+    """Ask a question and add its figures. `server`: its process id; `ours`: the address of an Outrider server."""
+    before, passed = cpu_seconds(server), 0 if ours is None else passes(ours)
     heard = await ask(assistant, question)
+    figures.passes = None if ours is None or figures.passes is None else figures.passes + passes(ours) - passed
     if heard.done is None:
         raise RuntimeError(str(heard.failed))
     stats = heard.done.stats
     figures.cpu += cpu_seconds(server) - before
     tokens = stats.verified + (stats.streamed or 0)
-    figures.tokens, figures.rounds = figures.tokens + tokens, figures.rounds + (stats.rounds or tokens)
+    figures.tokens += tokens
     figures.texts.append(heard.text)
     if stats.first_token_seconds is not None and stats.seconds > stats.first_token_seconds:
         figures.rates.append(tokens / (stats.seconds - stats.first_token_seconds))
 
 
 def row(kind: str, line: str, temperature: float, way: str, figures: Figures, plain: Sequence[str]) -> Row:
+    known, passed = figures.passes is not None, figures.passes or 1
     differ = sum(one != other for one, other in zip(figures.texts, plain, strict=True))
     return {
         "questions": f"{len(figures.texts)} {kind}",
@@ -145,21 +179,24 @@ def row(kind: str, line: str, temperature: float, way: str, figures: Figures, pl
         "temperature": temperature,
         "way": way,
         "tokens": figures.tokens,
-        "tau": round(figures.tokens / max(1, figures.rounds), 2),
+        "tau": round(figures.tokens / passed, 2) if known else None,
         "tokens/s": round(statistics.median(figures.rates), 1) if figures.rates else None,
-        "passes per 1,000": round(1000 * figures.rounds / max(1, figures.tokens)),
+        "passes per 1,000": round(1000 * passed / max(1, figures.tokens)) if known else None,
         "server's CPU s per 1,000": round(1000 * figures.cpu / max(1, figures.tokens), 1),
         "other text": differ,
     }
 
 
 async def main(arguments: argparse.Namespace) -> None:
-    kinds = {"talk": [question for entry in read_prompts(TALK) for question in entry.turns]}
-    if arguments.tasks is not None:
-        kinds = {"code": [task.question for task in read_tasks(arguments.tasks)], **kinds}
+    tasks = [] if arguments.tasks is None else read_tasks(arguments.tasks)
+    kinds = {
+        "code": [task.question for task in tasks],
+        "edits": [EDIT.format(name=one.entry_point, code=one.prompt + one.canonical_solution) for one in tasks],
+        "talk": [question for entry in read_prompts(TALK) for question in entry.turns],
+    }
     rows: list[Row] = []
-    for kind, questions in kinds.items():
-        async for one in measure(arguments, kind, questions[: arguments.limit]):
+    for kind in arguments.kinds:
+        async for one in measure(arguments, kind, kinds[kind][: arguments.limit]):
             print(*one.values(), sep=", ", flush=True)
             rows.append(one)
             write(arguments.out, rows, machine(), target=arguments.target.name, local=arguments.local.name)
@@ -172,7 +209,9 @@ if __name__ == "__main__":
     parser.add_argument("--tasks", type=Path)
     parser.add_argument("--limit", type=int)
     parser.add_argument("--line", nargs="+", default=[LOOPBACK])
+    parser.add_argument("--kinds", nargs="+", default=["code", "talk"])
     parser.add_argument("--ways", nargs="+", default=list(WAYS))
+    parser.add_argument("--other", nargs="+", default=[], metavar="NAME=COMMAND")
     parser.add_argument("--temperature", type=float, nargs="+", default=[0.0])
     parser.add_argument("--tokens", type=int, default=80)
     parser.add_argument("--out", type=Path, required=True)

@@ -1,13 +1,15 @@
 """Real model servers, and a person's experience with each: found, added, picked, answered, stopped, killed and so on.
 
     python -m benchmarks.servers [--llama-server PROGRAM --gguf FILE --endless-gguf FILE] [--transformers PYTHON]
-                                 [--llama-cpp-python PYTHON] [--ollama PROGRAM] [--json OUT]
+                                 [--llama-cpp-python PYTHON] [--ollama PROGRAM] [--local GGUF] [--json OUT]
     python -m benchmarks.servers --write-endless DIR
 
 Outrider's own server is always tried; the others are programs that you have installed. Each runs at its usual port on
 loopback, so nothing else may listen there. `endless` is the bundled model without the token that ends an answer, so
 that there is time to stop an answer. It is written by `--write-endless`; convert it and the bundled model with
 llama.cpp's `convert_hf_to_gguf.py`.
+
+With `--local`, that model on this device continues an answer whose server is killed, and answers while it is away.
 
 Every check is a command of Outrider in a home of its own. A row has the exit code and what was said.
 """
@@ -37,7 +39,19 @@ KEY, WRONG_KEY = "a-key-that-tests-may-know", "a-key-that-is-wrong"
 QUESTION = "unpack a.tar.gz"
 START_SECONDS = 180.0
 ANSWER_SECONDS = 300.0
-CHECKS = ("found", "added", "picked", "answered", "stopped", "killed", "context", "wrong key")
+CHECKS = (
+    "found",
+    "added",
+    "picked",
+    "answered",
+    "context",
+    "stopped",
+    "killed",
+    "continued",
+    "away",
+    "back",
+    "wrong key",
+)
 
 
 class NotStarted(Exception):
@@ -163,8 +177,8 @@ def told_last(text: str) -> str:
     return lines[-1] if lines else ""
 
 
-def checks(server: Server) -> Iterator[dict[str, object]]:
-    """One row for each of `CHECKS`. Raises `NotStarted`."""
+def checks(server: Server, local: Path | None = None) -> Iterator[dict[str, object]]:
+    """One row for each of `CHECKS`, some only with a `local` model. Raises `NotStarted`."""
     bundled, endless = server.models
     with tempfile.TemporaryDirectory() as home:
         person = Person(home)
@@ -173,6 +187,8 @@ def checks(server: Server) -> Iterator[dict[str, object]]:
             yield from _answered(server, person)
         with Running(server, endless) as running:
             yield from _broken_off(server, running, person)
+        if local is not None:
+            yield from _stood_in(server, person, local)
         if not server.key:
             yield row(server, "wrong key", None, "it takes no key")
             return
@@ -218,6 +234,31 @@ def _broken_off(server: Server, running: Running, person: Person) -> Iterator[di
     yield row(server, "killed", bool(kept.strip()), f"exit {code}, {len(kept)} characters kept: {told_last(told)}")
 
 
+def _stood_in(server: Server, person: Person, local: Path) -> Iterator[dict[str, object]]:
+    """A model on this device continues an answer whose server is killed, answers the next question, and steps back."""
+    person.run("local", "add", str(local), "--name", "here")
+    model = ["--model", server.models[1]] if server.asked else []
+    asked = ("ask", "--remote", "tried", "--local", "here", *model, QUESTION)
+    with Running(server, server.models[1]) as running:
+        code, said, told = person.interrupted(*asked, then=lambda process: running.kill())
+        answer = person.last_answer()
+        here = [bool(one.get("here")) for one in answer.get("stretches", ())]
+        right = code == 0 and here == [False, True] and str(answer["text"]).startswith(said.strip()[:20])
+        yield row(server, "continued", right, f"exit {code}, stretches {here}: {told_last(told)}")
+    ran = person.run(*asked, "--json")
+    yield row(server, "away", *_by(ran, "here"))
+    with Running(server, server.models[1]):
+        ran = person.run(*asked, "--json", "--max-tokens", "24")
+        right, said = _by(ran, "here")
+        yield row(server, "back", ran.returncode == 0 and not right, said)
+
+
+def _by(ran: subprocess.CompletedProcess[str], name: str) -> tuple[bool, str]:
+    """Whether a model of this name wrote the answer, and what there is to say."""
+    answer = json.loads(ran.stdout) if ran.returncode == 0 else {}
+    return answer.get("model") == name, f"exit {ran.returncode}, by {answer.get('model')}: {told_last(ran.stderr)}"
+
+
 def write_endless(folder: Path) -> None:
     """Write the bundled model with a zero embedding for the token that ends an answer, so that answers never end."""
     from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -237,6 +278,7 @@ def main() -> None:
     parser.add_argument("--ollama", metavar="PROGRAM", help="an Ollama that has created `shell-guide` and `endless`")
     parser.add_argument("--gguf", type=Path, help="the bundled model for llama.cpp")
     parser.add_argument("--endless-gguf", type=Path, help="the endless model for llama.cpp")
+    parser.add_argument("--local", type=Path, metavar="GGUF", help="a model on this device that answers meanwhile")
     parser.add_argument("--write-endless", type=Path, metavar="DIR", help="write the endless model there, and end")
     parser.add_argument("--json", type=Path, metavar="OUT")
     arguments = parser.parse_args()
@@ -249,7 +291,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as work:
         write_endless(Path(work))
         for server in servers(arguments, Path(work)):
-            for found in checks(server):
+            for found in checks(server, arguments.local):
                 mark = {True: "✓", False: "✗", None: "–"}[found["right"]]  # type: ignore[index]
                 print(f"{mark} {found['server']:<20} {found['check']:<10} {found['said']}", flush=True)
                 rows.append(found)

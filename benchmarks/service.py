@@ -115,12 +115,12 @@ class Running:
 
     def passes(self) -> int | None:
         """Forward passes of the target so far, each for all sessions at once, or None if not reported."""
-        if not self.server.ours:
-            return None
-        page = httpx.get(f"{self.url}/metrics", timeout=PATIENCE, trust_env=False).text
-        found = re.search(r"^outrider_batches_total ([\d.e+]+)$", page, re.MULTILINE)
-        assert found is not None, page
-        return int(float(found[1]))
+        return passes(self.url) if self.server.ours else None
+
+    @property
+    def process(self) -> int:
+        """Its process id."""
+        return self._process.pid
 
     def cpu_seconds(self) -> float:
         """CPU of the process and of those that it started."""
@@ -129,6 +129,14 @@ class Running:
     def resident_mb(self) -> float:
         """Memory of the process and of those that it started."""
         return resident_mb(self._process.pid)
+
+
+def passes(url: str) -> int:
+    """Forward passes of an Outrider server's target so far, each for all sessions at once."""
+    page = httpx.get(f"{url}/metrics", timeout=PATIENCE, trust_env=False).text
+    found = re.search(r"^outrider_batches_total ([\d.e+]+)$", page, re.MULTILINE)
+    assert found is not None, page
+    return int(float(found[1]))
 
 
 async def answered(client: httpx.AsyncClient, model: str, question: str, asked: Asked) -> None:
