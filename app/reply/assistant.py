@@ -352,7 +352,8 @@ class Assistant:
         """What to `send` now, one entry after another; see `Outbox.due`."""
         with contextlib.suppress(NotLoaded):
             routing = (await self.until_loaded()).routing
-            async with contextlib.aclosing(self.outbox.due(routing.connection_of, lambda: self.replying)) as due:
+            entries = self.outbox.due(routing.connection_of, lambda: self.replying, routing.stands_in)
+            async with contextlib.aclosing(entries) as due:
                 async for queued in due:
                     yield queued
 

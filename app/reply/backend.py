@@ -99,7 +99,8 @@ class Backend:
         self._outbox.sends(queued, None if connection is None else connection.verifier)
         if queued.message_id is not None:
             return self.verification(queued.message_id)
-        if problem := self.routing.no_server(queued.conversation_id):
+        problem = self.routing.no_server(queued.conversation_id)
+        if problem is not None and not self._outbox.may_answer_here(queued):
             raise NoAnswer(problem.message, problem.code)
         pending = self._store.queue.take(queued.id)
         return None if pending is None else self.new_answer(pending, waits=True)

@@ -57,6 +57,8 @@ class Outbox:
         """The server to which each entry was last sent, by queue id."""
         self._failures: dict[str, tuple[int, float]] = {}
         """How often each entry was sent in vain, and when it may be sent again, by id."""
+        self._here: frozenset[str] = frozenset()
+        """Ids of the prompts that a model on this device may answer if their server is away."""
         self.awaited: frozenset[Connection] = frozenset()
         """The connections to the servers that entries wait for."""
 
@@ -80,6 +82,23 @@ class Outbox:
         """Remove an entry. If it is being answered, it is not retried. Raises `StorageError`."""
         return self._store.queue.remove(queued_id)
 
+    def answer_here(self, stands_in: Callable[[str], bool]) -> None:
+        """Let a model on this device answer the prompts that wait now, in order, while their servers are away.
+
+        `stands_in`: whether it answers for the server of a conversation, by its id; may raise `StorageError`.
+        """
+        with contextlib.suppress(StorageError):  # If that persists, the next action will report it.
+            prompts = [queued for queued in self._store.queue.all() if queued.kind == "ask"]
+            self._here = frozenset(queued.id for queued in prompts if stands_in(queued.conversation_id))
+        for queued_id in self._here:
+            self._tried.pop(queued_id, None)
+            self._failures.pop(queued_id, None)
+        self.stir()
+
+    def may_answer_here(self, queued: Queued) -> bool:
+        """Whether a model on this device may answer a prompt."""
+        return queued.kind == "ask" and queued.id in self._here
+
     def stir(self) -> None:
         """Signal that there may be something to send: something was queued, an answer ended, or a server changed."""
         self._stirred.set()
@@ -90,19 +109,23 @@ class Outbox:
         return self._stirred.wait()
 
     async def due(
-        self, connection_of: Callable[[str], Connection | None], replying: Callable[[], bool]
+        self,
+        connection_of: Callable[[str], Connection | None],
+        replying: Callable[[], bool],
+        stands_in: Callable[[Connection], bool],
     ) -> AsyncGenerator[Queued, None]:
         """Yields the entries to send now, one after another, while their servers are available and no reply runs.
 
         The reader sends each of them. A failed entry is due again when its server is back, which is checked every
         second while something waits. `connection_of`: the connection to the server of a conversation by its id, or None
-        if no server is asked; may raise `StorageError`.
+        if no server is asked; may raise `StorageError`. `stands_in`: whether a model on this device answers while that
+        server is away.
         """
         eager: dict[Connection, contextlib.ExitStack] = {}
         try:
             while True:
                 stirred = self._stirred
-                next_one = _Next() if replying() else self._next(connection_of)
+                next_one = _Next() if replying() else self._next(connection_of, stands_in)
                 self.awaited = frozenset(next_one.looked_at)
                 for connection in [one for one in eager if one not in next_one.missed]:
                     eager.pop(connection).close()
@@ -121,18 +144,28 @@ class Outbox:
             for wanted in eager.values():
                 wanted.close()
 
-    def _next(self, connection_of: Callable[[str], Connection | None]) -> _Next:
+    def _next(
+        self, connection_of: Callable[[str], Connection | None], stands_in: Callable[[Connection], bool]
+    ) -> _Next:
         """The first entry that can be sent, and what to wait for before there is another."""
         found = _Next()
         blocked: set[Connection] = set()
+        stuck: set[str] = set()
         with contextlib.suppress(StorageError):  # If that persists, the next action will report it.
             entries = self._store.queue.ready()
             for queued in entries:
                 connection = connection_of(queued.conversation_id)
-                if connection is None or connection in blocked:
+                if connection is None:
                     continue
                 found.looked_at[connection] = None
                 server = connection.verifier
+                if server is None and self.may_answer_here(queued) and stands_in(connection):
+                    if queued.conversation_id not in stuck and not self._was_tried(queued, None):
+                        found.queued = queued
+                        break
+                    stuck.add(queued.conversation_id)
+                if connection in blocked:
+                    continue
                 blocked.add(connection)
                 pause = self._pause(queued.id)
                 if server is None:

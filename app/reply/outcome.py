@@ -64,7 +64,8 @@ def completed(request: Request, generation: Generation) -> ReplyOutcome:
     judged = _withdrawn(request, generation)
     if verified and not stopped and request.begun is not None:
         judged = _judged(request.begun, generation)
-    settles = request.settles(done=not stopped, verified=verified, never=False)
+    all_here = bool(stretches) and stretches[0].here  # A server that has written a part is not asked again.
+    settles = request.settles(done=not stopped, verified=verified and not all_here, never=False)
     return ReplyOutcome("stopped" if stopped else "done", done, judged, settles)
 
 

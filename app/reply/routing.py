@@ -263,11 +263,18 @@ class Routing:
         if self._stand_in is not None and self._stand_in[0] != name:
             self._let_go(self._stand_in[1], self.running)
             self._stand_in = None
+        if name is not None:
+            self._outbox.answer_here(lambda one: (to := self.connection_of(one)) is not None and self.stands_in(to))
         if self.shown is not None:
             self.shown.tell()
         for connection in self._connections.open if self.running is None else ():
             if connection.server.takes_local:
                 connection.connect_again("the model on this device has changed")
+
+    def stands_in(self, connection: Connection) -> bool:
+        """Whether a model on this device answers in place of this connection's server, which is away."""
+        away = connection.verifier is None and not connection.warming and not connection.refuses
+        return away and self._away_from(connection.source)[0] == "local"
 
     def stand_in(self, name: str | None) -> Connection | None:
         """The connection to this model on this device, which stands in for a server, or None if none does."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Mapping, Sequence
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -44,8 +44,12 @@ class Heard:
         return [event.mode for event in self.events if isinstance(event, ModeChanged)]
 
     @property
+    def started(self) -> Started:
+        return next(event for event in self.events if isinstance(event, Started))
+
+    @property
     def message(self) -> str:
-        return next(event.message for event in self.events if isinstance(event, Started))
+        return self.started.message
 
     @property
     def text(self) -> str:
@@ -143,7 +147,8 @@ async def working_off(opened: Assistant) -> AsyncIterator[list[Heard]]:
         yield done
     finally:
         task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        with suppress(asyncio.CancelledError):
+            await task
 
 
 def stored_answer(

@@ -22,7 +22,7 @@ from remote.protocol import Sampling
 from storage import Store
 from tests.support import model_servers
 from tests.support.chat_server import ChatServer, Script
-from tests.support.conversing import Heard, ask, until, until_connected, until_mode
+from tests.support.conversing import Heard, ask, until, until_connected, until_mode, working_off
 from tests.support.model_servers import ModelServer
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.serving import VerifierProcess
@@ -372,3 +372,48 @@ async def test_a_server_that_refuses_is_not_missed(drafter: Drafter, database: P
     ):
         await until_mode(opened, "offline")
         assert opened.missed is None
+
+
+async def test_what_waits_for_a_server_is_answered_in_order_by_the_model_that_is_chosen(
+    drafter: Drafter, database: Path, verifier: VerifierProcess
+) -> None:
+    server = ChatServer([Script(["later"]), Script(["again"]), Script(["mine"])], away=True)
+    models: dict[str | None, Source] = {"a": Here(verifier.url + "/v1")}
+    settings = Settings(offline="queue", max_tokens=4, temperature=0.0)
+    async with (
+        server.listening() as port,
+        standing_in(drafter, database, port, models, settings) as opened,
+        working_off(opened) as done,
+    ):
+        store, outbox = opened.store, opened.outbox
+        first = (await ask(opened, QUESTION)).started.conversation
+        outbox.enqueue(other := store.conversations.create("b").id, "and elsewhere?")
+        outbox.enqueue(first, "and then?")
+        await opened.stand_by("a")
+        await until(lambda: len(done) == 3)
+        outbox.enqueue(other, "for the server alone")
+        assert [heard.started.conversation for heard in done] == [first, other, first]
+        assert all(heard.done and heard.done.stretches == (Stretch(0, "small one", here=True),) for heard in done)
+        asked = [message.text for message in store.branches.thread(first) if message.role == "user"]
+        assert asked == [QUESTION, "and then?"]
+        assert [one.kind for one in outbox.queued()] == ["verify"] * 3 + ["ask"] and not server.asked
+        server.away = False
+        await until(lambda: len(done) == 7)
+        assert len(server.asked) == 4 and not outbox.queued()
+
+
+async def test_what_the_chosen_model_cannot_answer_keeps_waiting(drafter: Drafter, database: Path) -> None:
+    models: dict[str | None, Source] = {"a": Here("http://127.0.0.1:9/v1")}
+    async with (
+        ChatServer([], away=True).listening() as port,
+        standing_in(drafter, database, port, models, Settings(offline="queue")) as opened,
+        working_off(opened) as done,
+    ):
+        conversation = (await ask(opened, QUESTION)).started.conversation
+        opened.outbox.enqueue(conversation, "and then?")
+        await opened.stand_by("a")
+        await until(lambda: len(done) == 1)
+        assert done[0].failed is not None and done[0].failed.queued
+        opened.outbox.stir()
+        await opened.stand_by(None)
+        assert [one.text for one in opened.outbox.queued()] == [QUESTION, "and then?"] and len(done) == 1

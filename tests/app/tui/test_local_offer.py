@@ -73,20 +73,6 @@ async def test_it_is_asked_once_and_f5_lets_the_model_answer(store: Store, folde
         await wait_until(pilot, lambda: shows(app, ModelsScreen))
 
 
-async def test_a_question_that_waits_can_be_asked_now(store: Store, folders: Folders) -> None:
-    app = Asking(store, folders)
-    waiting = store.conversations.create("title").id
-    store.queue.add(waiting, "how do I unpack it?")
-    async with app.run_test(size=(100, 30)) as pilot:
-        await app.lose(pilot)
-        await app.chat.open_conversation(waiting)
-        await wait_until(pilot, lambda: bool(app.asked) and app.waiting == ["how do I unpack it?"], PATIENCE_SECONDS)
-        await pilot.press("f5")
-        await wait_until(pilot, lambda: app.toasted("Ctrl+s takes your question back"), PATIENCE_SECONDS)
-        await pilot.press("ctrl+s")
-        await wait_until(pilot, lambda: app.prompt.text == "how do I unpack it?" and not app.waiting)
-
-
 async def test_never_is_remembered_by_every_window(store: Store, folders: Folders) -> None:
     app, other = Asking(store, folders), Asking(store, folders)
     async with app.run_test(size=(100, 30)) as pilot:

@@ -69,8 +69,8 @@ class LocalOffer(Static):
             self.display = True
 
     @work(group="local-offer")
-    async def accept(self, also: str) -> None:
-        """Let the model answer from now on. `also`: another sentence for the person, or ""."""
+    async def accept(self) -> None:
+        """Let the model answer from now on, and the questions that wait."""
         model, stand_ins = self._model, self._stand_ins
         self._end()
         if model is None or stand_ins is None:
@@ -80,7 +80,7 @@ class LocalOffer(Static):
         except ConfigError as error:
             complain(self, error, "Local models", timeout=15)
             return
-        said = f"{model.name} answers while a server is away. /local changes that. {also}".strip()
+        said = f"{model.name} answers while a server is away. /local changes that."
         self.notify(sanitise(notice or said), markup=False)
 
     def decline(self) -> None:

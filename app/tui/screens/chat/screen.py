@@ -263,12 +263,7 @@ class ChatScreen(Screen[None]):
 
     def let_local(self) -> None:
         """Answer that question with yes."""
-        also = ""
-        with reporting(self):
-            if any(queued.message_id is None for queued in self.conversation.queued()):
-                key = key_of(self._view.prompt, "prompt.keep").capitalize()
-                also = f"{key} takes your question back, to ask it now."
-        self._view.local_offer.accept(also)
+        self._view.local_offer.accept()
 
     @property
     def _switcher(self) -> RemoteSwitcher | None:
