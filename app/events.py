@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from app.model_names import short_model
 from app.sanitise import sanitise
@@ -235,6 +235,20 @@ class AnsweredAgain:
     """Tokens of the prediction that the server used and rejected, or None if it does not report them."""
 
 
+class Dropped(NamedTuple):
+    """A text that the target did not keep, and its offset in the newer text."""
+
+    at: int
+    text: str
+
+
+@dataclass(frozen=True)
+class Withdrawn:
+    """What models on this device had written in an answer, and the target did not keep. Comes before `Done`."""
+
+    texts: tuple[Dropped, ...]
+
+
 @dataclass(frozen=True)
 class Judged:
     """How much of an answer that was drafted offline the target kept. Comes before `Done`.
@@ -341,6 +355,7 @@ Event = (
     | ModeChanged
     | Stretch
     | RoundEnded
+    | Withdrawn
     | Judged
     | Done
     | Failed

@@ -166,8 +166,9 @@ class Backend:
                 self._learnt.keep(message.id, generation)
             routing.close_unneeded()
             self._outbox.stir()
-        if outcome.judged is not None:
-            yield outcome.judged
+        for said in (outcome.withdrawn, outcome.judged):
+            if said is not None:
+                yield said
         if last := unsaved or outcome.last:
             yield last
 

@@ -7,13 +7,13 @@ counts. The marks around code blocks are ignored, because unrelated answers shar
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from difflib import SequenceMatcher
 from itertools import takewhile
 from os.path import commonprefix
 from typing import NamedTuple
 
-from app.events import AnsweredAgain, Judged, written_here
+from app.events import AnsweredAgain, Dropped, Judged, written_here
 from app.sanitise import sanitise
 from storage import Message
 
@@ -67,15 +67,25 @@ def judge_texts(
     tokens that spell a text. None if there was nothing of it.
     """
     kept, of = 0, 0
-    parted: dict[int, str] = {}
     for begun, drafted in drafts:
         same = max(begun, len(commonprefix((drafted, text))))
         kept, of = kept + tokens_of(drafted[begun:same]), of + tokens_of(drafted[begun:])
-        if lost := dropped(drafted, text):
-            parted[len(sanitise(text[: _parting(drafted, text)]))] = lost
     if not of:
         return None
-    return Judged(message_id, min(kept, of), of, "\n\n".join(parted.values()), next(iter(parted), len(sanitise(text))))
+    lost = texts_dropped([drafted for _, drafted in drafts], text)
+    at = lost[0].at if lost else len(sanitise(text))
+    return Judged(message_id, min(kept, of), of, "\n\n".join(one.text for one in lost), at)
+
+
+def texts_dropped(drafts: Sequence[str], text: str) -> tuple[Dropped, ...]:
+    """What `text` does not keep of each of these drafts of it, at its place."""
+    lost: dict[int, str] = {}
+    for draft in drafts:
+        if said := dropped(draft, text):
+            at = len(sanitise(text[: _parting(draft, text)]))
+            before = lost.get(at, "")
+            lost[at] = said if said.startswith(before) else f"{before}\n\n{said}"
+    return tuple(Dropped(at, said) for at, said in sorted(lost.items()))
 
 
 def judge_again(answer: Message, text: str, again: AnsweredAgain) -> Judged | None:
@@ -93,18 +103,22 @@ def judgement_stats(judged: Judged) -> dict[str, int | bool | None]:
     return stats
 
 
-def withdrawn_stats(judged: Judged) -> dict[str, int | str]:
-    """A judgement of a part of the answer itself, in the form stored with it."""
-    return {"kept": judged.kept, "of": judged.of, "withdrawn": judged.dropped, "withdrawn_at": judged.at}
-
-
-def withdrawn_judgement(answer: Message) -> Judged | None:
+def own_judgement(answer: Message) -> Judged | None:
     """The judgement that was stored with an answer of which a part was written offline, and withdrawn."""
     kept, of = answer.stats.get("kept"), answer.stats.get("of")
-    said, at = answer.stats.get("withdrawn"), answer.stats.get("withdrawn_at")
-    if not (isinstance(kept, int) and isinstance(of, int) and isinstance(said, str) and isinstance(at, int)):
-        return None
-    return Judged(answer.id, kept, of, sanitise(said), at)
+    own = "withdrawn" in answer.stats and answer.verifies is None
+    return Judged(answer.id, kept, of, "") if own and isinstance(kept, int) and isinstance(of, int) else None
+
+
+def stored_withdrawn(stats: Mapping[str, object]) -> tuple[Dropped, ...]:
+    """What models on this device had written in an answer and the target did not keep, as stored with the answer."""
+    found = []
+    stored = stats.get("withdrawn")
+    for one in stored if isinstance(stored, list) else ():
+        at, said = one if isinstance(one, list) and len(one) == 2 else (None, None)
+        if isinstance(at, int) and isinstance(said, str):
+            found.append(Dropped(at, sanitise(said)))
+    return tuple(found)
 
 
 def stored_judgement(verified: Message, answer: Message) -> Judged | None:

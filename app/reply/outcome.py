@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from app.events import Cut, Done, Failed, Judged, PageSource
+from app.events import Cut, Done, Dropped, Failed, Judged, PageSource, Withdrawn
 from app.reply.errors import NoAnswer
 from app.reply.generation import Generation
 from app.reply.judgement import (
@@ -15,8 +15,9 @@ from app.reply.judgement import (
     judge_again,
     judge_texts,
     judgement_stats,
+    stored_withdrawn,
+    texts_dropped,
     verified_length,
-    withdrawn_stats,
 )
 from app.reply.request import Request
 from app.sanitise import sanitise
@@ -44,6 +45,8 @@ class ReplyOutcome:
     """The last event, or None if its reader has left."""
     judged: Judged | None = None
     """What the target kept of an answer that was drafted offline."""
+    withdrawn: Withdrawn | None = None
+    """What it did not keep of what was read of this answer."""
     settles: str | None = None
     """Id of the answer that leaves the queue."""
     waits: bool = False
@@ -61,12 +64,13 @@ def completed(request: Request, generation: Generation) -> ReplyOutcome:
     stats = generation.stats
     done = Done(stopped, generation.reason, tokens, provenance, stats, cut, kind, pages, model, drafter, stretches)
     verified = all(provenance)
-    judged = _withdrawn(request, generation)
+    judged = _kept(request, generation)
     if verified and not stopped and request.begun is not None:
         judged = _judged(request.begun, generation)
     all_here = bool(stretches) and stretches[0].here  # A server that has written a part is not asked again.
     settles = request.settles(done=not stopped, verified=verified and not all_here, never=False)
-    return ReplyOutcome("stopped" if stopped else "done", done, judged, settles)
+    withdrawn = _withdrawn(request, generation, judged)
+    return ReplyOutcome("stopped" if stopped else "done", done, judged, withdrawn, settles)
 
 
 def _judged(begun: Message, generation: Generation) -> Judged | None:
@@ -83,16 +87,29 @@ def _judged(begun: Message, generation: Generation) -> Judged | None:
     return judge(begun, answer.tokens, answer.text)
 
 
-def _withdrawn(request: Request, generation: Generation) -> Judged | None:
-    """The judgement of what a model on this device wrote in a new answer while the server was away.
+def _withdrawn(request: Request, generation: Generation, judged: Judged | None = None) -> Withdrawn | None:
+    """What the target did not keep of what models on this device had written in this answer, in any of its versions.
 
-    None if the target kept all, or has not read the whole answer: that must not look checked.
+    Without what `judged` tells: the end of the version before.
+    """
+    answer, begun = generation.answer, request.begun
+    before = () if begun is None or request.anew else stored_withdrawn(begun.stats)
+    told = None if begun is None or judged is None else begun.text
+    drafts = [text for _, text in answer.withdrawn if sanitise(text) != told]
+    texts: tuple[Dropped, ...] = (*before, *texts_dropped(drafts, answer.text))
+    return Withdrawn(texts) if texts else None
+
+
+def _kept(request: Request, generation: Generation) -> Judged | None:
+    """How much the target kept of what such models wrote in a new answer.
+
+    None if it kept all, or has not read the whole answer: that must not look checked.
     """
     answer = generation.answer
     if request.begun is not None or answer.suffix or answer.stretches:
         return None
     judged = judge_texts(request.message.id, answer.withdrawn, answer.text, generation.given.text.length)
-    return judged if judged is not None and judged.dropped else None
+    return Judged(judged.message, judged.kept, judged.of, "") if judged is not None and judged.dropped else None
 
 
 def failed(
@@ -109,8 +126,9 @@ def failed(
             what = "The answer so far is kept. The rest follows"
         last = replace(last, message=f"{last.message} {what} when the server is back.", queued=True)
     settles = request.settles(done=False, verified=False, never=never)
-    judged = None if generation is None else _withdrawn(request, generation)
-    return ReplyOutcome("failed", last, judged, settles, waits)
+    judged = None if generation is None else _kept(request, generation)
+    withdrawn = None if generation is None else _withdrawn(request, generation)
+    return ReplyOutcome("failed", last, judged, withdrawn, settles, waits)
 
 
 async def save(
@@ -124,10 +142,15 @@ async def save(
     import of a very long conversation. An answer must not be lost for that reason, so storing is retried.
     """
     message_id, answer, reasoning = request.message.id, request.begin(text), ""
-    stats: dict[str, Any] = {**request.about}
+    stats: dict[str, Any] = dict(request.about)
     if generation is not None:
         answer, totals = generation.answer, generation.stats
-        stats |= {**asdict(totals), "tau": totals.tau, "reason": generation.reason, **_server_stats(generation)}
+        stats |= {
+            **asdict(totals),
+            "tau": totals.tau,
+            "reason": generation.reason,
+            **stats_so_far(request, generation, outcome.judged),
+        }
         if totals.streamed is not None and not totals.rounds:
             del stats["verified"]  # It checks no drafts, so there is nothing to count.
             stats["tau"] = None
@@ -140,8 +163,7 @@ async def save(
         if reasoning:
             stats["reasoning_seconds"] = answer.reasoning_seconds
     if outcome.judged is not None:
-        own = outcome.judged.message == message_id
-        stats |= withdrawn_stats(outcome.judged) if own else judgement_stats(outcome.judged)
+        stats |= judgement_stats(outcome.judged)
     if isinstance(outcome.last, Done) and outcome.last.sources:
         stats["sources"] = [asdict(source) for source in outcome.last.sources]
     tries = SAVE_TRIES
@@ -163,9 +185,14 @@ async def save(
         await asyncio.sleep(SAVE_PAUSE_SECONDS)
 
 
-def stats_so_far(request: Request, generation: Generation) -> dict[str, Any]:
-    """The statistics stored with an answer while it is being written, in case it is never finished."""
-    return {**request.about, **_server_stats(generation)}
+def stats_so_far(request: Request, generation: Generation, judged: Judged | None = None) -> dict[str, Any]:
+    """The statistics stored with an answer while it is being written, in case it is never finished.
+
+    `judged`: as for `_withdrawn`.
+    """
+    withdrawn = _withdrawn(request, generation, judged)
+    said = {} if withdrawn is None else {"withdrawn": [list(one) for one in withdrawn.texts]}
+    return {**request.about, **_server_stats(generation), **said}
 
 
 def _sources(generation: Generation) -> tuple[PageSource, ...]:

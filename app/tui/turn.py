@@ -8,8 +8,21 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Literal
 
-from app.events import Done, Event, Failed, Judged, PageSource, Reasoned, ReplyText, Started, Stretch, stretches_of
-from app.reply.judgement import stored_judgement, withdrawn_judgement
+from app.events import (
+    Done,
+    Dropped,
+    Event,
+    Failed,
+    Judged,
+    PageSource,
+    Reasoned,
+    ReplyText,
+    Started,
+    Stretch,
+    Withdrawn,
+    stretches_of,
+)
+from app.reply.judgement import own_judgement, stored_judgement, stored_withdrawn
 from app.sanitise import sanitise
 from app.tui.markdown.parser import leaves
 from app.tui.markdown.struck import Struck
@@ -56,6 +69,8 @@ class Turn:
     """For each token of the finished answer: True if the target verified it."""
     judged: Judged | None = None
     """What the target kept of a drafted answer, if this answer is that one or replaces it."""
+    withdrawn: tuple[Dropped, ...] = ()
+    """What models on this device had written in this answer, and the target did not keep."""
     awaiting: bool = False
     """Whether the answer is queued to be checked."""
     wordings: tuple[int, int] = (1, 1)
@@ -127,21 +142,17 @@ class Turn:
         return self.judged is not None and self.judged.again is not None
 
     @property
-    def dropped(self) -> str:
-        """The text of the replaced draft that the target did not keep."""
-        return "" if self.judged is None or self.drafted else self.judged.dropped
+    def dropped(self) -> tuple[Struck, ...]:
+        """The texts that were read and that the target did not keep, each as separate Markdown, at its place."""
+        texts, judged = self.withdrawn, self.judged
+        if judged is not None and judged.dropped and not self.drafted and self._local is None:
+            texts += (Dropped(judged.at, judged.dropped),)
+        return tuple(Struck(at, f"```\n{text}" if _begins_in_code(text) else text) for at, text in texts)
 
     @property
-    def withdrawn(self) -> str:
-        """`dropped` as separate Markdown."""
-        return f"```\n{self.dropped}" if _begins_in_code(self.dropped) else self.dropped
-
-    @property
-    def struck(self) -> Struck | None:
-        """The withdrawn text, struck through at its place, or None if it is not shown."""
-        if not self.dropped or self.judged is None or not self.withdrawn_shown:
-            return None
-        return Struck(self.judged.at, self.withdrawn)
+    def struck(self) -> tuple[Struck, ...]:
+        """Those of them that are shown, struck through."""
+        return self.dropped if self.withdrawn_shown else ()
 
     @property
     def note(self) -> str:
@@ -188,6 +199,8 @@ class Turn:
             self.thought_seconds = event.seconds
         elif isinstance(event, Stretch):
             self.stretches += (event,)
+        elif isinstance(event, Withdrawn):
+            self.withdrawn = event.texts
         elif isinstance(event, Judged):
             self.judged = event
         elif isinstance(event, Done):
@@ -258,7 +271,8 @@ class Turn:
                 turn.sources = sources_of(message.stats)
                 turn.thoughts, seconds = sanitise(message.reasoning), message.stats.get("reasoning_seconds")
                 turn.thought_seconds = seconds if isinstance(seconds, float) else 0.0
-                turn.judged = judgements.get(message.id) or withdrawn_judgement(message)
+                turn.withdrawn = stored_withdrawn(message.stats)
+                turn.judged = judgements.get(message.id) or own_judgement(message)
                 turn.awaiting = message.id in awaiting
         return turns
 

@@ -102,7 +102,7 @@ class MarkdownView(GrowingHeight):
         """The number of the code block that has the cursor; 0: none."""
         self._solid = len(text)
         self._shaded: tuple[tuple[int, int], ...] = ()
-        self._struck: Struck | None = None
+        self._struck: tuple[Struck, ...] = ()
         self._wrapped: list[WrappedLeaf] = []
         self._drawn: list[WrappedLeaf] = []
         """The wrapped leaves, with the struck text among their rows."""
@@ -175,8 +175,8 @@ class MarkdownView(GrowingHeight):
             self._shaded = tuple(ranges)
             self._redraw()
 
-    def strike(self, struck: Struck | None) -> None:
-        """Show dropped text struck through at its place in a finished text, or none if `struck` is None."""
+    def strike(self, struck: tuple[Struck, ...]) -> None:
+        """Show dropped texts struck through at their places in a finished text."""
         if struck != self._struck:
             self._struck = struck
             self._redraw()
@@ -253,7 +253,7 @@ class MarkdownView(GrowingHeight):
         else:
             drawn = list(wrap_finished(self.source, width, self._notes))
         self._wrapped = drawn
-        if self._struck is not None:
+        if self._struck:
             drawn = strike(drawn, self._struck, width)
         self._tops = [0, *accumulate(len(one.rows) for one in drawn)]
         held = self._height if self.growing and width == self._width else 0

@@ -113,7 +113,7 @@ class WithdrawnLine(Static):
     def __init__(self, turn: Turn) -> None:
         super().__init__(markup=False, classes="withdrawn")
         self.turn = turn
-        said = " ".join(leaf.content.plain for leaf in leaves(turn.withdrawn))
+        said = " ".join(leaf.content.plain for one in turn.dropped for leaf in leaves(one.text))
         self._count = sum(any(map(str.isalnum, word)) for word in said.split())
         self.tell()
 

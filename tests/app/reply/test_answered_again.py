@@ -13,6 +13,7 @@ from app.config import Settings
 from app.events import AnsweredAgain, Judged, ModeChanged
 from app.reply.assistant import Assistant
 from app.reply.judgement import stored_judgement
+from app.tui.markdown.struck import Struck
 from app.tui.turn import Turn
 from storage import Message
 from tests.app.reply.conftest import Connect
@@ -80,7 +81,8 @@ async def test_the_question_is_answered_again_and_the_note_says_how(
         assert opened.store.messages.get(answer.id) == answer, "the offline answer stays as it was"
         branches = opened.store.messages.of(answer.conversation_id)
         [turn] = Turn.of_thread(opened.store.branches.thread(answer.conversation_id), branches)
-        assert str(judged) in turn.note and turn.dropped == "Run\n\n… here" and turn.answered_again
+        assert str(judged) in turn.note and turn.answered_again
+        assert turn.dropped == (Struck(5, "Run\n\n… here"),)
         assert not any(word in turn.note.lower() for word in NEVER), turn.note
         assert [request.get("prediction") == {"type": "content", "content": DRAFT} for request in server.asked] == asked
         assert all([one["role"] for one in request["messages"]][-1] == "user" for request in server.asked)

@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from app.config import Settings
-from app.events import Drafted, Judged, ModeChanged, Retracted, RoundEnded, Stretch, stretches_of
+from app.events import Drafted, Dropped, Judged, ModeChanged, Retracted, RoundEnded, Stretch, Withdrawn, stretches_of
 from app.remotes.source import AddressSource
 from app.reply.assistant import Assistant
 from app.tui.turn import Turn
@@ -137,6 +137,11 @@ async def answer(opened: Assistant, proxy: FaultProxy, heals: str = "") -> Heard
     return heard
 
 
+def withdrawn_in(heard: Heard) -> tuple[Dropped, ...]:
+    """What was not kept of what was read of an answer."""
+    return next((event.texts for event in heard.events if isinstance(event, Withdrawn)), ())
+
+
 def stored(opened: Assistant, heard: Heard) -> Message:
     return opened.store.messages.get(heard.message)
 
@@ -169,13 +174,16 @@ async def test_the_line_returns_while_the_local_model_writes(
         assert heard.done.stretches == () and heard.done.model == "target", "nothing is left that nobody checked"
         assert 0 < len(local.begun) < len(text) and text.startswith(local.begun)
         judged = next(event for event in heard.events if isinstance(event, Judged))
-        assert judged.message == heard.message and judged.dropped.endswith(WRONG.strip())
+        assert judged.message == heard.message and not judged.dropped
+        (withdrawn,) = withdrawn_in(heard)
+        assert withdrawn.text.endswith(WRONG.strip())
         assert judged.kept >= len(drafter.text.encode(text[len(local.begun) :][:right])) - 2
         assert judged.of > judged.kept
         (turn,) = Turn.of_thread(opened.store.branches.thread(stored(opened, heard).conversation_id))
         assert turn.judged == judged and not turn.verifiable and turn.unchecked == ()
+        assert turn.withdrawn == (withdrawn,) and turn.struck == ()
         turn.withdrawn_shown = True
-        assert turn.struck is not None and turn.struck.text.endswith(WRONG.strip())
+        assert [struck.text for struck in turn.struck] == [withdrawn.text]
         assert f"the model kept {judged.kept} of {judged.of} drafted tokens" in turn.note
 
 
@@ -195,9 +203,46 @@ async def test_what_was_not_kept_stays_readable_in_an_answer_that_is_stopped(
                     opened.stop()
         assert heard.done is not None and heard.done.stopped and all(heard.done.provenance)
         judged = next(event for event in heard.events if isinstance(event, Judged))
-        assert judged.dropped.endswith(WRONG.strip())
+        (withdrawn,) = withdrawn_in(heard)
+        assert withdrawn.text.endswith(WRONG.strip())
         (turn,) = Turn.of_thread(opened.store.branches.thread(stored(opened, heard).conversation_id))
-        assert turn.judged == judged
+        assert turn.judged == judged and turn.withdrawn == (withdrawn,)
+
+
+async def test_what_was_not_kept_stays_readable_where_a_later_part_is_not_checked(
+    drafter: Drafter, database: Path, proxy: FaultProxy, own: list[int]
+) -> None:
+    text = drafter.text.decode(own)
+    local = Local(whole=text, right=12)
+    async with with_local(drafter, database, proxy, local) as opened:
+        proxy.at(0, after(STREAM_BYTES, lasting(refused)))
+        heard, read = Heard(), list[str]()
+        async with aclosing(opened.reply(opened.store.conversations.create("").id, QUESTION)) as events:
+            async for event in events:
+                heard.apply(event)
+                if isinstance(event, Drafted) and heard.text.endswith("🦀"):
+                    read.append(local.begun)
+                    if len(read) < 3:
+                        proxy.at(1, lasting(refused))
+                        await proxy.heal()
+                    else:
+                        opened.stop()
+        assert heard.done is not None and not all(heard.done.provenance) and heard.done.stretches[-1].here
+        first, second = withdrawn_in(heard)
+        assert first.at < second.at and first.text.endswith(WRONG.strip()) and second.text.endswith(WRONG.strip())
+        assert [text.startswith(heard.text[: one.at]) for one in (first, second)] == [True, True]
+        assert not any(isinstance(event, Judged) for event in heard.events), "not all of it is checked"
+        conversation = stored(opened, heard).conversation_id
+        (turn,) = Turn.of_thread(opened.store.branches.thread(conversation))
+        assert turn.withdrawn == (first, second) and turn.verifiable and "not checked" in turn.note
+        await proxy.heal()
+        await until_mode(opened, "hosted")
+        checked = await hear(opened.verify(heard.message))
+        assert checked.done is not None and all(checked.done.provenance)
+        assert withdrawn_in(checked) == (first, second), "they stay where they stood"
+        (turn,) = Turn.of_thread(opened.store.branches.thread(conversation), opened.store.messages.of(conversation))
+        places = [struck.at for struck in turn.dropped]
+        assert places[:2] == [first.at, second.at] and len(places) == 3 and places == sorted(places)
 
 
 async def test_the_line_returns_before_its_first_word(
@@ -306,8 +351,8 @@ async def test_it_flaps(drafter: Drafter, database: Path, proxy: FaultProxy, own
         assert list(heard.done.token_ids) == own and all(heard.done.provenance) and not flaps
         assert violations(heard.events, stored(opened, heard), own, drafter.text) == []
         assert len(local.answers) == 4 and heard.done.stretches == ()
-        judged = [event for event in heard.events if isinstance(event, Judged)]
-        assert len(judged) == 1 and judged[0].dropped.count("🦀") >= 2
+        assert len([event for event in heard.events if isinstance(event, Judged)]) == 1
+        assert sum(one.text.count("🦀") for one in withdrawn_in(heard)) >= 2
 
 
 async def test_what_is_stored_meanwhile_names_who_wrote_it(
@@ -354,7 +399,8 @@ async def test_what_the_server_wrote_meanwhile_comes_at_once(
         assert violations(heard.events, stored(opened, heard), own, drafter.text) == []
         assert going_on.asked == 2, "one request when the line is back"
         (judged,) = [event for event in heard.events if isinstance(event, Judged)]
-        assert judged.dropped.endswith(WRONG.strip()) and judged.kept >= right // 8
+        (withdrawn,) = withdrawn_in(heard)
+        assert withdrawn.text.endswith(WRONG.strip()) and judged.kept >= right // 8
 
 
 async def test_a_broken_stream_goes_on_without_anybody_standing_in(

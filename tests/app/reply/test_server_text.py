@@ -27,7 +27,7 @@ from models.text.text_side import read_text_side
 from remote import VerifierClient
 from remote.protocol import Sampling
 from storage import Message
-from tests.app.reply.test_back_online import MOST, QUESTION, SETTINGS, WRONG, Local
+from tests.app.reply.test_back_online import MOST, QUESTION, SETTINGS, WRONG, Local, withdrawn_in
 from tests.app.reply.test_stand_in import Here, rest_of, standing_in
 from tests.support.conversing import Heard, ask, hear, until, until_connected, until_mode
 from tests.support.fault_proxy import Exchange, Fault, FaultProxy
@@ -194,7 +194,8 @@ async def test_what_another_model_wrote_is_checked_when_the_line_is_back(
         assert violations(heard.events, stored(opened, heard), own, text) == []
         assert heard.done.stretches == () and heard.done.model == "target"
         (judged,) = [event for event in heard.events if isinstance(event, Judged)]
-        assert judged.dropped.endswith(WRONG.strip()) and judged.of > judged.kept
+        (withdrawn,) = withdrawn_in(heard)
+        assert withdrawn.text.endswith(WRONG.strip()) and judged.of > judged.kept
         assert judged.kept >= len(text.encode(text.decode(own)[len(local.begun) :][:right])) - 2
         turn = turn_of(opened, heard)
         turn.withdrawn_shown = True

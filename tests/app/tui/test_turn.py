@@ -74,4 +74,4 @@ def test_a_question_without_an_answer_shows_as_stopped(store: Store) -> None:
 )
 def test_what_was_not_kept_is_code_where_it_was_code(dropped: str, shown: str) -> None:
     turn = played(Verified("ls", 1, 0), Judged("a", 1, 9, dropped), finished(1))
-    assert turn.withdrawn == shown
+    assert [struck.text for struck in turn.dropped] == [shown]

@@ -136,7 +136,7 @@ async def test_the_note_of_both_versions_says_who_answered_and_what_agrees(store
             assert answer.turn.judged == judged and said in answer.turn.note
             line = answer.query_one(WithdrawnLine)
             assert str(line.content) == "▸ 4 words of the offline answer are not in this one"
-            assert answer.turn.struck is None
+            assert not answer.turn.struck
             await wait_until(pilot, lambda: answer.region.height > 0)  # noqa: B023
             shown = f"{answer.turn.note} {line.content}"
             assert not any(word in shown for word in NEVER), shown
@@ -144,8 +144,8 @@ async def test_the_note_of_both_versions_says_who_answered_and_what_agrees(store
             app.prompt.focus()
             await pilot.press("alt+up", "w")
             await wait_until(pilot, lambda: answer.prose.region.height > height)  # noqa: B023
-            struck = answer.turn.struck
-            assert struck is not None and struck.at == len(AGAIN_OWN), "it stands in no place of its own"
+            (struck,) = answer.turn.struck
+            assert struck.at == len(AGAIN_OWN), "it stands in no place of its own"
             assert [one for one in struck.text.split() if one != "…"] == ["to", "unpack", "it:", "xf"]
             store.branches.show(judged.message)
             await app.chat.open_conversation(conversation)

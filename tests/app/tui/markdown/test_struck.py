@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -36,7 +38,7 @@ def all_rows(found: list[WrappedLeaf]) -> list[Row]:
 )
 def test_the_text_itself_stays_as_it_was_at_any_place(width: int, at: int, dropped: str) -> None:
     before = drawn(OWN, width)
-    after = strike(before, Struck(at, dropped), width)
+    after = strike(before, [Struck(at, dropped)], width)
     assert said(all_rows(after), struck=False) == said(all_rows(before), struck=False)
     assert [(one.leaf, one.y, one.lines) for one in after] == [(one.leaf, one.y, one.lines) for one in before]
     for row in all_rows(after):
@@ -48,5 +50,14 @@ def test_the_text_itself_stays_as_it_was_at_any_place(width: int, at: int, dropp
 
 @given(st.integers(0, len(OWN)))
 def test_no_dropped_word_is_lost(at: int) -> None:
-    found = said(all_rows(strike(drawn(OWN, 40), Struck(at, "x1 x2 x3\n\nx4 x5"), 40)), struck=True)
+    found = said(all_rows(strike(drawn(OWN, 40), [Struck(at, "x1 x2 x3\n\nx4 x5")], 40)), struck=True)
     assert "x1x2x3x4x5" in found
+
+
+@given(st.lists(st.integers(0, len(OWN)), min_size=2, max_size=4, unique=True))
+def test_several_texts_stand_each_at_its_place(places: list[int]) -> None:
+    before = drawn(OWN, 40)
+    after = strike(before, [Struck(at, f"y{number}z") for number, at in enumerate(sorted(places))], 40)
+    assert said(all_rows(after), struck=False) == said(all_rows(before), struck=False)
+    found = re.findall(r"y(\d)z", said(all_rows(after), struck=True))
+    assert found == [str(number) for number in range(len(places))]
