@@ -7,13 +7,14 @@ the longest one that matches.
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
 from models.tree import DraftTree
-from remote.errors import UPDATE, Broken, Incompatible, Refused, quoted
+from remote.errors import UPDATE, Broken, Incompatible, LinkDown, Refused, Unsent, quoted
 from remote.link import Signs
 from remote.protocol import (
     Conflict,
@@ -129,7 +130,11 @@ class RemoteSession:
             )
 
         patience = max(deadline, silence)
-        return await self._ask("/v1/streams", tokens, request, read, deadline, patience, renumber=True)
+        try:
+            return await self._ask("/v1/streams", tokens, request, read, deadline, patience, renumber=True)
+        except (LinkDown, asyncio.CancelledError):  # The verifier may have begun it.
+            self._left = (self._number, sampling) if resumable else None
+            raise
 
     def left(self, sampling: Sampling) -> bool:
         """Whether the verifier may have written more of a stream, sampled like this, than has arrived."""
@@ -222,6 +227,9 @@ class RemoteSession:
                         return await read(response, 1 + conflicts + broke)
                     conflicts += 1
                     base = await self._resume_from(response, conflicts)
+                except Unsent:
+                    self._number -= broke and renumber
+                    raise
                 except Broken:
                     if broke:
                         raise

@@ -10,15 +10,16 @@ import asyncio
 import time
 from array import array
 from collections import OrderedDict
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 
 import msgspec
+from starlette.requests import ClientDisconnect
 
 from models.engines.engine import EngineError
 from remote.protocol import Frame, Progress, pack_tokens, unpack_tokens
 from remote.verifier.admission import Admission
-from remote.verifier.refusals import RoundRefused
+from remote.verifier.refusals import Dropped, RoundRefused
 from remote.verifier.sessions.sessions import Sessions
 from remote.verifier.sessions.turns import Turns
 from remote.verifier.sessions.verification import Answer
@@ -39,6 +40,8 @@ class Writing:
         self.tokens = array("i")
         self.last: Progress | None = None
         """The newest of its frames with tokens."""
+        self.begun = False
+        """Whether its first frame is there."""
         self.over = False
         """Whether nothing more will come."""
         self.error: Exception | None = None
@@ -100,14 +103,31 @@ class Absence:
         self._kept: OrderedDict[str, Writing] = OrderedDict()
         """By session; the stream that was begun first comes first."""
 
-    def begin(self, name: str, holder: str, number: int, first: Frame | None, frames: Answer) -> Writing:
-        """Write a stream whose first frame is there. The caller calls `leave` when its device has left."""
+    async def begin(self, name: str, writing: Writing, frames: Answer, gone: Callable[[], Awaitable[bool]]) -> None:
+        """Write a stream in the background, and wait for its first frame. Call `leave` when its device has left.
+
+        `gone`: whether the device has left already. Raises what `Turns.first` raises.
+        """
+
+        async def forgotten() -> bool:
+            if writing.attended and await gone():
+                await self.leave(name, writing)
+            return self._kept.get(name) is not writing or (not writing.read and self._admission.draining)
+
         self.forget(name)
-        start = first.length - first.gained if isinstance(first, Progress) else 0
-        writing = self._kept[name] = Writing(holder, number, start)
-        writing.task = asyncio.create_task(self._write(name, writing, first, frames))
+        self._kept[name] = writing
         self._tidy()
-        return writing
+        writing.task = asyncio.create_task(self._write(name, writing, frames, forgotten))
+        try:
+            while not (writing.begun or writing.over):
+                await writing.changes()
+        except asyncio.CancelledError:
+            await self.leave(name, writing)
+            raise
+        if not writing.begun:
+            if self._kept.get(name) is writing:
+                del self._kept[name]
+            raise writing.error or Dropped("another request has ended this stream; go on from its beginning")
 
     async def frames(self, writing: Writing) -> AsyncGenerator[Frame, None]:
         """Its frames, for the device that began it. Raises what cut it off."""
@@ -184,8 +204,13 @@ class Absence:
                 self._table.away.add(name)
         writing.stir()
 
-    async def _write(self, name: str, writing: Writing, first: Frame | None, frames: Answer) -> None:
+    async def _write(
+        self, name: str, writing: Writing, frames: Answer, forgotten: Callable[[], Awaitable[bool]]
+    ) -> None:
         try:
+            first = await self._turns.first(name, frames, forgotten)
+            writing.begun = True
+            writing.stir()
             async with aclosing(self._turns.rest(name, first, frames)) as written:
                 async for frame in written:
                     if isinstance(frame, Progress):
@@ -199,8 +224,11 @@ class Absence:
                         await writing.changes()
                     if not writing.read and (writing.alone >= self.most or self._admission.draining):
                         return
-        except (RoundRefused, EngineError) as error:
+        except (RoundRefused, EngineError, ClientDisconnect) as error:
             writing.error = error
+        except Exception as error:
+            writing.error = error
+            raise  # Of a bug, the log has the place.
         finally:
             writing.over = True
             self.returned(name)

@@ -8,7 +8,6 @@ OpenAI's format, errors included.
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 
 import msgspec
@@ -30,20 +29,18 @@ from remote.protocol import (
     Error,
     ErrorCode,
     Frame,
-    Progress,
     Propose,
     Proposed,
     ProtocolError,
     Round,
     Stream,
     Struct,
-    Verdict,
     decode,
     encode,
     encode_frame,
 )
 from remote.tasks import kept_alive
-from remote.verifier.absence import Absence
+from remote.verifier.absence import Absence, Writing
 from remote.verifier.admission import Admission, Gate, NotAdmitted, refusal
 from remote.verifier.collector import CONTENT_TYPE as METRICS
 from remote.verifier.collector import ServiceCollector, page
@@ -236,20 +233,17 @@ class Service:
 
     async def rounds(self, request: Request) -> Response:
         body = await _read(request, self._card.limits.max_body_bytes)
-        arrived = time.monotonic()
         message, holder = decode(body, Round), holder_of(request)
         message = msgspec.structs.replace(message, session=_name(holder, message.session))
         self._admit(request, message, holder)
-        return await self._answer(request, message, self.sessions.round(message, holder), arrived)
+        return await self._answer(request, message, self.sessions.round(message, holder))
 
     async def streams(self, request: Request) -> Response:
         body = await _read(request, self._card.limits.max_body_bytes)
-        arrived = time.monotonic()
         message, holder = decode(body, Stream), holder_of(request)
         message = msgspec.structs.replace(message, session=_name(holder, message.session))
         self._admit(request, message, holder)
-        frames = self.sessions.stream(message, holder)
-        return await self._answer(request, message, frames, arrived)
+        return await self._answer(request, message, self.sessions.stream(message, holder))
 
     async def resume(self, request: Request) -> Response:
         """What was written of a stream while its device was away, and what still is."""
@@ -278,22 +272,20 @@ class Service:
         return _message(found)
 
     def _admit(self, request: Request, message: Round | Stream | Propose, holder: str) -> None:
-        length, most = message.base + len(message.append) // TOKEN_BYTES, self._card.limits.max_tokens
-        self.admission.go_on(record_of(request.scope), holder, message.session, length, most)
+        most = self._card.limits.max_tokens
+        self.admission.go_on(record_of(request.scope), holder, message.session, _length(message), most)
 
-    async def _answer(self, request: Request, message: Round | Stream, frames: Answer, arrived: float) -> Response:
+    async def _answer(self, request: Request, message: Round | Stream, frames: Answer) -> Response:
         name = message.session
         self._absence.went_on(name)
+        if isinstance(message, Stream) and message.resumable and self._absence.most:
+            writing = Writing(holder_of(request), message.round, _length(message))
+            await self._absence.begin(name, writing, frames, request.is_disconnected)
+            sent = self._absence.frames(writing)
+            return _streamed(sent, lambda: self._absence.leave(name, writing), alive=message.alive)
         first = await self.turns.first(name, frames, request.is_disconnected)
-        first = _timed(first, time.monotonic() - arrived)
-        if isinstance(message, Round):
-            return _streamed(self.turns.rest(name, first, frames), lambda: self.turns.close(name, frames))
-        if not (message.resumable and self._absence.most):
-            rest = self.turns.rest(name, first, frames)
-            return _streamed(rest, lambda: self.turns.close(name, frames), alive=message.alive)
-        writing = self._absence.begin(name, holder_of(request), message.round, first, frames)
-        sent = self._absence.frames(writing)
-        return _streamed(sent, lambda: self._absence.leave(name, writing), alive=message.alive)
+        alive = isinstance(message, Stream) and message.alive
+        return _streamed(self.turns.rest(name, first, frames), lambda: self.turns.close(name, frames), alive=alive)
 
     async def drop(self, request: Request) -> Response:
         name = _name(holder_of(request), request.path_params["name"])
@@ -327,6 +319,11 @@ def _name(holder: str, session: str) -> str:
     return session if holder == EVERYONE else f"{holder}/{session}"
 
 
+def _length(message: Round | Stream | Propose) -> int:
+    """Tokens of the session with those of the message."""
+    return message.base + len(message.append) // TOKEN_BYTES
+
+
 def _asked(request: Request, name: str) -> int:
     """A number in the query of a request. Raises `HTTPException`."""
     said = request.query_params.get(name, "")
@@ -352,13 +349,6 @@ def _streamed(
 
     signed = kept_alive(body(), ALIVE_SECONDS, signs) if alive else body()
     return Streamed(signed, close, headers=STREAM_HEADERS, media_type=CONTENT_TYPE)
-
-
-def _timed(frame: Frame | None, seconds: float) -> Frame | None:
-    """Fill in the elapsed time in a first frame."""
-    if isinstance(frame, Verdict):
-        return msgspec.structs.replace(frame, server_seconds=seconds)
-    return msgspec.structs.replace(frame, server_seconds=seconds) if isinstance(frame, Progress) else frame
 
 
 async def _read(request: Request, limit: int) -> bytes:

@@ -59,7 +59,7 @@ STREAM_ROWS = 1024
 
 
 class Sessions:
-    """Rounds and streams on one engine. The seconds in a verdict are 0 here; `http.py` fills them in."""
+    """Rounds and streams on one engine. The seconds in a verdict are 0 here; `Turns.first` fills them in."""
 
     def __init__(
         self,

@@ -22,10 +22,11 @@ from contextlib import closing, nullcontext, suppress
 from typing import TypeVar, cast
 
 import anyio
+import msgspec
 from starlette.requests import ClientDisconnect
 
 from models.engines.engine import Engine, Forward
-from remote.protocol import Frame
+from remote.protocol import Frame, Progress, Verdict
 from remote.verifier.idle import Quiet
 from remote.verifier.refusals import Overloaded
 from remote.verifier.sessions.verification import Answer, Computed
@@ -119,7 +120,7 @@ class Turns:
         return cast(T, await self._done(self._in_line(Turn(name, call))))
 
     async def first(self, name: str, frames: Answer, gone: Callable[[], Awaitable[bool]]) -> Frame | None:
-        """The first frame, after as many turns as it takes. None if there is none.
+        """The first frame, after as many turns as it takes, with the time that it took. None if there is none.
 
         Raises `Overloaded` if too many wait already, `ClientDisconnect` if the client is `gone` after a turn, and
         whatever `frames` raises.
@@ -127,10 +128,13 @@ class Turns:
         if self.waiting >= self.max_waiting:
             raise Overloaded(f"{self.waiting} rounds are waiting already. Try again in a moment.")
         self.waiting += 1
+        begun = time.monotonic()
         try:
             while (frame := await self._done(self._in_line(Turn(name, frames)))) is None:
                 if await gone():
                     raise ClientDisconnect
+            if isinstance(frame, Verdict | Progress):
+                return msgspec.structs.replace(frame, server_seconds=time.monotonic() - begun)
             return None if frame is END else cast(Frame, frame)
         except (ClientDisconnect, anyio.get_cancelled_exc_class()):
             await self.close(name, frames)

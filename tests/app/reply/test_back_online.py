@@ -19,8 +19,8 @@ from app.remotes.source import AddressSource
 from app.reply.assistant import Assistant
 from app.tui.turn import Turn
 from drafter.runtime import Drafter
-from remote import VerifierClient
-from remote.protocol import Sampling
+from remote import LinkDown, VerifierClient
+from remote.protocol import Sampling, unpack_tokens
 from storage import Message
 from tests.app.reply.test_stand_in import Here, standing_in
 from tests.remote.toy_verifier import listening
@@ -30,6 +30,7 @@ from tests.support.conversing import Heard, assistant, hear, until_connected, un
 from tests.support.fault_proxy import Exchange, Fault, FaultProxy
 from tests.support.faults import STREAM_BYTES, after, cut_after, lasting, refused, silence
 from tests.support.nothing_lost import target_alone, violations
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.serving import VerifierProcess
 
 QUESTION = "how do I unpack a tar archive?"
@@ -417,6 +418,33 @@ async def test_a_broken_stream_goes_on_without_anybody_standing_in(
         count = len(lines)
         further = await hear(opened.reply(stored(opened, heard).conversation_id, "and now?"))
         assert further.done is not None and not [line for line in lines[count:] if line.startswith(b"GET /v1/streams/")]
+
+
+async def test_a_stream_is_asked_for_whose_line_broke_before_its_first_words(
+    drafter: Drafter, going_on: FaultProxy, own: list[int]
+) -> None:
+    async def lost(exchange: Exchange) -> None:
+        await exchange.ask()
+        await refused(exchange)
+
+    prompt = drafter.text.render([("user", QUESTION)])
+    async with VerifierClient(going_on.url) as client:
+        session = client.session()
+        noting(going_on, lost)
+        with pytest.raises(LinkDown):
+            await session.stream(
+                prompt,
+                Sampling(),
+                most=MOST,
+                memory_from=None,
+                deadline=PATIENCE_SECONDS,
+                silence=PATIENCE_SECONDS,
+                resumable=True,
+            )
+        await going_on.heal()
+        assert session.left(Sampling())
+        found = await session.written(prompt, most=MOST, deadline=PATIENCE_SECONDS)
+        assert found is not None and list(unpack_tokens(found.tokens)) == own
 
 
 async def test_a_person_who_stops_tells_the_server(drafter: Drafter, database: Path, going_on: FaultProxy) -> None:

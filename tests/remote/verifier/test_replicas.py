@@ -27,7 +27,7 @@ from app.events import RoundEnded
 from drafter.runtime import Drafter
 from models.tree import DraftTree
 from remote import RemoteSession, RoundReply, VerifierClient
-from remote.protocol import Sampling
+from remote.protocol import Progress, Sampling, unpack_tokens
 from remote.verifier.replicas.affinity import ranked
 from tests.support.conversing import Heard, assistant, until_connected
 from tests.support.patience import PATIENCE_SECONDS
@@ -87,6 +87,27 @@ async def test_a_session_stays_with_its_replica(served: RayProcess):
                 # Another replica would have answered 409, which takes a second exchange.
                 assert reply.exchanges == 1, f"round {number}"
                 tokens.append(reply.verdict.bonus)
+
+
+async def test_a_stream_whose_line_broke_is_found_at_its_replica(served: RayProcess):
+    async with VerifierClient(served.url) as client:
+        for _ in range(8):
+            session = client.session()
+            stream = await session.stream(
+                PROMPT,
+                Sampling(),
+                most=40,
+                memory_from=None,
+                deadline=PATIENCE_SECONDS,
+                silence=PATIENCE_SECONDS,
+                resumable=True,
+            )
+            first = await anext(aiter(stream))
+            assert isinstance(first, Progress)
+            await stream.aclose()
+            tokens = [*PROMPT, *unpack_tokens(first.tokens)]
+            rest = await session.written(tokens, most=40, deadline=PATIENCE_SECONDS)
+            assert rest is not None and rest.length > len(tokens)
 
 
 @dataclass(frozen=True)
