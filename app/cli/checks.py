@@ -10,13 +10,14 @@ import shutil
 import socket
 import sqlite3
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from httpx import InvalidURL
 
-from app.config import ConfigError, Folders
+from app.config import ConfigError, Folders, Settings, Unanswered
+from app.local.registry import Duty, LocalModels, gone
 from app.remotes.check import Finding
 from app.remotes.registry import Remotes
 from app.version import version_line
@@ -100,10 +101,31 @@ def terminal(environment: Mapping[str, str], *, is_terminal: bool, encoding: str
         yield Finding("ok", "terminal", f"{name}, {size.columns} × {size.lines}, {encoding}")
 
 
-def remotes(folders: Folders, trouble: Mapping[str, str] | None) -> Iterator[Finding]:
+def local_models(folders: Folders, settings: Settings) -> Iterator[Finding]:
+    """Whether the file of the models on this device can be read, whether their own files exist, and what they do."""
+    try:
+        models = LocalModels(folders)
+        for name, path in models:
+            missing = not path.exists()
+            text = f"{name}: {gone(name, path) if missing else path}"
+            yield Finding("warning" if missing else "ok", "local", text)
+        if (duty := models.duty(settings)) is not None:
+            does = "answers while a server is away, and drafts" if duty.answers else "drafts"
+            text = f"{duty.name} {does} for servers that name no other, if the tokenizers agree"
+            yield Finding("ok", "local", text)
+    except ConfigError as error:
+        yield Finding("broken", "local", str(error))
+
+
+def remotes(
+    folders: Folders,
+    trouble: Mapping[str, str] | None,
+    duty_of: Callable[[Unanswered | None, str | None, str], Duty | None],
+) -> Iterator[Finding]:
     """Whether the file of remotes can be read, and whether its tokens exist and are private.
 
-    `trouble`: why servers do not answer, by name, or None if none was asked because the mode is offline.
+    `trouble`: why servers do not answer, by name, or None if none was asked because the mode is offline. `duty_of`:
+    what a model on this device does for a server with these settings of its own; may raise `ConfigError`.
     """
     try:
         known = Remotes(folders)
@@ -115,7 +137,7 @@ def remotes(folders: Folders, trouble: Mapping[str, str] | None) -> Iterator[Fin
         yield Finding("warning", "servers", text)
     for name, remote in known:
         try:
-            token = known.token(name)
+            token, duty = known.token(name), duty_of(remote.offline, remote.local, remote.kind)
         except ConfigError as error:
             yield Finding("warning", "servers", f"{name}: {error}")
         else:
@@ -125,10 +147,11 @@ def remotes(folders: Folders, trouble: Mapping[str, str] | None) -> Iterator[Fin
                 yield Finding("warning", "servers", text)
                 continue
             where = "no token" if token is None else f"token from {known.token_place(remote)}"
-            text = f"{name}: {remote.shown_url}, {where}{used}"
+            text = f"{name}: {remote.shown_url}, {where}{used}{'' if duty is None else f'; {duty}'}"
             why = "not asked in mode offline" if trouble is None else trouble.get(name)
             said = f"{text}; {why}" if why else text
-            yield Finding("warning" if why and trouble is not None else "ok", "servers", said)
+            lacks = duty is not None and not duty.path.exists()
+            yield Finding("warning" if lacks or (why and trouble is not None) else "ok", "servers", said)
 
 
 def proxies(remote: str | None) -> Iterator[Finding]:

@@ -16,6 +16,7 @@ from app.cli import checks
 from app.cli.fetched import use_of
 from app.config import PREFIX, ConfigError, Folders, Settings, is_address, load_settings
 from app.exits import FAILED, OK
+from app.local.registry import duties
 from app.remotes.check import Finding, check
 from app.remotes.choice import source_of
 from app.remotes.models import list_models, servers
@@ -116,7 +117,8 @@ def _local(folders: Folders, settings: Settings, trouble: Mapping[str, str] | No
     yield checks.database(folders)
     encoding = sys.stdout.encoding or "ascii"
     yield from checks.terminal(os.environ, is_terminal=sys.stdout.isatty(), encoding=encoding)
-    yield from checks.remotes(folders, trouble)
+    yield from checks.local_models(folders, settings)
+    yield from checks.remotes(folders, trouble, duties(folders, settings))
     yield from checks.proxies(settings.remote if is_address(settings.remote or "") else None)
     yield from checks.port()
     yield from checks.reports(os.environ, Path.home())

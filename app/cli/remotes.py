@@ -198,17 +198,28 @@ remote_commands.command("find")(find)
 
 @remote_commands.command("list")
 def show(json: Json = False) -> None:
-    """List your servers. One line each: * if in use, name, address, kind, where the token is kept."""
+    """List your servers.
+
+    One line each: * if in use, name, address, kind, where the token is kept, what a model on this device does for it.
+    """
+    from app.config import ConfigError
+    from app.local.registry import duties
     from app.sanitise import sanitise
 
-    remotes = _remotes()
+    settings, folders = settings_with()
+    remotes, duty_of = _remotes(), duties(folders, settings)
     for name, remote in remotes:
-        place = remotes.token_place(remote)
+        place, duty, wrong = remotes.token_place(remote), None, ""
+        try:
+            duty = duty_of(remote.offline, remote.local, remote.kind)
+        except ConfigError as error:
+            wrong = str(error)
         if json:
-            _print_json(name, remote, remotes)
-        else:
-            mark = "*" if name == remotes.used else " "
-            print(mark, name, sanitise(remote.shown_url), remote.kind, f"token: {place}", sep="  ")
+            _print_json(name, remote, remotes, None if duty is None else duty.name)
+            continue
+        mark = "*" if name == remotes.used else " "
+        told = [str(duty)] if duty is not None else [wrong] if wrong else []
+        print(mark, name, sanitise(remote.shown_url), remote.kind, f"token: {place}", *told, sep="  ")
     if not json and not len(remotes):
         complain("no servers; the bundled model answers. Add one: outrider remote add")
 
@@ -386,10 +397,10 @@ def _patience_for_the_keyring() -> Iterator[None]:
         yield
 
 
-def _print_json(name: str, remote: Remote, remotes: Remotes) -> None:
+def _print_json(name: str, remote: Remote, remotes: Remotes, local: str | None) -> None:
     import json
 
     import msgspec
 
-    fields = {"name": name, "used": name == remotes.used, **msgspec.structs.asdict(remote)}
+    fields = {"name": name, "used": name == remotes.used, **msgspec.structs.asdict(remote), "local_model": local}
     print(json.dumps({**fields, "token_place": remotes.token_place(remote)}, ensure_ascii=False))

@@ -16,6 +16,7 @@ from functools import cache, partial
 from pathlib import Path
 
 from app.config import ConfigError, Folders, Settings
+from app.exits import complain
 from app.gateway.answers import Answers
 from app.gateway.checks import Checks
 from app.gateway.http import create_app
@@ -69,7 +70,7 @@ def serve(settings: Settings, folders: Folders, options: GatewayOptions) -> None
 
 
 async def _serve(listener: socket.socket, settings: Settings, folders: Folders, options: GatewayOptions) -> None:
-    settings = with_stand_in(settings, folders)
+    settings = with_stand_in(settings, folders, complain)
     drafter = await asyncio.to_thread(Drafter.load, Path(settings.drafter), settings.drafter_runtime)
     seen = await asyncio.to_thread(LastSeen, folders.servers)
     drafters, source = drafters_of(drafter, settings, folders), source_of(settings, folders, options.model)

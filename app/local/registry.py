@@ -11,9 +11,10 @@ import json
 import re
 import tomllib
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import chain, count
 from pathlib import Path
-from typing import get_args
+from typing import NamedTuple, get_args
 
 import msgspec
 
@@ -29,6 +30,24 @@ HEADER = "# Written by Outrider: `outrider local`, or the screen of local models
 class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     use: str | None = None
     models: dict[str, str] = {}
+
+
+class Duty(NamedTuple):
+    """What a model does for a server."""
+
+    name: str
+    path: Path
+    answers: bool
+    """It answers while the server is away; if not, it only drafts."""
+
+    def __str__(self) -> str:
+        said = f"{self.name} {'answers while it is away' if self.answers else 'drafts for it'}"
+        return said if self.path.exists() else f"{said}, but {gone(self.name, self.path)}"
+
+
+def gone(name: str, path: Path) -> str:
+    """That the file of a model is missing, and what to do."""
+    return f"{path} is missing: put it back, or forget it by `outrider local rm {name}`"
 
 
 class LocalModels:
@@ -69,6 +88,20 @@ class LocalModels:
             raise ConfigError(f"offline is local, and there are several models: set local to {', '.join(models)}")
         name = name or next(iter(models))
         return name, self.get(name)
+
+    def duty(
+        self, settings: Settings, offline: Unanswered | None = None, local: str | None = None, kind: str = "auto"
+    ) -> Duty | None:
+        """What a model does for a server, or None if none does anything. It drafts if the tokenizers agree.
+
+        `offline`, `local`, `kind`: the server's own settings. Raises `ConfigError` if they name no model.
+        """
+        for_all = settings.offline or ("local" if self.used is not None else None)
+        named = local or (self.chosen(settings.local)[0] if for_all == "local" else settings.local)
+        offline = offline or for_all
+        if offline != "local" and (named is None or offline == "drafter" or kind == "openai"):
+            return None
+        return Duty(*self.chosen(named), offline == "local")
 
     def use(self, name: str | None) -> None:
         """Let this model answer while a server is away, or None to let none. Raises `ConfigError`."""
@@ -115,6 +148,14 @@ class LocalModels:
         except OSError as error:
             raise ConfigError(f"{self.path} cannot be written: {error.strerror}. Nothing was changed.") from None
         self._file = _File(use, models)
+
+
+def duties(folders: Folders, settings: Settings) -> Callable[[Unanswered | None, str | None, str], Duty | None]:
+    """What a model does for a server with these settings of its own; nothing if the file of models cannot be read."""
+    try:
+        return partial(LocalModels(folders).duty, settings)
+    except ConfigError:
+        return lambda offline, local, kind: None
 
 
 def why_no_effect(settings: Settings, name: str | None) -> str:

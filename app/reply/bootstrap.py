@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app.config import BUNDLED_DRAFTER, ConfigError, Folders, Settings
+from app.log import log
 from app.reply.assistant import Assistant
 from storage import Choices, Store
 from storage.choices import NONE
@@ -44,6 +45,7 @@ async def open_assistant(
     it. `fixed`: settings that no conversation overrides. Raises `DrafterError`, `StorageError`, `Misconfigured`,
     `ConfigError`.
     """
+    from app.exits import complain
     from app.remotes.choice import Asks, source_of
 
     asks = asks or Asks()
@@ -51,7 +53,7 @@ async def open_assistant(
         continued = store.conversations.to_continue(conversation, last=last)
         shown = NONE if continued is None else store.conversations.get(continued).choices
         source = source_of(settings, folders, asks.model)
-        options = await options_of(settings, folders, source)
+        options = await options_of(settings, folders, source, complain)
         options = replace(
             options, draft=draft, chosen=None if asks.explicit else options.chosen, fixed=frozenset(fixed)
         )
@@ -75,7 +77,7 @@ def assistant_of_window(
             import_module("app.remotes.own_server").start_ahead(settings, folders)
         await asyncio.to_thread(import_module, "app.reply.backend")
         source = import_module("app.remotes.choice").usable_source(settings, folders, model)
-        options = await options_of(settings, folders, source)
+        options = await options_of(settings, folders, source, log.warning)  # `StandIns.trouble` is on the screen.
         # A window is still open when the server is back, so a question may wait; a command has ended by then.
         waits = options.settings.replaced({"offline": options.settings.offline or "queue"}, "the screen")
         return replace(options, settings=waits, early=True, fixed=frozenset(fixed))
@@ -83,15 +85,20 @@ def assistant_of_window(
     return Assistant(store, load)
 
 
-async def options_of(settings: Settings, folders: Folders, source: Source | None) -> Options:
-    """The options of a person's assistant. `source`: the default server. Raises `DrafterError`."""
+async def options_of(
+    settings: Settings, folders: Folders, source: Source | None, tell: Callable[[str], None]
+) -> Options:
+    """The options of a person's assistant. `source`: the default server. `tell`: as for `with_stand_in`.
+
+    Raises `DrafterError`, `ConfigError`.
+    """
     from app.remotes.choice import source_chosen
     from app.remotes.last_seen import LastSeen
     from app.reply.routing import Options
     from app.system_prompts import SystemPrompts
     from drafter.runtime import Drafter
 
-    settings = with_stand_in(settings, folders)
+    settings = with_stand_in(settings, folders, tell)
     drafter = await asyncio.to_thread(Drafter.load, Path(settings.drafter), settings.drafter_runtime)
     return Options(
         drafters_of(drafter, settings, folders),
@@ -106,11 +113,20 @@ async def options_of(settings: Settings, folders: Folders, source: Source | None
     )
 
 
-def with_stand_in(settings: Settings, folders: Folders) -> Settings:
-    """The settings, with the name of the model on this device that stands in for servers. Raises `ConfigError`."""
+def with_stand_in(settings: Settings, folders: Folders, tell: Callable[[str], None]) -> Settings:
+    """The settings, with the name of the model on this device that stands in for servers.
+
+    If the file of these models cannot be read and the settings need none, `tell` gets the reason. Raises `ConfigError`.
+    """
     from app.local.registry import LocalModels
 
-    models = LocalModels(folders)
+    try:
+        models = LocalModels(folders)
+    except ConfigError as error:
+        if settings.offline == "local" or settings.local is not None:
+            raise
+        tell(f"{error} Until then no model on this device stands in.")
+        return settings
     if settings.offline == "local" or (settings.offline is None and models.used is not None):
         name, _ = models.chosen(settings.local)
         return settings.replaced({"offline": "local", "local": name}, "the local models")

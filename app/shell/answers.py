@@ -178,7 +178,7 @@ class Answers:
     # ---- what is loaded ----------------------------------------------------------------------------------------------
 
     def _settings(self, request: Request) -> Settings:
-        settings = with_stand_in(load_settings(self._folders, request.environment), self._folders)
+        settings = with_stand_in(load_settings(self._folders, request.environment), self._folders, log.warning)
         # Nothing waits in a queue that is erased.
         return settings.replaced({"offline": "fail"}, "the shell") if settings.offline == "queue" else settings
 

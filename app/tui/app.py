@@ -137,6 +137,8 @@ class OutriderApp(PlainCrashes):
         )
         if self.switcher is not None and self.switcher.trouble:
             self.notify(sanitise(self.switcher.trouble), title="Servers", severity="error", timeout=15, markup=False)
+        if self.stand_ins is not None and (trouble := self.stand_ins.trouble):
+            self.notify(sanitise(trouble), title="Local models", severity="warning", timeout=15, markup=False)
 
     @property
     def _chat(self) -> ChatScreen | None:

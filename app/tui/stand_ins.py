@@ -49,6 +49,15 @@ class StandIns:
         """Name of the server that is away without a stand-in, if no setting says what happens then."""
         return self._core.missed if self._settings.offline is None else None
 
+    @property
+    def trouble(self) -> str:
+        """Why the file of the models cannot be read, or empty."""
+        try:
+            self._models()
+        except ConfigError as error:
+            return str(error)
+        return ""
+
     async def candidate(self) -> LocalModel | None:
         """A model that could stand in: the largest that leaves memory to others; one that was added, if any fits."""
         from models.free_memory import free_bytes

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from app.cli import checks
-from app.config import BUNDLED_DRAFTER, Folders
+from app.config import BUNDLED_DRAFTER, BUNDLED_TARGET, Folders
 from app.remotes.registry import Remote, Remotes
 from storage import Store
 from tests.remote.toy_verifier import http, listening
@@ -282,3 +282,49 @@ async def test_a_clock_that_is_far_off(outrider: Outrider, monkeypatch: pytest.M
     async with listening(serve) as port:
         found = await asyncio.to_thread(outrider, "doctor", "--remote", f"http://127.0.0.1:{port}")
     assert said(found, "clock").startswith("!") and "ahead of 127.0.0.1" in said(found, "clock")
+
+
+def test_which_model_on_this_device_stands_in_for_which_server(
+    outrider: Outrider, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OUTRIDER_MODE")
+    folder = shutil.copytree(BUNDLED_TARGET, home / "guide")
+    for name, path in (("guide", folder), ("other", BUNDLED_TARGET)):
+        assert outrider("local", "add", str(path), "--name", name).code == 0
+    for name, options in (
+        ("office", []),
+        ("home", ["--offline", "local", "--local", "other"]),
+        ("far", ["--offline", "fail"]),
+        ("hosted", ["--offline", "fail", "--kind", "openai"]),
+    ):
+        assert outrider("remote", "add", name, f"http://127.0.0.1:9/{name}", *options).code == 0
+    monkeypatch.setenv("OUTRIDER_MODE", "offline")
+    before = outrider("remote", "list").out.splitlines()
+    assert [line.split("  ")[5:] for line in before] == [[], ["other answers while it is away"], [], []]
+    assert outrider("local", "use", "guide").code == 0
+    told = [["guide answers while it is away"], ["other answers while it is away"], ["guide drafts for it"], []]
+    assert [line.split("  ")[5:] for line in outrider("remote", "list").out.splitlines()] == told
+    rows = [json.loads(line) for line in outrider("remote", "list", "--json").out.splitlines()]
+    assert [row["local_model"] for row in rows] == ["guide", "other", "guide", None]
+    servers = said(outrider("doctor"), "servers").splitlines()
+    assert all("".join(words) in line and line.startswith("✓") for words, line in zip(told, servers, strict=True))
+    shutil.rmtree(folder)
+    advice = f"{folder} is missing: put it back, or forget it by `outrider local rm guide`"
+    found = outrider("doctor")
+    assert f"guide: {advice}" in said(found, "local") and advice in outrider("remote", "list").out
+    assert [line[0] for line in said(found, "servers").splitlines() if advice in line] == ["!", "!"]
+
+
+def test_a_damaged_file_of_models_stops_no_chat_that_needs_none(
+    outrider: Outrider, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (home / "config").mkdir(parents=True)
+    (home / "config" / "local.toml").write_text("[models")
+    asked = outrider("ask", "list files")
+    assert asked.code == 0 and asked.out and asked.err.count("local.toml cannot be read") == 1
+    assert outrider("remote", "list").code == 0
+    found = outrider("doctor")
+    assert found.code == 1 and "local.toml cannot be read" in said(found, "local")
+    for words in (["ask", "--local", "guide", "list files"], ["local", "list"], ["local", "use", "guide"]):
+        refused = outrider(*words)
+        assert refused.code == 2 and "local.toml cannot be read" in refused.err
