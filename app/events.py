@@ -6,8 +6,9 @@ and `ReplyText` accumulates the events.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from app.model_names import short_model
@@ -402,6 +403,17 @@ def stretches_of(stats: Mapping[str, Any]) -> tuple[Stretch, ...]:
     except (KeyError, TypeError, ValueError):
         return ()
     return tuple(sorted(found, key=lambda one: one.at))
+
+
+def parts_here(stretches: Sequence[Stretch]) -> dict[str, str]:
+    """Which parts of an answer each model on this device wrote, in words."""
+    parts: dict[str, list[str]] = {}
+    for one, after in zip_longest(stretches, stretches[1:]):
+        if one.here:
+            rest = f"all from character {one.at:,} on" if one.at else "all of it"
+            part = rest if after is None else f"characters {one.at:,} to {after.at:,}"
+            parts.setdefault(one.writer, []).append(part)
+    return {writer: " and ".join(each) for writer, each in parts.items()}
 
 
 def unchecked(stats: Mapping[str, Any]) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from app.events import stretches_of
+from app.events import parts_here, stretches_of
 from app.sanitise import sanitise
 from storage import Conversation, Message, WholeConversation
 
@@ -98,9 +98,8 @@ def remark(message: Message) -> str:
         what = "All of it was" if drafted == total else f"{drafted} of its {total} tokens were"
         by = message.stats.get("drafted_by")
         said.append(f"{what} drafted offline{f' by the {by}' if by else ''} and never checked.")
-    for stretch in local:
-        what = f"From character {stretch.at:,} on it was" if stretch.at else "All of it was"
-        said.append(f"{what} written by {stretch.writer} on this device and never checked.")
+    for writer, what in parts_here(stretches_of(message.stats)).items():
+        said.append(f"{writer} on this device wrote {what}, and it was never checked.")
     if message.status == "failed":
         said.append("This answer failed.")
     elif message.interrupted:
@@ -110,6 +109,6 @@ def remark(message: Message) -> str:
     source, model = message.stats.get("source"), message.stats.get("model")
     if source:
         said.append(f"Imported from {source}" + (f", answered by {model}." if model else "."))
-    elif model:
+    elif model and not (local and local[0].at == 0 and local[0].writer == model):
         said.append(f"Answered by {model}.")
     return " ".join(said)

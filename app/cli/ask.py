@@ -34,6 +34,7 @@ from app.events import (
     RoundReport,
     SystemUnread,
     Verified,
+    parts_here,
 )
 from app.exits import ANEW, FAILED, GO_ON, OK, UNREACHABLE, complain
 from app.prompts import PromptEntry
@@ -244,10 +245,9 @@ def complain_of_unchecked(done: Done) -> None:
     """Report how much of an answer the model has not checked."""
     drafted, tokens = done.provenance.count(False), len(done.provenance)
     name = done.drafted_by or "small model"
-    if local := [stretch for stretch in done.stretches if stretch.here]:
-        for stretch in local:
-            what = f"the answer from character {stretch.at:,} on" if stretch.at else "this answer"
-            complain(f"{stretch.writer}, on this device, wrote {what}; it was not checked")
+    if local := parts_here(done.stretches):
+        for writer, what in local.items():
+            complain(f"{writer}, on this device, wrote {what}; it was not checked")
     elif drafted and drafted == tokens:
         complain(f"the {name} alone wrote this answer; it was not checked")
     elif drafted:

@@ -28,6 +28,7 @@ from drafter.shelf import Drafters
 from remote import Broken, Incompatible, Link, LinkDown, Refused, RemoteError, Stranger, Unsent
 from remote.clock import CLOCK, Clock
 from remote.delivery import fetch_drafter
+from remote.link import State
 from remote.tasks import end
 
 PATIENCE_SECONDS = 3.0
@@ -140,6 +141,11 @@ class Connection:
     def line_may_break(self) -> bool:
         """Whether there is a line at all, as there is not to a server that this program started on this device."""
         return self.source.address is not None
+
+    @property
+    def line(self) -> State:
+        """The state of the line: down while there is no server, whatever was measured before."""
+        return self.speed.link.state if self.verifier is not None else "offline"
 
     @property
     def starts_again(self) -> bool:

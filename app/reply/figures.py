@@ -81,7 +81,7 @@ class Figures:
             seconds=self._clock.now() - self._begun,
             first_token_seconds=self._first_token,
             rtt_ms=None if rtt is None else 1000 * rtt,
-            line=None if link is None else link.state,
+            line=None if connection is None else connection.line,
             up_bytes_per_second=None if link is None else link.up_bytes_per_second,
             down_bytes_per_second=None if link is None else link.down_bytes_per_second,
             bytes_up=sum(exchange.bytes_up for exchange in self._traffic),

@@ -42,6 +42,8 @@ class StatusBar(Horizontal):
         super().__init__()
         self._meter: Context | None = None
         self._stats: Stats | None = None
+        self._writer = ""
+        """The model that was named when they came."""
         self._state = ModeChanged("warming", "")
         self._for_shell = False
 
@@ -70,11 +72,11 @@ class StatusBar(Horizontal):
         for name in MODE_WORDS:
             self.set_class(name == mode.mode, f"-{name}")
         self._state = mode
-        self.show_stats(self._stats)
+        self._draw()
 
     def show_stats(self, stats: Stats | None) -> None:
         """Show the figures of a reply, or none before the first."""
-        self._stats = stats
+        self._stats, self._writer = stats, self._state.model
         self._draw()
 
     def _draw(self) -> None:
@@ -88,9 +90,11 @@ class StatusBar(Horizontal):
         room -= _columns(len(model))
         why = state.why.removeprefix(f"{state.model} ")  # It stands before it.
         why = why if len(why) + PADDING <= room or away else ""
-        told = Content("") if self._stats is None else figures(self._stats, room - PADDING, short=width < WIDE)
-        if self._stats is not None and (not told or _columns(len(told)) + len(why) + PADDING > room):
-            told = figures(self._stats, room - PADDING, short=True)
+        # The speed of one model must not stand next to the name of another.
+        stats = self._stats if state.model in ("", self._writer) or not self._writer else None
+        told = Content("") if stats is None else figures(stats, room - PADDING, short=width < WIDE)
+        if stats is not None and (not told or _columns(len(told)) + len(why) + PADDING > room):
+            told = figures(stats, room - PADDING, short=True)
         if away and _columns(len(told)) + len(why) + PADDING > room:
             told = Content("")  # Why nobody answers matters more.
         elif _columns(len(told)) + len(why) + PADDING > room:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import stat
+from dataclasses import asdict
 from datetime import date
 from pathlib import Path
 
@@ -12,12 +13,13 @@ import pytest
 from markdown_it import MarkdownIt
 
 from app.archive import exporter as writing
-from app.archive.branches import branches
+from app.archive.branches import branches, remark
 from app.archive.exporter import every_conversation, export_conversations, export_pieces, new_file
 from app.archive.formats import Format
 from app.archive.html import STYLE
 from app.archive.markdown import contained
 from app.config import Settings
+from app.events import Stretch
 from models.guide.names import MARKS
 from models.text.chat_text import ChatText
 from storage import Choices, FinalStatus, NotFound, Store
@@ -77,6 +79,21 @@ def test_what_was_never_verified_is_told(store: Store, text: ChatText, monkeypat
     start = len(text.decode(tokens[:4]))
     word = "list the files".rfind(" ", 0, start) + 1
     assert f'<span class="drafted">{"list the files"[word:]}</span>' in text_of(store, "html")
+
+
+def test_who_wrote_which_part_on_this_device_is_told_once(store: Store) -> None:
+    def told(*stretches: Stretch, model: str = "talker") -> str:
+        asked = store.messages.ask(store.conversations.create("t").id, "q", parent_id=None)
+        stats = {"model": model, "stretches": [asdict(one) for one in stretches]}
+        store.messages.finish(asked.id, (), (), "a" * 60, "done", stats)
+        return remark(store.messages.get(asked.id))
+
+    here = [Stretch(at, "qwen", here=True) for at in (0, 10, 40)]
+    assert told(here[0], model="qwen") == "qwen on this device wrote all of it, and it was never checked."
+    assert told(Stretch(0, "talker"), here[1], Stretch(30, "talker"), here[2]) == (
+        "qwen on this device wrote characters 10 to 30 and all from character 40 on, and it was never checked. "
+        "Answered by talker."
+    )
 
 
 def test_what_was_never_verified_is_shaded_where_names_have_marks(

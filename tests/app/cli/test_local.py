@@ -130,7 +130,7 @@ def test_an_option_names_the_model_that_answers_this_time(outrider: Outrider, mo
     answered = outrider("ask", "--remote", away, "--local", "guide", "--json", "hello")
     assert answered.code == 0, answered.err
     assert [one["writer"] for one in json.loads(answered.out)["stretches"]] == ["guide"]
-    assert "guide, on this device, wrote this answer; it was not checked" in answered.err
+    assert "guide, on this device, wrote all of it; it was not checked" in answered.err
     for command in (["ask", "hello"], ["chat"]):
         unknown = outrider(*command, "--local", "nobody")
         assert unknown.code == 2 and "no model 'nobody' on this device; yours: guide" in unknown.err

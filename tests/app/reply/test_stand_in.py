@@ -209,7 +209,7 @@ async def test_a_question_is_answered_while_the_server_is_away(
     ):
         heard = await ask(opened, QUESTION)
         assert heard.done is not None, heard.failed
-        assert heard.text == await rest_of(verifier, "")
+        assert heard.text == await rest_of(verifier, "") and heard.done.stats.line == "offline"
         first, second = (event for event in heard.events if isinstance(event, ModeChanged) and event.mode == "offline")
         assert first.why.startswith("small one on this device loads: ") and first.model == "small one"
         assert second.why.startswith("small one on this device writes: ")

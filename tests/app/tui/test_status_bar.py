@@ -84,3 +84,18 @@ async def test_the_name_of_who_writes_is_said_once() -> None:
         assert (shown(host, "#model"), shown(host, "#why")) == ("qwen", "on this device writes: no route")
         host.query_one(StatusBar).show_mode(ModeChanged("offline", "no route"))
         assert shown(host, "#why") == "no route"
+
+
+async def test_the_speed_of_a_model_does_not_stand_next_to_the_name_of_another() -> None:
+    host = Host()
+    async with host.run_test(size=(120, 5)):
+        bar = host.query_one(StatusBar)
+        bar.show_mode(ModeChanged("offline", "no route", model="qwen"))
+        bar.show_stats(STATS)
+        speed = shown(host, "#figures")
+        assert speed
+        bar.show_mode(ModeChanged("warming", "connecting"))
+        bar.show_mode(ModeChanged("hosted", "answered by office", model="talker"))
+        assert not shown(host, "#figures")
+        bar.show_mode(ModeChanged("offline", "no route", model="qwen"))
+        assert shown(host, "#figures") == speed
