@@ -15,43 +15,29 @@ from typing import Self
 
 import msgspec
 
-from app.config import Settings
 from app.gateway.call import Call
 from app.gateway.conversations import Conversations
-from app.remotes.last_seen import LastSeen
-from app.remotes.source import Source
 from app.reply.assistant import Assistant
 from app.reply.routing import Options
-from drafter.shelf import Drafters
 from remote.verifier.completions.line import Line
 from storage import Store
 from storage.database import MEMORY
-
-StandIn = Callable[[str | None], Source]
-"""Finds the model on this device that answers while the server is away, as in `Options`."""
 
 
 class Seat:
     """An assistant for one answer at a time, with the conversations that it has answered."""
 
-    def __init__(
-        self,
-        drafters: Drafters,
-        source: Source | None,
-        settings: Settings,
-        seen: LastSeen,
-        stand_in: StandIn | None = None,
-    ) -> None:
+    def __init__(self, options: Options) -> None:
         self.store = Store.open(MEMORY)
         self.conversations = Conversations(self.store)
-        self._options = Options(drafters, source, settings, seen=seen, stand_in=stand_in)
-        self.assistant = Assistant(self.store, self._options)
+        self._options = options
+        self.assistant = Assistant(self.store, options)
         self.taken = False
         """Whether a request has it, or waits until the check in progress has stopped."""
         self.checking = False
         self.lock = asyncio.Lock()
         """Held by the answer or the check that uses the assistant."""
-        self.settings = settings
+        self.settings = options.settings
         self._alone: Assistant | None = None
 
     @property
@@ -77,28 +63,16 @@ class Seat:
 class Seats:
     """Opens seats as they are needed, at most `most`. At most `waiting` requests wait for one.
 
-    `source`: the server, which is closed at the end, or None if the drafter answers alone. `stand_in`: finds the model
-    on this device that answers while the server is away. `opened` is called with each new seat.
+    The server of the `options` is closed at the end. `opened` is called with each new seat.
     """
 
-    def __init__(
-        self,
-        drafters: Drafters,
-        source: Source | None,
-        settings: Settings,
-        seen: LastSeen,
-        stand_in: StandIn | None = None,
-        *,
-        most: int,
-        waiting: int,
-    ) -> None:
+    def __init__(self, options: Options, *, most: int, waiting: int) -> None:
         self.line = Line(most, waiting)
         self.all: list[Seat] = []
         self.opened: Callable[[Seat], None] = lambda seat: None
-        self._drafters, self._source, self._settings, self._seen = drafters, source, settings, seen
-        self._stand_in = stand_in
-        if source is not None:
-            source.shared = True
+        self._options = options
+        if options.source is not None:
+            options.source.shared = True
 
     @property
     def first(self) -> Assistant:
@@ -114,8 +88,8 @@ class Seats:
     ) -> None:
         for seat in self.all:
             await seat.close()
-        if self._source is not None:
-            await self._source.close()
+        if self._options.source is not None:
+            await self._options.source.close()
 
     @contextlib.asynccontextmanager
     async def seat(self, call: Call, gone: Callable[[], Awaitable[bool]]) -> AsyncIterator[Seat]:
@@ -144,7 +118,7 @@ class Seats:
         return self._open() if len(self.all) < self.line.places else free[0]
 
     def _open(self) -> Seat:
-        seat = Seat(self._drafters, self._source, self._settings, self._seen, self._stand_in)
+        seat = Seat(self._options)
         self.all.append(seat)
         self.opened(seat)
         return seat

@@ -24,6 +24,7 @@ from app.gateway.seats import Seats
 from app.remotes.choice import source_of
 from app.remotes.last_seen import LastSeen
 from app.reply.bootstrap import drafters_of, local_model, with_stand_in
+from app.reply.routing import Options
 from drafter.runtime import Drafter
 from remote.verifier.connections import Loop, Server, bind, config
 from remote.verifier.holders import Tokens
@@ -76,8 +77,8 @@ async def _serve(listener: socket.socket, settings: Settings, folders: Folders, 
     drafters, source = drafters_of(drafter, settings, folders), source_of(settings, folders, options.model)
     checks = Checks()
     stand_in = cache(partial(local_model, folders))  # One process for all seats.
-    seated = Seats(drafters, source, settings, seen, stand_in, most=options.most, waiting=options.waiting)
-    async with seated as seats:
+    asked = Options(drafters, source, settings, seen=seen, stand_in=stand_in)
+    async with Seats(asked, most=options.most, waiting=options.waiting) as seats:
         try:
             app = create_app(seats, Answers(), checks, options.tokens, origins=options.origins)
             running = config(

@@ -20,6 +20,7 @@ from app.gateway.seats import Seats
 from app.remotes.choice import source_of
 from app.remotes.last_seen import LastSeen
 from app.reply.bootstrap import drafters_of
+from app.reply.routing import Options
 from drafter.runtime import Drafter
 from remote.openai.sse import COMMENT, EventReader
 from tests.app.gateway.conftest import Opened, own_text, settled
@@ -194,11 +195,8 @@ async def opened(pair: Path, home: Path, url: str, **chosen: Any) -> AsyncIterat
     settings = Settings(remote=url, drafter=str(pair / "drafter"), max_tokens=40, **chosen)
     folders = Folders(home / "config", home / "data", home / "logs")
     drafter, checks = Drafter.load(pair / "drafter"), Checks()
-    source = source_of(settings, folders)
-    seats = Seats(
-        drafters_of(drafter, settings, folders), source, settings, LastSeen(folders.servers), most=1, waiting=1
-    )
-    async with seats:
+    drafters, seen = drafters_of(drafter, settings, folders), LastSeen(folders.servers)
+    async with Seats(Options(drafters, source_of(settings, folders), settings, seen=seen), most=1, waiting=1) as seats:
         await seats.first.settled()
         yield create_app(seats, Answers(), checks, quiet_seconds=QUIET_SECONDS)
         await checks.close()

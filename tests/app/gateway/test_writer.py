@@ -68,7 +68,7 @@ async def written(verifier: VerifierProcess, drafter: Drafter, topic: str, after
     async with FaultProxy([verifier.port]) as proxy:
         source = AddressSource(proxy.url)
         source.options = TransportOptions(read_seconds=PATIENCE_SECONDS)
-        seat, checks = Seat(Drafters(drafter), source, SETTINGS, LastSeen()), Checks()
+        seat, checks = Seat(Options(Drafters(drafter), source, SETTINGS, seen=LastSeen())), Checks()
         text, sources, drafted, at_return = "", list[By](), 0, ""
         async with aclosing(Writer(answer, seat).pieces()) as pieces:
             async for piece in pieces:
@@ -163,7 +163,7 @@ async def test_the_model_puts_right_what_is_sent_as_a_whole(verifier: VerifierPr
     async with FaultProxy([verifier.port]) as proxy:
         source = AddressSource(proxy.url)
         source.options = TransportOptions(read_seconds=PATIENCE_SECONDS)
-        seat = Seat(Drafters(drafter), None, SETTINGS, LastSeen())
+        seat = Seat(Options(Drafters(drafter), None, SETTINGS, seen=LastSeen()))
         await seat.assistant.close()
         interrupted = Interrupted(seat.store, Options(Drafters(drafter), source, SETTINGS))
         seat.assistant, interrupted.proxy = interrupted, proxy
@@ -195,7 +195,9 @@ async def test_a_model_on_this_device_writes_while_the_server_is_away(
     async with local.listening() as port, FaultProxy([verifier.port]) as proxy:
         here = AddressSource(f"http://127.0.0.1:{port}/v1")
         here.name, here.kind = "small one", "openai"
-        seat = Seat(Drafters(drafter), AddressSource(proxy.url), settings, LastSeen(), lambda name: here)
+        source = AddressSource(proxy.url)
+        source.options = TransportOptions(read_seconds=PATIENCE_SECONDS)  # Its only fault is the one below.
+        seat = Seat(Options(Drafters(drafter), source, settings, seen=LastSeen(), stand_in=lambda name: here))
         proxy.at(0, after(STREAM_BYTES, lasting(refused)))
         text, writer = "", Writer(answer, seat)
         async with aclosing(writer.pieces()) as pieces:
