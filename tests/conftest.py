@@ -33,8 +33,9 @@ LONGEST_FIRST = ("training", "bundled", "benchmarks", "faults", "pty")
 
 # The gate draws the same examples each time, and takes its time on a busy machine. To look for new ones:
 # pytest --hypothesis-profile=explore
-hypothesis.settings.register_profile("gate", deadline=None, derandomize=True)
-hypothesis.settings.register_profile("explore", deadline=None, max_examples=1000)
+unhurried = hypothesis.settings(deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+hypothesis.settings.register_profile("gate", unhurried, derandomize=True)
+hypothesis.settings.register_profile("explore", unhurried, max_examples=1000)
 hypothesis.settings.load_profile("gate")
 
 

@@ -1,8 +1,10 @@
-"""A clock for tests, in which a minute of waiting takes a second."""
+"""Clocks for tests: one in which a minute of waiting takes a second, and one that the test moves."""
 
 from __future__ import annotations
 
-from contextlib import AbstractAsyncContextManager
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 
 from remote.clock import Clock
 
@@ -25,3 +27,34 @@ class FastClock(Clock):
 
     def within(self, seconds: float) -> AbstractAsyncContextManager[object]:
         return super().within(seconds / self._times)
+
+
+class HeldClock(Clock):
+    """Stands still until `advance`, so that no deadline ends because the machine is busy."""
+
+    def __init__(self) -> None:
+        self._now = 0.0
+        self._ends: dict[asyncio.Timeout, float] = {}
+
+    def advance(self, seconds: float) -> None:
+        self._now += seconds
+        for timeout, end in self._ends.items():
+            if end <= self._now:
+                timeout.reschedule(asyncio.get_running_loop().time())
+
+    def now(self) -> float:
+        return self._now
+
+    async def sleep(self, seconds: float) -> None:
+        with suppress(TimeoutError):
+            async with self.within(seconds):
+                await asyncio.Event().wait()
+
+    @asynccontextmanager
+    async def within(self, seconds: float) -> AsyncIterator[object]:
+        async with asyncio.timeout(None if seconds > 0 else 0) as timeout:
+            self._ends[timeout] = self._now + seconds
+            try:
+                yield timeout
+            finally:
+                del self._ends[timeout]

@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +25,13 @@ from storage import Message, Store
 from tests.app.reply.conftest import Connect
 from tests.remote.toy_verifier import http, listening, request_of
 from tests.support.chat_server import event
-from tests.support.conversing import ask, hear
+from tests.support.clock import HeldClock
+from tests.support.conversing import Heard, ask, hear
+from tests.support.patience import PATIENCE_SECONDS
 
 JSON, SSE = "application/json", "text/event-stream"
 DONE = b"data: [DONE]\n\n"
 QUESTION = "what is the capital of France"
-PATIENCE = 60.0
 SHORT = Settings(first_words_timeout=0.3)
 
 
@@ -45,10 +46,13 @@ def stream(*parts: bytes) -> bytes:
 
 @dataclass
 class Peer:
-    """Answers the nth question by `answers[n]`, the last one again and again: bytes, and waits of so many seconds."""
+    """Answers the nth question by `answers[n]`, the last one again and again: bytes, and pauses until `goes_on`."""
 
-    answers: Sequence[bytes | tuple[bytes | float, ...]]
+    answers: Sequence[bytes | tuple[bytes | None, ...]]
     asked: int = 0
+    pauses: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when it has come to a pause."""
+    goes_on: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(0))
 
     def listening(self) -> AbstractAsyncContextManager[int]:
         return listening(self._serve)
@@ -63,8 +67,9 @@ class Peer:
             told = self.answers[min(self.asked, len(self.answers)) - 1]
             answer = told if isinstance(told, tuple) else (told,)
         for part in answer:
-            if isinstance(part, float):
-                await asyncio.sleep(part)
+            if part is None:
+                self.pauses.set()
+                await self.goes_on.acquire()
             else:
                 writer.write(part)
                 await writer.drain()
@@ -150,9 +155,13 @@ def test_first_words_may_take_ten_minutes_unless_somebody_says_otherwise() -> No
 
 @pytest.mark.parametrize("alive", [b"", b": OPENROUTER PROCESSING\n\n", event({"content": ""}), b"data: {}\n\n"])
 async def test_signs_of_life_do_not_replace_words_for_ever(connect: Connect, alive: bytes) -> None:
-    peer = Peer([(http(b"", content_type=SSE), alive, alive, PATIENCE)])
-    async with connect(peer, settings=SHORT) as opened:
-        heard = await ask(opened, QUESTION)
+    peer, clock = Peer([(http(b"", content_type=SSE), alive, alive, None)]), HeldClock()
+    async with connect(peer, settings=SHORT, clock=clock) as opened:
+        asking = asyncio.create_task(ask(opened, QUESTION))
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            await peer.pauses.wait()
+            clock.advance(0.3)
+            heard = await asking
     assert heard.failed is not None and heard.failed.code == "broken" and "0.3 s" in heard.failed.message
     assert "first_words_timeout" in heard.failed.message and peer.asked == 1
 
@@ -160,12 +169,23 @@ async def test_signs_of_life_do_not_replace_words_for_ever(connect: Connect, ali
 async def test_the_deadline_counts_from_the_last_word_of_reasoning_which_is_no_part_of_the_answer(
     connect: Connect,
 ) -> None:
-    """Twelve thoughts, a tenth of a second apart, take longer than a word may."""
+    """Twelve thoughts, a second apart, take longer than a word may."""
     thoughts = [event({field: "hm "}) for field in ("reasoning_content", "reasoning", "thinking")] * 4
-    parts: list[bytes | float] = [part for thought in thoughts for part in (thought, 0.1)]
+    parts: list[bytes | None] = [part for thought in thoughts for part in (thought, None)]
     peer = Peer([(http(b"", content_type=SSE), b": ping\n\n", *parts, event({"content": "Paris"}), DONE)])
-    async with connect(peer, settings=Settings(first_words_timeout=0.9)) as opened:
-        heard = await ask(opened, QUESTION)
+    clock, thought = HeldClock(), 0
+
+    def go_on(heard: Heard) -> None:
+        nonlocal thought
+        if isinstance(heard.events[-1], Reasoned):
+            thought += 1
+            clock.advance(1.0)
+            peer.goes_on.release()
+
+    async with connect(peer, settings=Settings(first_words_timeout=1.5), clock=clock) as opened:
+        conversation = opened.store.conversations.create("test").id
+        heard = await hear(opened.reply(conversation, QUESTION), go_on)
+        assert thought == 12
         assert heard.done is not None and heard.text == last_stored(opened).text == "Paris"
     assert "".join(one.text for one in heard.events if isinstance(one, Reasoned)) == "hm " * 12
     why = [one.why for one in heard.events if isinstance(one, ModeChanged)]
@@ -196,9 +216,9 @@ async def test_silence_after_words_ends_the_answer_and_keeps_them(
     drafter: Drafter, database: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(AddressSource, "options", TransportOptions())
-    peer = Peer([(stream(ONE), PATIENCE)])
+    peer = Peer([(stream(ONE), None)])
     with Store.open(database) as store:
-        async with asyncio.timeout(PATIENCE), peer.listening() as port:
+        async with asyncio.timeout(PATIENCE_SECONDS), peer.listening() as port:
             source = AddressSource(f"http://127.0.0.1:{port}")
             source.chat.options = TransportOptions(read_seconds=0.3)
             async with Assistant(store, Options(Drafters(drafter), source, Settings())) as opened:

@@ -116,6 +116,7 @@ async def test_a_dropped_file_becomes_a_line_that_can_be_removed(store: Store, f
         app.prompt.post_message(events.Paste(f"'{folder}/a b.png' "))
         await wait_until(pilot, lambda: app.prompt.text == 'what is @"a b.png" ')
         await wait_until(pilot, lambda: lines(app) == ["a b.png · 39 bytes · 3 × 2"])
+        await wait_until(pilot, lambda: app.screen.query_one(PromptFiles).region.height == 1)  # It is laid out later.
         await pilot.click(PromptFiles, offset=(len("+ a b.png · 39 bytes · 3 × 2") + 2, 0))
         await wait_until(pilot, lambda: app.prompt.text == "what is " and lines(app) == [])
         app.prompt.write("")

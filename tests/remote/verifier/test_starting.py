@@ -25,7 +25,7 @@ from remote.verifier.options import ServeOptions
 from remote.verifier.serve import build_app, serve
 from remote.verifier.start_errors import NoMemory
 from tests.remote.verifier.test_http import connected
-from tests.support.patience import PATIENCE_SECONDS
+from tests.support.patience import IDLE_PATIENCE_SECONDS, PATIENCE_SECONDS
 from tests.support.serving import VerifierProcess
 from tests.support.tiny import GOOD
 
@@ -58,7 +58,7 @@ def started(pair: Path, folder: Path, *options: str, drafter: bool = True, until
             if until:
                 question = {"model": "target", "max_tokens": 4, "messages": [{"role": "user", "content": "hi"}]}
                 client.post("/v1/chat/completions", json=question).raise_for_status()
-            ends = time.monotonic() + PATIENCE_SECONDS
+            ends = time.monotonic() + IDLE_PATIENCE_SECONDS
             while until not in said.read_text():
                 assert time.monotonic() < ends, said.read_text()
                 time.sleep(0.05)

@@ -19,7 +19,7 @@ from remote.protocol import Card, Progress, Sampling, unpack_tokens
 from remote.verifier.learning.artefacts import Artefacts, Learnt
 from tests.support.learnable import bewilder, build_learnable
 from tests.support.made_once import made_once
-from tests.support.patience import PATIENCE_SECONDS
+from tests.support.patience import IDLE_PATIENCE_SECONDS, PATIENCE_SECONDS
 from tests.support.serving import VerifierProcess
 
 pytestmark = pytest.mark.training
@@ -70,7 +70,7 @@ async def card_of(url: str, token: str | None) -> Card:
 
 async def newer_than(first: Card, url: str, token: str | None) -> Card:
     """The card as soon as it offers another drafter."""
-    until = time.monotonic() + 3 * PATIENCE_SECONDS
+    until = time.monotonic() + IDLE_PATIENCE_SECONDS
     while (card := await card_of(url, token)).drafter == first.drafter:
         assert time.monotonic() < until, "nothing was published"
         await asyncio.sleep(0.2)
@@ -89,7 +89,7 @@ def learners(of: VerifierProcess) -> Iterator[int]:
 
 
 async def learner(of: VerifierProcess) -> int:
-    until = time.monotonic() + PATIENCE_SECONDS
+    until = time.monotonic() + IDLE_PATIENCE_SECONDS
     while not (found := list(learners(of))):
         assert time.monotonic() < until, "nobody learns"
         await asyncio.sleep(0.05)
@@ -156,7 +156,7 @@ async def test_learning_stands_back_and_a_kill_leaves_nothing_of_it(learnable_pa
         await ask(serving.url, None, drafter, 32)
         process = await learner(serving)
         os.kill(process, signal.SIGKILL)
-        until = time.monotonic() + PATIENCE_SECONDS
+        until = time.monotonic() + IDLE_PATIENCE_SECONDS
         while "ended early" not in (tmp_path / "said").read_text():
             assert time.monotonic() < until
             await asyncio.sleep(0.1)
