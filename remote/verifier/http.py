@@ -7,36 +7,29 @@ OpenAI's format, errors included.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 
 import msgspec
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
 
-from models.engines.engine import BrokenTarget, Engine, EngineError
+from models.engines.engine import Engine, EngineError
 from models.text.chat_text import ChatText
-from remote.openai.schema import JSON, error_body, speaks_openai
 from remote.protocol import (
     CONTENT_TYPE,
     Alive,
     Card,
-    Error,
-    ErrorCode,
     Frame,
     Propose,
     Proposed,
-    ProtocolError,
     Round,
     Stream,
-    Struct,
     decode,
-    encode,
     encode_frame,
 )
 from remote.tasks import kept_alive
@@ -44,16 +37,16 @@ from remote.verifier.absence import Absence, Writing
 from remote.verifier.admission import Admission, Gate, NotAdmitted, refusal
 from remote.verifier.collector import CONTENT_TYPE as METRICS
 from remote.verifier.collector import ServiceCollector, page
-from remote.verifier.completions.completion_requests import CompletionRefused
 from remote.verifier.completions.completions import Completions
 from remote.verifier.deliveries import Deliveries, TokenizerDelivery
 from remote.verifier.drafting.lookups import OwnLookups
 from remote.verifier.drafting.own_drafter import OwnDrafter
+from remote.verifier.error_replies import HANDLERS, STATUS, TooLarge, error_reply, reply_of
 from remote.verifier.holders import EVERYONE, holder_of
 from remote.verifier.learning.learning import Learning
 from remote.verifier.making.maker import Maker
 from remote.verifier.observability.metrics import Metrics
-from remote.verifier.observability.observer import HUNG_UP, Observer
+from remote.verifier.observability.observer import Observer
 from remote.verifier.observability.record import record_of
 from remote.verifier.options import ServeOptions
 from remote.verifier.readiness import Readiness
@@ -65,33 +58,14 @@ from remote.verifier.sessions.turns import Turns
 from remote.verifier.sessions.verification import Answer
 from remote.verifier.stream_response import STREAM_HEADERS, Cut, Streamed
 
-log = logging.getLogger(__name__)
-
-STATUS: dict[ErrorCode, int] = {
-    "bad_request": 400,
-    "not_found": 404,
-    "out_of_order": 412,
-    "too_large": 413,
-    "too_long": 422,
-    "internal": 500,
-    "busy": 503,
-    "unavailable": 503,
-}
-OPENAI_STATUS: dict[ErrorCode, int] = {"too_long": 400, "busy": 429}
-"""Statuses of OpenAI's API for errors that have a different one in our protocol."""
 MAX_CACHED_BYTES = 2 << 30
 TOKEN_BYTES = 4
 """Bytes of a packed token id."""
 MOST_DIGITS = 15
 """Digits of a number in a query."""
-ELSEWHERE = "there is no such path. OpenAI's API is below /v1: /v1/chat/completions, /v1/completions and /v1/models."
 ALIVE_SECONDS = 0.25
 """Silence on a device's stream before a sign of life: a fraction of the silence that a device tolerates."""
 DEFAULT = ServeOptions()
-
-
-class TooLarge(Exception):
-    """A body over the limit. It is not read further than that."""
 
 
 class VerifierApp(Observer):
@@ -167,15 +141,7 @@ def create_app(
             Middleware(BearerAuth, tokens=options.tokens, hosts=options.allow_host, origins=origins),
             Middleware(Gate, admission=admission, metrics=metrics),
         ],
-        exception_handlers={
-            HTTPException: _http_error,
-            RoundRefused: service.refuse,
-            ProtocolError: _malformed,
-            TooLarge: _too_large,
-            BrokenTarget: _broken,
-            ClientDisconnect: _gone,
-            Exception: _unexpected,
-        },
+        exception_handlers={**HANDLERS, RoundRefused: service.refuse},
     )
     return VerifierApp(open_to_pages(app, origins), app.routes, service, beside)
 
@@ -229,7 +195,7 @@ class Service:
         if self._deliveries is not None and card.drafter is not None:
             offer = self._deliveries.offer(holder_of(request), card.drafter)
             card = msgspec.structs.replace(card, drafter=offer)
-        return _message(card)
+        return reply_of(card)
 
     async def rounds(self, request: Request) -> Response:
         body = await _read(request, self._card.limits.max_body_bytes)
@@ -250,7 +216,7 @@ class Service:
         name, position = _name(holder_of(request), request.path_params["name"]), _asked(request, "from")
         writing = self._absence.find(name, _asked(request, "round"), position)
         if writing is None:
-            return _error(request, "not_found", "That stream is not kept, or not from that token on.")
+            return error_reply(request, "not_found", "That stream is not kept, or not from that token on.")
         frames = self._absence.since(name, writing, position)
         return _streamed(frames, frames.aclose, alive=True)
 
@@ -259,7 +225,7 @@ class Service:
         name = _name(holder_of(request), request.path_params["name"])
         if self._absence.forget(name, _asked(request, "round")):
             return Response(status_code=204)
-        return _error(request, "not_found", "There is no such stream; it may have ended before.")
+        return error_reply(request, "not_found", "There is no such stream; it may have ended before.")
 
     async def proposals(self, request: Request) -> Response:
         message, holder = decode(await _read(request, self._card.limits.max_body_bytes), Propose), holder_of(request)
@@ -269,7 +235,7 @@ class Service:
         answer = propose(self.sessions, message, holder, record_of(request.scope))
         found = await self.turns.first(message.session, answer, request.is_disconnected)
         assert isinstance(found, Proposed)
-        return _message(found)
+        return reply_of(found)
 
     def _admit(self, request: Request, message: Round | Stream | Propose, holder: str) -> None:
         most = self._card.limits.max_tokens
@@ -293,7 +259,7 @@ class Service:
         self._absence.forget(name)
         if await self.turns.take(name, lambda: self.sessions.drop(name)):
             return Response(status_code=204)
-        return _error(request, "not_found", "There is no such session; it may have been dropped before.")
+        return error_reply(request, "not_found", "There is no such session; it may have been dropped before.")
 
     async def health(self, request: Request) -> Response:
         return PlainTextResponse("ok\n")
@@ -305,13 +271,13 @@ class Service:
     async def refuse(self, request: Request, error: Exception) -> Response:
         assert isinstance(error, RoundRefused)
         if isinstance(error, UnknownPrefix):
-            return _message(error.conflict, 409)
+            return reply_of(error.conflict, 409)
         if isinstance(error, NotAdmitted):
             self.requests.refused.labels(error.reason).inc()
             return refusal(request.scope["path"], error)
         self._counts.refusals += STATUS[error.code] == 503
         seconds = error.seconds if isinstance(error, Overloaded) else 1
-        return _error(request, error.code, str(error), retry=error.retry, seconds=seconds, refused=error)
+        return error_reply(request, error.code, str(error), retry=error.retry, seconds=seconds, refused=error)
 
 
 def _name(holder: str, session: str) -> str:
@@ -362,73 +328,3 @@ async def _read(request: Request, limit: int) -> bytes:
         if len(body) > limit:
             raise TooLarge(f"A body of more than {limit} bytes; this server reads no further.")
     return bytes(body)
-
-
-# ---- replies ---------------------------------------------------------------------------------------------------------
-
-
-def _message(message: Struct, status: int = 200) -> Response:
-    return Response(encode(message), status, media_type=CONTENT_TYPE)
-
-
-def _error(
-    request: Request,
-    code: ErrorCode,
-    message: str,
-    *,
-    retry: bool = False,
-    status: int | None = None,
-    seconds: int = 1,
-    refused: RoundRefused | None = None,
-) -> Response:
-    """An error in the format that the path uses.
-
-    `status`: if it differs from the code's. `seconds`: when a client should retry if there is no room. `refused`: the
-    exception behind it, which may name the field.
-    """
-    error = Error(code=code, message=message, retry=retry)
-    if speaks_openai(request.scope["path"]):
-        param = None if refused is None else refused.param
-        reason = refused.reason if isinstance(refused, CompletionRefused) else None
-        body = error_body(error, param=param, code=reason)
-        response = Response(body, status or OPENAI_STATUS.get(code, STATUS[code]), media_type=JSON)
-    else:
-        response = _message(error, status or STATUS[code])
-    if response.status_code in (429, 503):
-        response.headers["Retry-After"] = str(seconds)
-    return response
-
-
-async def _malformed(request: Request, error: Exception) -> Response:
-    return _error(request, "bad_request", str(error))
-
-
-async def _too_large(request: Request, error: Exception) -> Response:
-    # The rest of the body is not read, so this connection cannot carry another request.
-    response = _error(request, "too_large", str(error))
-    response.headers["Connection"] = "close"
-    return response
-
-
-async def _broken(request: Request, error: Exception) -> Response:
-    log.error("%s", error)
-    return _error(request, "internal", str(error))
-
-
-async def _gone(request: Request, error: Exception) -> Response:
-    return Response(status_code=HUNG_UP)
-
-
-async def _http_error(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    code: ErrorCode = "not_found" if error.status_code == 404 else "bad_request"
-    path = request.scope["path"]
-    lost = error.status_code == 404 and speaks_openai(path)
-    told = f"{request.method} {path}: {ELSEWHERE if lost else error.detail}"
-    response = _error(request, code, told, status=error.status_code)
-    response.headers.update(error.headers or {})
-    return response
-
-
-async def _unexpected(request: Request, error: Exception) -> Response:
-    return _error(request, "internal", "The server failed; its log says why. The session is kept.", retry=True)
