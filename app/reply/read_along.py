@@ -38,11 +38,15 @@ class ReadAlong:
     def follow(self, grown: int) -> None:
         """Note that the answer has `grown` by so many characters. Read it if that is due; returns at once."""
         self._unread += grown
-        reading = self._task is not None and not self._task.done()
-        if self._unread >= self._due and not reading and isinstance(self._stand_in.verifier, Endpoint):
+        if self._unread >= self._due and not self.reads and isinstance(self._stand_in.verifier, Endpoint):
             text = self._text()
             self._unread, self._due = 0, STEP if text else 1
             self._task = asyncio.create_task(self._step(self._stand_in.verifier, text))
+
+    @property
+    def reads(self) -> bool:
+        """Whether a step is in progress."""
+        return self._task is not None and not self._task.done()
 
     async def caught_up(self) -> None:
         """Wait until the step in progress is over: what it has read is not read again."""

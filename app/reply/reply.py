@@ -103,8 +103,8 @@ class Reply:
                     while connection.warming and not generation.stopping:
                         await generation.unless_stopped(connection.changed())
                 while generation.reason is None:
-                    if (loading := self._loading) is not None:
-                        yield loading
+                    if (preparing := self._preparing) is not None:
+                        yield preparing
                     writer = None if generation.stopping else await self._next_writer()
                     if generation.stopping:
                         generation.end("stopped")
@@ -199,16 +199,18 @@ class Reply:
         return given.settings.offline == "local" and not given.images and not refuses
 
     @property
-    def _loading(self) -> ModeChanged | None:
-        """Report that the model on this device loads, if it is to continue and does not run yet."""
+    def _preparing(self) -> ModeChanged | None:
+        """Report that the model on this device loads or reads, if it is to continue and cannot yet."""
         connection = self._connection
         if self._generation.stopping or self._server is not None or self._offline.possible or not self._may_stand_in:
             return None
         stand_in = self._stand_in()
-        if stand_in is None or stand_in.verifier is not None:
+        reads = self._reader is not None and self._reader.reads
+        if stand_in is None or (stand_in.verifier is not None and not reads):
             return None
         name, why = stand_in.source.name or "", "offline by choice" if connection is None else connection.why
-        return ModeChanged("offline", f"{name} on this device loads: {why}", model=name, checks=False)
+        does = "loads" if stand_in.verifier is None else "reads"
+        return ModeChanged("offline", f"{name} on this device {does}: {why}", model=name, checks=False)
 
     def _read_along(self, connection: Connection) -> None:
         """Have the model on this device read what a server writes, if the line to that may break."""

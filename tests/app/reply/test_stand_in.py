@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,7 @@ from remote.protocol import Sampling
 from storage import Store
 from tests.support import model_servers
 from tests.support.chat_server import ChatServer, Script
-from tests.support.conversing import Heard, ask, until, until_connected, until_mode, working_off
+from tests.support.conversing import Heard, ask, hear, until, until_connected, until_mode, working_off
 from tests.support.model_servers import ModelServer
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.serving import VerifierProcess
@@ -183,6 +184,41 @@ async def test_it_reads_along_while_outriders_own_server_writes(
         (battery / "capacity").write_text("29\n")
         here.read.clear()
         assert (await ask(opened, "and now?")).done is not None and not here.read
+
+
+@dataclass
+class Reading(ChatServer):
+    """A model on this device that is not done with reading until it is `free`."""
+
+    free: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def _say(self, script: Script, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self.asked[-1].get("max_tokens") == 1:
+            await self.free.wait()
+        await super()._say(script, reader, writer)
+
+
+async def test_while_it_still_reads_the_server_counts_as_away(drafter: Drafter, database: Path) -> None:
+    local = Reading([Script([]), Script([" it"])], owner=OWNER)
+    server = ChatServer([Script(["Use tar"], cut=True)], leaves=True)
+    async with (
+        server.listening() as port,
+        local.listening() as here,
+        standing_in(drafter, database, port, Here(f"http://127.0.0.1:{here}/v1")) as opened,
+        asyncio.timeout(PATIENCE_SECONDS),
+    ):
+        await until_mode(opened, "hosted")
+        await connected(opened)
+
+        def free(heard: Heard) -> None:
+            if isinstance(last := heard.events[-1], ModeChanged) and last.why.startswith(
+                "small one on this device reads"
+            ):
+                assert last.mode == "offline"
+                local.free.set()
+
+        heard = await hear(opened.reply(opened.store.conversations.create("").id, QUESTION), free)
+        assert heard.done is not None and heard.text == "Use tar it"
 
 
 async def test_an_answer_of_which_nothing_is_missing_is_complete(drafter: Drafter, database: Path) -> None:
