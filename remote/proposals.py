@@ -11,6 +11,7 @@ import http.client
 import secrets
 import socket
 import threading
+import weakref
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -32,6 +33,8 @@ class Proposer:
         self._connection = http.client.HTTPConnection(place.hostname or "", place.port, timeout=SILENCE_SECONDS)
         self._headers = {"content-type": CONTENT_TYPE} | ({} if token is None else {"authorization": f"Bearer {token}"})
         self._turn = threading.Lock()
+        self._over: list[str] = []
+        """Conversations that nobody continues."""
         self._most_nodes: int | None = None
 
     def begin(self) -> Proposing:
@@ -40,22 +43,41 @@ class Proposer:
             self._most_nodes = self.ask("GET", "/v1/card", Card).limits.max_nodes
         if self._most_nodes == 1:
             raise ModelAway("the model on this device takes no trees")
-        return Proposing(self, self._most_nodes)
+        while self._over:
+            self._request("DELETE", f"/v1/sessions/{self._over.pop()}")
+        begun = Proposing(self, self._most_nodes)
+        weakref.finalize(begun, self._over.append, begun.session)
+        return begun
 
     def ask(self, method: str, path: str, kind: type[T], body: bytes | None = None) -> T:
         """The answer to a request. Raises `ModelAway`."""
+        status, content = self._request(method, path, body)
+        if status != 200:
+            raise ModelAway(f"the model on this device does not answer: status {status}")
+        try:
+            return decode(content, kind)
+        except ProtocolError as error:
+            raise ModelAway(f"the model on this device answers something else: {error}") from error
+
+    def _request(self, method: str, path: str, body: bytes | None = None) -> tuple[int, bytes]:
         with self._turn:
+            kept = self._connection.sock is not None
             try:
-                self._connection.request(method, path, body, self._headers)
-                answer = self._connection.getresponse()
-                content = answer.read()
-                if answer.status == 200:
-                    return decode(content, kind)
-                why = f"status {answer.status}"
-            except (OSError, http.client.HTTPException, ProtocolError) as error:
+                try:
+                    return self._exchange(method, path, body)
+                except ConnectionError:
+                    if not kept:
+                        raise
+                    self._connection.close()  # The server has closed it, as it does after a pause.
+                    return self._exchange(method, path, body)
+            except (OSError, http.client.HTTPException) as error:
                 self._connection.close()
-                why = str(error)
-        raise ModelAway(f"the model on this device does not answer: {why}")
+                raise ModelAway(f"the model on this device does not answer: {error}") from error
+
+    def _exchange(self, method: str, path: str, body: bytes | None) -> tuple[int, bytes]:
+        self._connection.request(method, path, body, self._headers)
+        answer = self._connection.getresponse()
+        return answer.status, answer.read()
 
     def close(self) -> None:
         """Close the connection. A call in progress in another thread fails at once."""
@@ -70,12 +92,12 @@ class Proposing:
 
     def __init__(self, proposer: Proposer, most_nodes: int) -> None:
         self.most_nodes = most_nodes
+        self.session = secrets.token_urlsafe(16)
         self._proposer = proposer
-        self._session = secrets.token_urlsafe(16)
 
     def __call__(self, growth: Growth, vocabulary: int) -> Proposals:
         found = self._proposer.ask(
-            "POST", "/v1/proposals", Proposed, encode(message_of(self._session, growth, vocabulary))
+            "POST", "/v1/proposals", Proposed, encode(message_of(self.session, growth, vocabulary))
         )
         try:
             return found.unpack(bool(growth.append) + len(growth.tokens), TOP, vocabulary)

@@ -8,6 +8,7 @@ OpenAI's format, errors included.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from functools import partial
 
 import msgspec
 from starlette.applications import Starlette
@@ -229,8 +230,7 @@ class Service:
 
     async def proposals(self, request: Request) -> Response:
         message, holder = decode(await _read(request, self._card.limits.max_body_bytes), Propose), holder_of(request)
-        # Never a session of rounds or streams, whose tokens would change while they run.
-        message = msgspec.structs.replace(message, session=f"{_name(holder, message.session)}/proposals")
+        message = msgspec.structs.replace(message, session=_proposals(_name(holder, message.session)))
         self._admit(request, message, holder)
         answer = propose(self.sessions, message, holder, record_of(request.scope))
         found = await self.turns.first(message.session, answer, request.is_disconnected)
@@ -254,10 +254,12 @@ class Service:
         return _streamed(self.turns.rest(name, first, frames), lambda: self.turns.close(name, frames), alive=alive)
 
     async def drop(self, request: Request) -> Response:
-        name = _name(holder_of(request), request.path_params["name"])
-        self.admission.ended(name)
+        name, dropped = _name(holder_of(request), request.path_params["name"]), False
         self._absence.forget(name)
-        if await self.turns.take(name, lambda: self.sessions.drop(name)):
+        for one in (name, _proposals(name)):
+            self.admission.ended(one)
+            dropped |= await self.turns.take(one, partial(self.sessions.drop, one))
+        if dropped:
             return Response(status_code=204)
         return error_reply(request, "not_found", "There is no such session; it may have been dropped before.")
 
@@ -288,6 +290,11 @@ def _name(holder: str, session: str) -> str:
 def _length(message: Round | Stream | Propose) -> int:
     """Tokens of the session with those of the message."""
     return message.base + len(message.append) // TOKEN_BYTES
+
+
+def _proposals(name: str) -> str:
+    """Never a session of rounds or streams, whose tokens would change while they run."""
+    return f"{name}/proposals"
 
 
 def _asked(request: Request, name: str) -> int:

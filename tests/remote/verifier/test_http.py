@@ -6,7 +6,7 @@ import struct
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator
-from typing import Self
+from typing import Any, Self
 
 import httpx
 import pytest
@@ -72,9 +72,9 @@ async def connected(app: Starlette, **headers: str) -> AsyncIterator[httpx.Async
 
 
 @contextlib.contextmanager
-def running(app: Starlette) -> Iterator[str]:
-    """The app behind a real socket on loopback; yields its URL."""
-    server = Server(config(app, port=0), lambda: None)
+def running(app: Starlette, **options: Any) -> Iterator[str]:
+    """The app behind a real socket on loopback; yields its URL. `options`: as for `config`."""
+    server = Server(config(app, port=0, **options), lambda: None)
     thread = threading.Thread(target=server.run)
     thread.start()
     try:

@@ -125,3 +125,31 @@ async def test_several_threads_ask_over_one_connection(target: Engine, card: Car
         together = await asyncio.gather(*(asyncio.to_thread(ask_often, first) for first in firsts))
         assert together == [ask_often(first) for first in firsts]
         proposer.close()
+
+
+async def test_a_connection_that_a_pause_has_closed_costs_nothing(target: Engine, card: Card) -> None:
+    with running(create_app(target, card), timeout_keep_alive=0) as url:
+        proposer = Proposer(url, None)
+
+        def ask_slowly() -> None:
+            asks = proposer.begin()
+            for at, token in enumerate(PROMPT):
+                asks(Growth(at, (), [token]), VOCABULARY)
+                assert proposer._connection.sock.recv(1) == b"", "the server closes it"
+
+        await asyncio.to_thread(ask_slowly)
+        proposer.close()
+
+
+async def test_a_conversation_that_nobody_continues_is_dropped_when_another_begins(target: Engine, card: Card) -> None:
+    with running(create_app(target, card)) as url:
+        proposer = Proposer(url, None)
+
+        def ask_anew() -> None:
+            for _ in range(4):
+                proposer.begin()(Growth(0, (), PROMPT), VOCABULARY)
+
+        await asyncio.to_thread(ask_anew)
+        async with httpx.AsyncClient(base_url=url) as client:
+            assert await counter(client, "sessions") == 1
+        proposer.close()
