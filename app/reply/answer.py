@@ -6,6 +6,7 @@ not complete yet is held back. So the text that a screen adds up from the events
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 
 from app.events import Drafted, Reasoned, Retracted, Stretch, Verified
@@ -175,8 +176,8 @@ class Answer:
         self.local, self._joined, self._since = writer, len(self.tokens), ""
         return begun
 
-    def draft_text(self, piece: str) -> list[Shown | Stretch]:
-        """Append text of such a model, in tokens of the target.
+    def draft_text(self, piece: str, most: int = sys.maxsize) -> list[Shown | Stretch]:
+        """Append text of such a model, in tokens of the target, up to `most` tokens of the answer.
 
         If the target's tokenizer cannot spell it there, the answer becomes text, which nobody verifies.
         """
@@ -185,6 +186,7 @@ class Answer:
         spelt = following(self._text, self.tokens[: self._joined], self._marks.said(self._since))
         self.tokens[self._joined :] = spelt or []
         if spelt is not None and self.decoded(len(self.tokens)) == begun + self._since:
+            del self.tokens[most:]
             return [*self._show()]
         self._stretches = self._unchecked_after(self._local_from[0], self.local)
         shown = self.begin_text(begun + self._since)

@@ -268,7 +268,7 @@ class Generation:
 
     def draft_text(self, piece: str) -> list[Shown | Stretch]:
         """Append text that a whole model on this device wrote alone."""
-        shown = self.answer.draft_text(piece)
+        shown = self.answer.draft_text(piece, self.most)
         self.figures.grew(self.answer)
         if self.left <= 0:
             self.end("length")

@@ -74,6 +74,14 @@ def test_it_is_never_longer_than_allowed(generation: Generation, words: list[int
     assert generation.answer.tokens == words[:6] and generation.reason == "length"
 
 
+def test_nor_by_what_a_model_on_this_device_writes(generation: Generation, words: list[int]) -> None:
+    generation.answer.join("small one")
+    generation.draft_text(generation.given.text.decode(words[:5]))
+    assert generation.reason is None
+    generation.draft_text(generation.given.text.decode(words[5:]))
+    assert generation.answer.tokens == words[:6] and generation.reason == "length"
+
+
 def test_the_end_comes_in_the_middle_of_another_models_text(generation: Generation, words: list[int]) -> None:
     generation.answer.join("small one")
     generation.draft_text(generation.given.text.decode(words[:4]))
