@@ -139,6 +139,11 @@ class Drafting:
         return self._drafter.drafts
 
     @property
+    def is_model(self) -> bool:
+        """Whether its drafter is a whole model, whose own text `app/reply/endpoint.py` brings."""
+        return self._drafter.is_model
+
+    @property
     def can_draft(self) -> bool:
         """Whether the drafter runs."""
         return self._drafter.runs
@@ -224,7 +229,7 @@ class Drafting:
     @property
     def is_behind(self) -> bool:
         """Whether the drafter has so much to read that a draft would keep the server waiting."""
-        return self._drafter.is_model and self._context.waiting > BEHIND
+        return self.is_model and self._context.waiting > BEHIND
 
     # ---- ahead -------------------------------------------------------------------------------------------------------
 

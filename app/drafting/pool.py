@@ -49,7 +49,7 @@ class DraftingPool:
         return self._read[conversation_id][1]
 
     def left(self, conversation_id: str, drafter: Drafter, server: object) -> Drafting | None:
-        """Drop a conversation that was entered with another server or drafter.
+        """Drop a conversation that was entered with another server or drafter; only its session outlasts a drafter.
 
         Returns its drafting, on which the caller must call `quiet`.
         """
@@ -58,7 +58,10 @@ class DraftingPool:
         before, drafted = self._entered[conversation_id]
         if before is server and drafted is drafter:
             return None
-        return self._open.pop(conversation_id)[0]
+        drafting, session = self._open.pop(conversation_id)
+        if before is server:
+            self._open[conversation_id] = self._drafting(conversation_id, drafter), session
+        return drafting
 
     def enter(self, conversation_id: str, drafter: Drafter, server: object = None) -> tuple[Drafting, VerifierSession]:
         """The drafting and session of a conversation. The least recently entered conversation may be dropped.
@@ -66,17 +69,19 @@ class DraftingPool:
         `drafter`, `server`: who drafts and who answers; compared by identity.
         """
         self._entered[conversation_id] = server, drafter
-        calibration, retrieval = self._shared_by(drafter)
         if conversation_id not in self._open:
-            drafting = Drafting(drafter, self._store, conversation_id, self._thread, retrieval, calibration)
-            self._open[conversation_id] = drafting, VerifierSession()
+            self._open[conversation_id] = self._drafting(conversation_id, drafter), VerifierSession()
         self._open.move_to_end(conversation_id)
         if len(self._open) > OPEN_CONVERSATIONS:
             dropped, _ = self._open.popitem(last=False)
             del self._entered[dropped]
-        if retrieval is not None:
+        if (retrieval := self._shared_by(drafter)[1]) is not None:
             retrieval.refresh()
         return self._open[conversation_id]
+
+    def _drafting(self, conversation_id: str, drafter: Drafter) -> Drafting:
+        calibration, retrieval = self._shared_by(drafter)
+        return Drafting(drafter, self._store, conversation_id, self._thread, retrieval, calibration)
 
     def recalibrate(self, drafter: Drafter) -> None:
         """Use another calibration for this drafter, because its learnt version has changed."""

@@ -19,11 +19,12 @@ from app.remotes.last_seen import LastSeen
 from app.remotes.local_drafter import LocalDrafter
 from app.remotes.mode_meter import MODES, Verifying
 from app.remotes.notes import note_origin
-from app.remotes.peer import Peer
+from app.remotes.peer import Peer, Verifier
 from app.remotes.server_text import ServerTexts
 from app.remotes.source import Ended, Source, SourceFailed
 from app.remotes.speed import FILE, Speed
 from app.sanitise import sanitise
+from drafter.runtime import Drafter
 from drafter.shelf import Drafters
 from remote import Broken, Incompatible, Link, LinkDown, Refused, RemoteError, Stranger, Unsent
 from remote.clock import CLOCK, Clock
@@ -92,7 +93,7 @@ class Connection:
         modes: tuple[Verifying, ...] = MODES,
         clock: Clock = CLOCK,
         anyway: bool = False,
-        local: Callable[[], LocalDrafter | None] = lambda: None,
+        local: Callable[[bool], LocalDrafter | None] = lambda _: None,
         texts: Callable[[], ServerTexts | None] = lambda: None,
         idle: Callable[[], Awaitable[None]] = lambda: asyncio.sleep(0),
     ) -> None:
@@ -157,6 +158,11 @@ class Connection:
         """Who verifies, and the figures behind the mode."""
         said = self.speed.modes.why(self.speed.link.rtt_seconds or 0.0)
         return f"{self.why}; {said}" if said else self.why
+
+    def choose_drafter(self, mode: Verifying | None) -> Drafter | None:
+        """Choose who drafts the next answer; see `KnownServer.choose_drafter`. `mode`: the only one, if it is known."""
+        modes = self.speed.modes.allowed if mode is None else (mode,)
+        return self.server.choose_drafter(self.speed, modes if isinstance(self.verifier, Verifier) else None)
 
     def mode(self, mode: Mode, why: str | None = None, *, alone: bool = True, writer: str = "") -> ModeChanged:
         """The event for a change to this mode. `why`: by default who answers, or why nobody does.

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from app.remotes.last_seen import LastSeen
 from app.remotes.local_drafter import LocalDrafter
+from app.remotes.mode_meter import Verifying
 from app.remotes.offers import Offer
 from app.remotes.peer import Endpoint, Peer, Verifier, choose_model, list_of
 from app.remotes.server_text import ServerTexts
@@ -28,8 +29,9 @@ class KnownServer:
 
     `drafters`: those of this device. A verifier without a matching drafter answers in plain text, if it can. `seen`:
     which models were seen before, or None if nothing is known. `anyway`: the drafter of the settings may substitute for
-    any model. `local`: finds the model on this device that drafts for models without a drafter of their own here.
-    `texts`: the tokenizers for which servers check what such a model writes, or None if it writes for none.
+    any model. `local`: finds the model on this device that may draft. Its argument: whether another drafter of this
+    device was made for the server's model and may substitute for it. `texts`: the tokenizers for which servers check
+    what such a model writes, or None if it writes for none.
     """
 
     def __init__(
@@ -39,7 +41,7 @@ class KnownServer:
         seen: LastSeen | None,
         *,
         anyway: bool,
-        local: Callable[[], LocalDrafter | None] = lambda: None,
+        local: Callable[[bool], LocalDrafter | None] = lambda _: None,
         texts: Callable[[], ServerTexts | None] = lambda: None,
     ) -> None:
         self.met = False
@@ -56,6 +58,8 @@ class KnownServer:
         """Why no drafter may substitute for that model, as a sentence, or None if one may."""
         self.drafter: Drafter | None = None
         """The drafter for its model, once it is known."""
+        self.drafters: Sequence[Drafter] = ()
+        """Those from which it is chosen; the one that was made for its model comes first."""
         self.takes_local = False
         """Whether a model on this device drafts for it, or would with the right tokenizer."""
         self.offer: Offer | None = None
@@ -64,6 +68,20 @@ class KnownServer:
         """What it would be with the tokenizer that it offers and that is not here."""
         self._local, self._texts = local, texts
         self._source, self._drafters, self._seen, self._anyway = source, drafters, seen, anyway
+
+    def choose_drafter(self, speed: Speed, modes: Sequence[Verifying] | None) -> Drafter | None:
+        """Choose who drafts the next answer. Returns who should, which may have to be started first, or None.
+
+        `modes`: those in which it may draft, or None while nobody checks drafts.
+        """
+        if not self.drafters:
+            return None
+        wanted = 0 if modes is None else speed.drafters.choose(speed.link.rtt_seconds or 0.0, modes)
+        used = wanted if self.drafters[wanted].runs else 0
+        self.drafter = self.drafters[used]
+        speed.use(used)
+        speed.modes.learnt.uses += modes is not None
+        return self.drafters[wanted]
 
     @property
     def reads_tokens(self) -> bool:
@@ -78,7 +96,7 @@ class KnownServer:
     def check_with(self, drafter: Drafter) -> Verifier:
         """Have an `unread` server check drafts in the tokens of this drafter."""
         assert self.unread is not None
-        peer, self.unread, self.drafter = self.unread, None, drafter
+        peer, self.unread, self.drafter, self.drafters = self.unread, None, drafter, [drafter]
         self.checks, self.most_read = peer.checks, peer.most_read
         return peer
 
@@ -102,30 +120,33 @@ class KnownServer:
             await self._note(None)
             return self._endpoint(chat, found, speed)
         memory = None if found.memory is None else found.memory.digest
+        await self._note(memory)  # A drafter may be here but not good enough.
         drafter = await asyncio.to_thread(self._drafters.fitting, found.tokenizer, found.vocabulary, memory)
-        if found.drafter is not None and (drafter is None or drafter.memory_digest != memory):
+        made_for_it = drafter is not None and drafter.memory_digest == memory
+        if found.drafter is not None and not made_for_it:
             self.offer = Offer(found, source.name or client.host)
-        self.takes_local = drafter is None or drafter.memory_digest != memory
-        if self.takes_local:
-            drafter = await asyncio.to_thread(self._of_local_model, found) or drafter
-        if drafter is None and (texts := self._texts()) is not None:
-            drafter = await asyncio.to_thread(texts.known, found)
-            self.unread = Verifier(client, found, source.name) if drafter is None and texts.offered(found) else None
-        self.drafter = drafter
-        if drafter is None:
-            await self._note(memory)  # Its drafter may be here but not good enough.
+        # With a recipe, only its own drafter reads what its model reads.
+        self.takes_local = drafter is None or not made_for_it or drafter.prompt is None
+        local = None
+        if self.takes_local and (maker := self._local(made_for_it and self.no_substitute is None)) is not None:
+            local = await asyncio.to_thread(maker.fitting, found, drafter.text if made_for_it and drafter else None)
+        both = (drafter, local) if made_for_it else (local or drafter,)
+        self.drafters = [one for one in both if one is not None]
+        if not self.drafters and (texts := self._texts()) is not None:
+            reader = await asyncio.to_thread(texts.known, found)
+            self.drafters = [] if reader is None else [reader]
+            self.unread = Verifier(client, found, source.name) if reader is None and texts.offered(found) else None
+        if not self.drafters:
+            self.drafter = None
             return await self._in_plain_text(found, chat, patience, speed)
+        self.drafter = self.drafters[0]
         speed.greeted(client.rtt_seconds)
-        speed.modes.drafts = found.drafts
-        speed.modes.drafter = sanitise(drafter.runtime) if drafter.is_model else "this device"
-        await speed.recall(key_of(source.address, found, drafter.config))
-        await self._note(memory)
+        await speed.recall(*(key_of(source.address, found, one.config) for one in self.drafters))
+        for meter, one in zip(speed.drafters.modes, self.drafters):
+            meter.drafts = found.drafts
+            small = "this device" if len(self.drafters) == 1 else "the small model"
+            meter.drafter = sanitise(one.runtime) if one.is_model else small
         return Verifier(client, found, source.name)
-
-    def _of_local_model(self, card: Card) -> Drafter | None:
-        """The model on this device as the drafter, or None if it has another tokenizer, or there is none."""
-        local = self._local()
-        return None if local is None else local.fitting(card)
 
     def _endpoint(self, chat: CompletionsClient, models: tuple[Model, ...], speed: Speed) -> Endpoint:
         speed.greeted(chat.rtt_seconds)

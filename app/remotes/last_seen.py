@@ -32,8 +32,8 @@ class LastSeen:
         """Remember the model at an address. If the file cannot be written, only this run of the program knows it."""
         key, value = _key(address), "" if digest is None else digest.hex()
         if self._known.get(key) != value:
-            self._known = newest(self._known, key, value, MOST)
-            self._notes.change(lambda known: newest(known, key, value, MOST))
+            self._known = newest(self._known, {key: value}, MOST)
+            self._notes.change(lambda known: newest(known, {key: value}, MOST))
 
     def beside(self, name: str) -> Path | None:
         """The path of another file in the same folder, or None if nothing is kept."""

@@ -16,6 +16,7 @@ from models.errors import ModelError
 from models.files import is_gguf
 from models.gguf.file import gguf_files
 from models.gguf.text import text_source
+from models.text.chat_text import ChatText
 from models.text.likeness import likeness
 from models.text.text_side import read_text_side
 from remote.protocol import Card
@@ -36,29 +37,33 @@ class LocalDrafter:
     ) -> None:
         self.name = name
         self._path, self._begin, self._runs, self._kept = path, begin, runs, kept
-        self._made: dict[bytes, Drafter | None] = {}
+        self._made: dict[tuple[bytes, ChatText | None], Drafter | None] = {}
         self._lock = threading.Lock()
 
-    def fitting(self, card: Card) -> Drafter | None:
-        """The drafter for a verifier's model, or None if the local model has another tokenizer. Reads files."""
+    def fitting(self, card: Card, text: ChatText | None = None) -> Drafter | None:
+        """The drafter for a verifier's model, or None if the local model has another tokenizer. Reads files.
+
+        `text`: how another drafter of this model reads conversations, so that both read them alike.
+        """
         if card.likeness is None:
             return None
-        key = hashlib.sha256(b"\0".join((card.likeness, card.target.encode(), card.chat_template.encode()))).digest()
+        about = b"\0".join((card.likeness, card.target.encode(), card.chat_template.encode()))
+        key = hashlib.sha256(about).digest(), text
         with self._lock:
             if key not in self._made:
                 try:
-                    self._made[key] = self._drafter(card)
+                    self._made[key] = self._drafter(card, text)
                 except (ModelError, OSError):
                     self._made[key] = None  # The model itself says what is wrong, once it is started.
             return self._made[key]
 
-    def _drafter(self, card: Card) -> Drafter | None:
+    def _drafter(self, card: Card, text: ChatText | None) -> Drafter | None:
         with text_source(str(self._path), self._kept) as folder:
-            text = read_text_side(Path(folder), card.chat_template, card.stop_tokens).text
-        if text is None or likeness(text) != card.likeness:
+            own = read_text_side(Path(folder), card.chat_template, card.stop_tokens).text
+        if own is None or likeness(own) != card.likeness:
             return None
         config = layerless_config(card, _digest(self._path, card.target))
-        return Drafter(config, text, WholeModel(f"{self.name} on this device", self._begin, self._runs))
+        return Drafter(config, text or own, WholeModel(f"{self.name} on this device", self._begin, self._runs))
 
 
 def layerless_config(card: Card, digest: bytes) -> DrafterConfig:

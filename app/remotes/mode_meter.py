@@ -11,6 +11,7 @@ compared with the text (`watched`), and edge mode is tried only if they suggest 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct, field
@@ -46,6 +47,7 @@ MOST_TAU = 8.0
 """Most tokens per round that are expected of a draft before any was compared."""
 NODE = 0.05
 """Share of a forward by which each node of a draft lengthens it, before this was measured."""
+MOST_LOSSES = 10
 STAKE = 2.0
 """Tokens in the allowance that a trial requires."""
 
@@ -98,22 +100,30 @@ class Learnt(Struct):
     lost: bool = False
     """Whether the last trial of edge mode was given up."""
     allowance: Annotated[float, Meta(ge=-1e9, le=1e9)] = 0.0
+    uses: Annotated[int, Meta(ge=0)] = 0
+    """Answers with this drafter since it was last begun to be measured; see `DrafterMeter`."""
+    rested: Annotated[int, Meta(ge=0)] = 0
+    """Answers with the other drafter since then."""
+    losses: Annotated[int, Meta(ge=0, le=MOST_LOSSES)] = 0
+    """How often in a row the other drafter was taken instead, up to `MOST_LOSSES`."""
 
 
 class ModeMeter:
     """Learns how fast each mode is, and chooses one. Hysteresis prevents switching back and forth because of noise.
 
-    `allowed`: the modes that may be chosen.
+    `allowed`: the modes that may be chosen. `learnt`: what was learnt before.
     """
 
-    def __init__(self, allowed: tuple[Verifying, ...] = MODES) -> None:
+    def __init__(self, allowed: tuple[Verifying, ...] = MODES, learnt: Learnt | None = None) -> None:
         self.allowed = allowed
         self.drafts = False
         """Whether the verifier has a drafter of its own."""
         self.drafter = "this device"
         """Who drafts on this device, for people."""
+        self.rivals: Sequence[ModeMeter] = ()
+        """Those of the other drafters of this device."""
         self._rtt = 0.0
-        self.recall(Learnt())
+        self.recall(learnt or Learnt())
 
     def recall(self, learnt: Learnt) -> None:
         """Continue from what was learnt before."""
@@ -277,15 +287,19 @@ class ModeMeter:
         return self.mode
 
     def why(self, rtt_seconds: float) -> str:
-        """The measured figures behind the choice, in a few words."""
-        if len(self.allowed) == 1:
+        """The measured figures behind the choice, in a few words; empty if there was none."""
+        if len(self.allowed) == 1 and not self.rivals:
             return ""
         rates, line = self.rates(rtt_seconds), f"round trip {1000 * rtt_seconds:.0f} ms"
         said = {mode: f"{rates[mode]:.0f}" for mode in MODES if self._rounds[mode].known}
         who = {"hosted": "the server drafts" if self.drafts else "the server writes", "edge": f"{self.drafter} drafts"}
-        rate = f": {said[self.mode]} tokens/s" if self.mode in said else ""
-        other = {"hosted": "the server", "edge": self.drafter}[_other(self.mode)]
-        beside = f" ({other}: {said[_other(self.mode)]})" if rate and _other(self.mode) in said else ""
+        rate = f": {said.pop(self.mode)} tokens/s" if self.mode in said else ""
+        names = {"hosted": "the server", "edge": self.drafter}
+        others = [f"{names[mode]}: {figure}" for mode, figure in said.items()]
+        for rival in self.rivals:
+            if rival.learnt.edge.known:
+                others.append(f"{rival.drafter}: {rival.rates(rtt_seconds)['edge']:.0f}")
+        beside = f" ({', '.join(others)})" if rate and others else ""
         return f"{who[self.mode]}{rate}{beside}, {line}"
 
     def _better(self, rates: dict[Verifying, float], factor: float) -> Verifying:

@@ -41,10 +41,10 @@ class Notes(Generic[T]):
                 write_private(self.path, msgspec.json.format(content, indent=1).decode())
 
 
-def newest(known: dict[str, T], key: str, value: T, most: int) -> dict[str, T]:
-    """A dict with `key` as its last entry, and at most `most` entries: the oldest are dropped first."""
-    others = {other: kept for other, kept in known.items() if other != key}
-    return dict([*others.items(), (key, value)][-most:])
+def newest(known: dict[str, T], new: dict[str, T], most: int) -> dict[str, T]:
+    """A dict with the `new` entries last, and at most `most` entries: the oldest are dropped first."""
+    others = {key: kept for key, kept in known.items() if key not in new}
+    return dict([*others.items(), *new.items()][-most:])
 
 
 def note_origin(folder: Path, address: str | None) -> None:

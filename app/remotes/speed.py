@@ -1,7 +1,8 @@
 """Measures how fast one server and its line are: round trips, costs, and the gains of modes and drafts.
 
-What is learnt about the modes is stored, so that the next run begins in the mode that won. A server is identified by
-its address, its target and this device's drafter: if one of them changes, the modes are measured again.
+What is learnt about the modes is stored, so that the next run begins in the mode that won, with the drafter that won. A
+server is identified by its address, its target and this device's drafter: if one of them changes, the modes are
+measured again.
 """
 
 from __future__ import annotations
@@ -9,9 +10,10 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from copy import deepcopy
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from app.remotes.drafter_meter import DrafterMeter
 from app.remotes.mode_meter import MODES, Learnt, ModeMeter, Verifying
 from app.remotes.notes import Notes, newest
 from drafter.adoption import Adoption
@@ -30,6 +32,16 @@ FIRST_ROUND_SECONDS = 0.03
 """Assumed cost of a round in addition to the round trip, once that is known."""
 
 
+@dataclass
+class DrafterSpeed:
+    """What the answers with one drafter have measured."""
+
+    costs: CostMeter
+    modes: ModeMeter
+    payoff: Payoff = field(default_factory=Payoff)
+    adoption: Adoption = field(default_factory=Adoption)
+
+
 class Speed:
     """Measurements from the answers of one server. `modes`: those that may be chosen. `record`: file for the results.
 
@@ -40,32 +52,51 @@ class Speed:
         self, options: TransportOptions, modes: tuple[Verifying, ...] = MODES, record: Path | None = None
     ) -> None:
         self.link = Link(read_seconds=options.read_seconds, connect_seconds=options.connect_seconds)
-        self.costs = CostMeter(FIRST_COST)
-        """Measures the cost of a round."""
-        self.payoff = Payoff()
-        """Measures whether drafts pay off."""
-        self.adoption = Adoption()
-        """Measures what drafting ahead gains."""
-        self.modes = ModeMeter(modes)
+        self._modes = modes
+        self._of = {"": DrafterSpeed(CostMeter(FIRST_COST), ModeMeter(modes))}
+        """What was measured of each drafter, by the key for what its `modes` has learnt: at first, before there was a
+        verifier, of none."""
+        self._measure(self._of[""])
+        self.drafters = DrafterMeter([self.modes])
+        """Chooses between them."""
         self.server_seconds: float | None = None
         """Smoothed time of a round at the verifier, or None before the first round."""
         self._record = Notes(record, dict[str, Learnt])
-        self._key = ""
-        """The key for what `modes` has learnt, or empty before there was a verifier."""
         self._keeping: asyncio.Task[None] | None = None
+
+    def use(self, drafter: int) -> None:
+        """Measure this drafter from now on, by its place among the keys of `recall`."""
+        of_one = list(self._of.values())[drafter]
+        if of_one.modes is not self.modes:
+            self._measure(of_one)
+
+    def _measure(self, of_one: DrafterSpeed) -> None:
+        self.costs = of_one.costs
+        """Measures the cost of a round."""
+        self.payoff = of_one.payoff
+        """Measures whether drafts pay off."""
+        self.adoption = of_one.adoption
+        """Measures what drafting ahead gains."""
+        self.modes = of_one.modes
 
     def greeted(self, rtt_seconds: float | None) -> None:
         """Record the time of the first small exchange, if it was measured."""
         if rtt_seconds is not None:
             self.link.greeted(rtt_seconds)
-            self.costs.first = replace(FIRST_COST, round=rtt_seconds + FIRST_ROUND_SECONDS)
+            for of_one in self._of.values():
+                of_one.costs.first = replace(FIRST_COST, round=rtt_seconds + FIRST_ROUND_SECONDS)
 
-    async def recall(self, key: str) -> None:
-        """Continue from what was learnt about the modes under a key of `key_of`."""
-        if key != self._key:
-            known = await asyncio.to_thread(self._record.read)
-            self.modes.recall(known.get(key, Learnt()))
-            self._key = key
+    async def recall(self, *keys: str) -> None:
+        """Continue from what was learnt about the modes under these keys of `key_of`, one for each drafter."""
+        if keys != tuple(self._of):
+            known, before = await asyncio.to_thread(self._record.read), self._of
+            first = self.costs.first
+            self._of = {
+                key: before.get(key) or DrafterSpeed(CostMeter(first), ModeMeter(self._modes, known.get(key)))
+                for key in keys
+            }
+            self.drafters = DrafterMeter([of_one.modes for of_one in self._of.values()])
+            self._measure(next(iter(self._of.values())))
 
     def served(self, reply: RoundReply) -> None:
         """Record a round that succeeded."""
@@ -92,9 +123,9 @@ class Speed:
 
     def answered(self) -> None:
         """Save, in the background, what an answer has taught about the modes."""
-        if self._key and (self._keeping is None or self._keeping.done()):
-            key, learnt = self._key, deepcopy(self.modes.learnt)
-            keep = asyncio.to_thread(self._record.change, lambda known: newest(known, key, learnt, MOST))
+        if "" not in self._of and (self._keeping is None or self._keeping.done()):
+            learnt = {key: deepcopy(of_one.modes.learnt) for key, of_one in self._of.items()}
+            keep = asyncio.to_thread(self._record.change, lambda known: newest(known, learnt, MOST))
             self._keeping = asyncio.create_task(keep)
 
     async def close(self) -> None:

@@ -130,8 +130,8 @@ class Backend:
             if connection is not None and routing.waits_for_drafter(connection):
                 yield connection.mode("warming")
                 await routing.drafter_known(connection, stopping)
+            routing.choose_drafter(connection, self._settings_of(message.conversation_id))
             drafter = await asyncio.to_thread(routing.drafter_of, message.conversation_id)
-            routing.start_drafter(drafter, connection)
             text = drafter.text
             if await asyncio.to_thread(self._learnt.refresh, drafter):
                 routing.pool.recalibrate(drafter)

@@ -51,7 +51,8 @@ class Edge:
     async def steps(self) -> AsyncGenerator[Step, None]:
         """Rounds until the answer is complete or another mode is better. Raises `RemoteError`."""
         generation, connection = self._generation, self.connection
-        yield connection.mode("edge", connection.why_mode if generation.chooses_mode else None)
+        chosen = generation.chooses_mode or connection.speed.modes.rivals
+        yield connection.mode("edge", connection.why_mode if chosen else None)
         session = generation.session.with_verifier(self.verifier)
         meter = RoundMeter(connection, generation.clock, opening=not generation.answer.tokens)
         while generation.reason is None:

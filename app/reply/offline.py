@@ -51,7 +51,7 @@ class Offline:
     @property
     def possible(self) -> bool:
         """Whether the drafter can continue this answer now."""
-        if not self.allowed or self._generation.answer.is_text:
+        if not self.allowed or self._generation.answer.is_text or self._generation.drafting.is_model:
             return False
         return self._nobody() is None and not (self._connection is not None and self._connection.refuses)
 

@@ -201,7 +201,7 @@ class Routing:
             modes=options.modes,
             clock=options.clock,
             anyway=self._away_from(source)[0] == "drafter",
-            local=lambda: self._local_drafter(source),
+            local=lambda substituted: self._local_drafter(source, substituted=substituted),
             texts=lambda: self._server_texts if self._writes_here(source) else None,
             idle=self._until_idle,
         )
@@ -303,9 +303,15 @@ class Routing:
         local = self._options.stand_in is not None and self._away_from(source)[0] == "local"
         return local and source.address is not None and self._options.settings.mode != "edge"
 
-    def _local_drafter(self, source: Source) -> LocalDrafter | None:
-        """Makes drafters of the model on this device for this server, or None if it does not draft."""
+    def _local_drafter(self, source: Source, *, substituted: bool) -> LocalDrafter | None:
+        """Makes drafters of the model on this device for this server, or None if it does not draft.
+
+        `substituted`: another drafter may continue an answer when the line breaks. Then that one drafts, unless the
+        model on this device may continue it too.
+        """
         if self._options.stand_in is None or not self._drafts_here(source):
+            return None
+        if substituted and self._away_from(source)[0] != "local":
             return None
         name = self._away_from(source)[1]
         model = self._options.stand_in(name)
@@ -330,12 +336,17 @@ class Routing:
             return None
         return connection.source if isinstance(connection.source, LocalModel) else None
 
-    def start_drafter(self, drafter: Drafter, connection: Connection | None) -> None:
-        """Start the model on this device if it is this drafter; returns at once."""
-        if not drafter.is_model or connection is None or battery_is_low():
+    def choose_drafter(self, connection: Connection | None, settings: Settings) -> None:
+        """Choose who drafts the next answer over this connection, and start the model on this device if it should.
+
+        Returns at once.
+        """
+        if connection is None:
             return
-        running = self.stand_in(self._away_from(connection.source)[1]) if self._drafts_here(connection.source) else None
-        if running is not None:
+        wanted = connection.choose_drafter(None if settings.mode == "auto" else "edge")
+        if wanted is None or not wanted.is_model or battery_is_low() or not self._drafts_here(connection.source):
+            return
+        if (running := self.stand_in(self._away_from(connection.source)[1])) is not None:
             running.start()
 
     async def _end_idle(self, stand_in: Connection) -> None:

@@ -61,6 +61,27 @@ async def test_the_next_start_begins_in_the_mode_that_won(tmp_path: Path) -> Non
     assert (await opened(None, "one")).modes.mode == "hosted"
 
 
+async def test_the_next_start_begins_with_the_drafter_that_won(tmp_path: Path) -> None:
+    path = tmp_path / "modes.json"
+    one = Speed(TransportOptions(), record=path)
+    await one.recall("small model", "whole model")
+    for drafter in (0, 1):
+        one.use(drafter)
+        for _ in range(40):
+            one.modes.edge(1 + 7 * drafter, 0.1, 0.05)
+        one.modes.learnt.uses = 1
+    assert one.drafters.choose(0.01, ("edge",)) == 1
+    for meter in one.drafters.modes:
+        for _ in range(400):
+            meter.edge(8, 0.1, 0.05)
+    one.answered()
+    await one.close()
+    again = Speed(TransportOptions(), record=path)
+    await again.recall("small model", "whole model")
+    assert again.drafters.choose(0.01, ("edge",)) == 1, "neither is better now"
+    assert all(meter.learnt.edge.known for meter in again.drafters.modes)
+
+
 @pytest.mark.parametrize("content", ["", "[]", '{"one": {"mode": "chain"}}', '{"one": {"drafts": -1}}', "\x00", '"'])
 async def test_a_bad_file_counts_as_nothing_and_is_replaced(tmp_path: Path, content: str) -> None:
     paths = [tmp_path / name for name in ("modes.json", "servers.json", "offers.json")]

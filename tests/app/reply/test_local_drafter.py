@@ -11,13 +11,16 @@ from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import httpx
 import pytest
 
 from app.config import Settings
 from app.events import RoundEnded
+from app.remotes.drafter_meter import LONGEST_TRIAL
 from app.remotes.loopback import LocalModel
 from app.remotes.peer import Endpoint, Verifier
 from app.remotes.source import AddressSource
+from app.reply import reply, routing
 from app.reply.assistant import Assistant
 from app.reply.routing import Options
 from drafter.runtime import Drafter
@@ -25,6 +28,7 @@ from drafter.shelf import Drafters
 from models.config import TOKENIZER
 from storage import Store
 from tests.support.conversing import Heard, ask, until
+from tests.support.emulator import Emulator, LinkProfile
 from tests.support.made_once import made_once
 from tests.support.serving import VerifierProcess
 from tests.support.tiny import write_smaller
@@ -188,12 +192,102 @@ async def test_a_model_with_another_tokenizer_drafts_nothing(device: Device) -> 
     assert heard.text == await device.plain(EDGE)
 
 
-async def test_a_drafter_that_was_made_for_the_servers_model_comes_first(
-    device: Device, drafter: Drafter, verifier: VerifierProcess
+# ---- beside a drafter that was made for the server's model -----------------------------------------------------------
+
+
+async def drafted_by_model(opened: Assistant, question: str, conversation: str) -> tuple[str, bool, str]:
+    """An answer, whether the model on this device drafted it, and the figures behind that."""
+    heard = await ask(opened, question, conversation)
+    shown = opened.backend.routing.shown
+    assert heard.done is not None, heard.failed
+    assert shown is not None and shown.server.drafter is not None
+    return heard.text, shown.server.drafter.is_model, shown.why_mode
+
+
+def try_the_other(opened: Assistant) -> None:
+    """Have the other drafter tried in the next answer, as after a few more of them."""
+    shown = opened.backend.routing.shown
+    assert shown is not None
+    shown.speed.modes.learnt.uses = LONGEST_TRIAL
+
+
+@pytest.mark.parametrize("rtt_ms", [0, 300])
+async def test_of_two_drafters_the_one_that_is_faster_over_this_line_drafts(
+    device: Device, drafter: Drafter, verifier: VerifierProcess, rtt_ms: int
 ) -> None:
     device.drafter, device.url = drafter, verifier.url
+    auto = EDGE.replaced({"mode": "auto"}, "")
+    async with device.asking(auto, starts=False) as (opened, _):
+        conversation = opened.store.conversations.create("").id
+        expected = [(await ask(opened, QUESTION, conversation)).text for _ in range(3)]
+    line = LinkProfile(name="line", rtt_ms=rtt_ms, up_mbps=100, down_mbps=100)
+    async with Emulator(line, "127.0.0.1", verifier.port) as emulated:
+        device.url = emulated.url
+        async with device.asking(auto) as (opened, _):
+            conversation = opened.store.conversations.create("").id
+            answers = [await drafted_by_model(opened, QUESTION, conversation)]
+            try_the_other(opened)
+            answers.append(await drafted_by_model(opened, QUESTION, conversation))
+            shown = opened.backend.routing.shown
+            assert shown is not None
+            for meter, tokens, seconds in zip(shown.speed.drafters.modes, (2, 8), (0.002, 0.3)):
+                for _ in range(200):  # So many that those of the answers change nothing, however busy the machine is.
+                    meter.edge(tokens, seconds, seconds)
+            answers.append(await drafted_by_model(opened, QUESTION, conversation))
+    assert [text for text, _, _ in answers] == expected, "whoever drafts"
+    assert [by_model for _, by_model, _ in answers] == [False, True, rtt_ms > 0], answers[-1]
+    assert "small one on this device" in answers[-1][2] and "the small model" in answers[-1][2]
+
+
+async def test_the_other_one_drafts_while_the_model_on_this_device_does_not_run(
+    device: Device, drafter: Drafter, verifier: VerifierProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device.drafter, device.url, low = drafter, verifier.url, [True]
+    for module in (reply, routing):
+        monkeypatch.setattr(module, "battery_is_low", lambda: low[0])
     async with device.asking(EDGE, starts=False) as (opened, _):
-        heard = await ask(opened, QUESTION)
+        conversation, running = opened.store.conversations.create("").id, opened.backend.routing.stand_in(None)
+        await ask(opened, QUESTION, conversation)
+        try_the_other(opened)
+        for _ in range(2):
+            assert not (await drafted_by_model(opened, QUESTION, conversation))[1]
+        assert running is not None and not running.begun
+        low[0] = False
+        await ask(opened, QUESTION, conversation)
+        await until(lambda: isinstance(running.verifier, Endpoint))
+        assert (await drafted_by_model(opened, QUESTION, conversation))[1]
+
+
+@pytest.mark.parametrize("offline", ["queue", "local"])
+async def test_it_drafts_beside_another_only_if_it_may_also_continue_offline(
+    device: Device, drafter: Drafter, verifier: VerifierProcess, offline: str
+) -> None:
+    device.drafter, device.url = drafter, verifier.url
+    settings = EDGE.replaced({"mode": "auto", "offline": offline, "local": "small one"}, "")
+    async with device.asking(settings, starts=False) as (opened, _):
+        await ask(opened, QUESTION)
         shown = opened.backend.routing.shown
-        assert shown is not None and shown.server.drafter is drafter
-    assert max(gained(heard)) > 1
+        assert shown is not None and shown.server.no_substitute is None, "the other one may"
+        assert [one.is_model for one in shown.server.drafters] == ([False, True] if offline == "local" else [False])
+
+
+async def test_an_answer_that_it_drafts_is_continued_by_it_when_the_line_breaks(
+    device: Device, drafter: Drafter, tiny_pair: Path
+) -> None:
+    with VerifierProcess(tiny_pair) as server:
+        device.drafter, device.url = drafter, server.url
+        async with device.asking(EDGE.replaced({"mode": "auto"}, "")) as (opened, _):
+            conversation = opened.store.conversations.create("").id
+            await ask(opened, QUESTION, conversation)
+            try_the_other(opened)
+            heard, killed = Heard(), False
+            async with aclosing(opened.reply(conversation, QUESTION)) as events:
+                async for event in events:
+                    heard.apply(event)
+                    if isinstance(event, RoundEnded) and not killed:
+                        said = httpx.get(f"{server.url}/metrics").text
+                        assert "\noutrider_sessions 1.0\n" in said, "both drafters share it"
+                        server.kill()
+                        killed = True
+        assert heard.done is not None, heard.failed
+        assert heard.done.stretches[-1].writer == "small one" and len(heard.done.token_ids) <= MOST
