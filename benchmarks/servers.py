@@ -20,6 +20,7 @@ import argparse
 import contextlib
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -149,7 +150,7 @@ class Person:
             preexec_fn=hear_interrupts,
         )
         assert process.stdout is not None
-        begun = process.stdout.readline()
+        begun = process.stdout.read(20)
         then(process)
         said, told = process.communicate(timeout=ANSWER_SECONDS)
         return process.returncode, begun + said, told
@@ -242,7 +243,7 @@ def _stood_in(server: Server, person: Person, local: Path) -> Iterator[dict[str,
     with Running(server, server.models[1]) as running:
         code, said, told = person.interrupted(*asked, then=lambda process: running.kill())
         answer = person.last_answer()
-        here = [bool(one.get("here")) for one in answer.get("stretches", ())]
+        here = [bool(one.get("here")) for one in answer["stats"].get("stretches", ())]
         right = code == 0 and here == [False, True] and str(answer["text"]).startswith(said.strip()[:20])
         yield row(server, "continued", right, f"exit {code}, stretches {here}: {told_last(told)}")
     ran = person.run(*asked, "--json")
@@ -272,7 +273,7 @@ def write_endless(folder: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--llama-server", metavar="PROGRAM", help="llama.cpp's server")
+    parser.add_argument("--llama-server", metavar="PROGRAM", help="llama.cpp's server, with options if it needs any")
     parser.add_argument("--llama-cpp-python", metavar="PYTHON", help="a Python with llama-cpp-python[server]")
     parser.add_argument("--transformers", metavar="PYTHON", help="a Python with transformers[serving]")
     parser.add_argument("--ollama", metavar="PROGRAM", help="an Ollama that has created `shell-guide` and `endless`")
@@ -310,7 +311,8 @@ def servers(arguments: argparse.Namespace, endless: Path) -> Iterator[Server]:
         yield Server("outrider serve", 8000, own, ("--token-file", file.name), checkpoints)
     if arguments.llama_server:
         files = (str(arguments.gguf), str(arguments.endless_gguf))
-        command = (arguments.llama_server, "-m", "{model}", "--port", "{port}", "-t", "1", "-c", "2048", "-np", "1")
+        command = (*shlex.split(arguments.llama_server), "-m", "{model}", "--port", "{port}")
+        command += ("-t", "1", "-c", "2048", "-np", "1")
         yield Server("llama.cpp", 8080, command, ("--api-key", "{key}"), files)
     if arguments.llama_cpp_python:
         files = (str(arguments.gguf), str(arguments.endless_gguf))
