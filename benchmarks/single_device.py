@@ -57,7 +57,7 @@ from models.engines.target import load_target
 from models.engines.torch_engine import TorchEngine
 from models.tree import DraftTree
 from remote.protocol import Limits, Progress, Stream, digest_of, pack_tokens, unpack_tokens
-from remote.verifier.drafting.own_drafter import BOUNDS as SERVED
+from remote.verifier.drafting.lookups import BOUNDS as SERVED
 from remote.verifier.drafting.own_drafter import OwnDrafter
 from remote.verifier.making.measure import evenly, memory_telling, rounds
 from remote.verifier.sessions.sessions import Sessions

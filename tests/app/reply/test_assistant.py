@@ -109,6 +109,7 @@ async def test_by_measure_more_is_drafted_over_a_far_line_than_for_a_slow_verifi
     settings, answers, nodes = Settings(mode="edge", max_tokens=24), [], {}
     for case in ("as it is", "slow", "far"):
         async with connect(verifier.url, settings=settings) as opened:
+            await until_connected(opened)
             costs = opened.backend.routing.shown.speed.costs
             for _ in range(40 if case != "as it is" else 0):
                 costs.drafted(1, 1e-3)

@@ -10,7 +10,8 @@ import pytest
 
 from app.config import Settings
 from app.events import Judged, Redrawn, Started, Verified
-from app.reply import request as request_module
+from app.reply import backend as backend_module
+from app.reply import routing as routing_module
 from app.reply.errors import NoAnswer
 from app.reply.request import FRESH_TEMPERATURE, resume
 from drafter.runtime import Drafter
@@ -239,7 +240,8 @@ async def test_what_cannot_go_on_says_why(monkeypatch: pytest.MonkeyPatch, conne
         assert [store.messages.of(conversation.id) for conversation in store.conversations.all()] == before
 
         cut = stored(opened, (5, 6))
-        monkeypatch.setattr(request_module, "CONTEXT_TOKENS", 3)
+        for module in (backend_module, routing_module):
+            monkeypatch.setattr(module, "CONTEXT_TOKENS", 3)
         heard = await hear(opened.resume(cut.id))
         assert heard.failed is not None and heard.failed.code == "too_long"
         assert store.messages.get(heard.message).tokens == cut.tokens, "nothing is lost"
