@@ -19,7 +19,7 @@ from starlette.requests import ClientDisconnect
 from models.engines.engine import EngineError
 from remote.protocol import Frame, Progress, pack_tokens, unpack_tokens
 from remote.verifier.admission import Admission
-from remote.verifier.refusals import Dropped, RoundRefused
+from remote.verifier.refusals import Dropped, OutOfOrder, RoundRefused
 from remote.verifier.sessions.sessions import Sessions
 from remote.verifier.sessions.turns import Turns
 from remote.verifier.sessions.verification import Answer
@@ -114,6 +114,9 @@ class Absence:
                 await self.leave(name, writing)
             return self._kept.get(name) is not writing or (not writing.read and self._admission.draining)
 
+        newer = self._kept.get(name)
+        if newer is not None and newer.number >= writing.number:  # A request that came late must not end it.
+            raise OutOfOrder(f"stream {writing.number} comes after stream {newer.number}; start from a fresh session")
         self.forget(name)
         self._kept[name] = writing
         self._tidy()

@@ -212,6 +212,26 @@ async def test_a_device_that_stops_says_so(target: Engine, endless: Card) -> Non
         assert (missing.status_code, decode(missing.content, Error).code) == (404, "not_found")
 
 
+@pytest.mark.parametrize("over", [False, True])
+async def test_a_request_that_comes_late_ends_no_newer_stream(
+    target: Engine, endless: Card, own: list[int], over: bool
+) -> None:
+    async with reached(app_of(target, endless)) as client:
+        with Paced(target) as paced:
+            paced.allow(1)
+            await begun(client, stream(2))
+            await until(client, "away_sessions", 1)
+            if over:
+                paced.allow()
+                await until(client, "running_sessions", 0)
+            late = await client.post("/v1/streams", content=stream(1))
+            assert (late.status_code, decode(late.content, Error).code) == (412, "out_of_order")
+            paced.allow()
+            await until(client, "running_sessions", 0)
+        tokens = tokens_of(await frames_at(client, kept(2, len(PROMPT))))
+        assert tokens == own[: len(tokens)] and len(tokens) >= AWAY
+
+
 @pytest.mark.parametrize("old", ["device", "option"])
 async def test_without_it_a_stream_ends_with_its_line(target: Engine, endless: Card, old: str) -> None:
     app = app_of(target, endless, **{} if old == "device" else {"while_away": 0})
