@@ -60,11 +60,15 @@ class Probes:
     def wanted(self) -> Iterator[None]:
         """While the block runs, somebody waits for the server: probe at once, then every second."""
         self._waiting += 1
-        self._hurried.set()
+        self.hurry()
         try:
             yield
         finally:
             self._waiting -= 1
+
+    def hurry(self) -> None:
+        """Probe at once."""
+        self._hurried.set()
 
     async def pause(self, *, hopeless: bool) -> None:
         """Wait until the next probe is due. `hopeless`: a person must repair something first, so there is no hurry."""
@@ -212,13 +216,13 @@ class Connection:
         self.connect_again("the small model has come")
 
     async def close(self) -> None:
-        if self._reading is not None:
-            await end(self._reading)
         if self._task is not None:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._task
             self.source.users -= 1
+        if self._reading is not None:  # After the task, which may begin to fetch anew.
+            await end(self._reading)
         await self.speed.close()
         if not self.source.shared and not self.source.users:
             await self.source.close()
@@ -263,8 +267,12 @@ class Connection:
         if drafter is None:
             return
         await self._idle()  # An answer keeps its tokens.
-        if self.verifier is plain and self.server.unread is not None:
-            self._become(self.server.check_with(drafter), None)
+        if self.verifier is not plain or self.server.unread is None:
+            return
+        if plain is None:
+            self._probes.hurry()  # It answered nobody in plain text, so it does not count as there.
+        else:
+            self._become(self.server.check_with(drafter, self.speed), None)
 
     async def _gone(self) -> None:
         await self.source.gone()

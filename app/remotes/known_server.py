@@ -93,10 +93,12 @@ class KnownServer:
         unread, texts = self.unread, self._texts()
         return None if unread is None or texts is None else await texts.fetch(unread.client, unread.card)
 
-    def check_with(self, drafter: Drafter) -> Verifier:
-        """Have an `unread` server check drafts in the tokens of this drafter."""
+    def check_with(self, drafter: Drafter, speed: Speed) -> Verifier:
+        """Have an `unread` server check drafts in the tokens of this drafter, which drafts nothing itself."""
         assert self.unread is not None
         peer, self.unread, self.drafter, self.drafters = self.unread, None, drafter, [drafter]
+        speed.begin_anew()
+        speed.greeted(peer.client.rtt_seconds)
         self.checks, self.most_read = peer.checks, peer.most_read
         return peer
 

@@ -53,16 +53,22 @@ class Speed:
     ) -> None:
         self.link = Link(read_seconds=options.read_seconds, connect_seconds=options.connect_seconds)
         self._modes = modes
-        self._of = {"": DrafterSpeed(CostMeter(FIRST_COST), ModeMeter(modes))}
-        """What was measured of each drafter, by the key for what its `modes` has learnt: at first, before there was a
-        verifier, of none."""
-        self._measure(self._of[""])
-        self.drafters = DrafterMeter([self.modes])
-        """Chooses between them."""
+        self.begin_anew()
         self.server_seconds: float | None = None
         """Smoothed time of a round at the verifier, or None before the first round."""
         self._record = Notes(record, dict[str, Learnt])
         self._keeping: asyncio.Task[None] | None = None
+
+    def begin_anew(self) -> None:
+        """Measure no drafter: there was no verifier yet, or none drafts for it."""
+        self._compare({"": DrafterSpeed(CostMeter(FIRST_COST), ModeMeter(self._modes))})
+
+    def _compare(self, drafters: dict[str, DrafterSpeed]) -> None:
+        self._of = drafters
+        """What was measured of each drafter, by the key for what its `modes` has learnt."""
+        self._measure(next(iter(drafters.values())))
+        self.drafters = DrafterMeter([of_one.modes for of_one in drafters.values()])
+        """Chooses between them."""
 
     def use(self, drafter: int) -> None:
         """Measure this drafter from now on, by its place among the keys of `recall`."""
@@ -91,12 +97,11 @@ class Speed:
         if keys != tuple(self._of):
             known, before = await asyncio.to_thread(self._record.read), self._of
             first = self.costs.first
-            self._of = {
+            drafters = {
                 key: before.get(key) or DrafterSpeed(CostMeter(first), ModeMeter(self._modes, known.get(key)))
                 for key in keys
             }
-            self.drafters = DrafterMeter([of_one.modes for of_one in self._of.values()])
-            self._measure(next(iter(self._of.values())))
+            self._compare(drafters)
 
     def served(self, reply: RoundReply) -> None:
         """Record a round that succeeded."""

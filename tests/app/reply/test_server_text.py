@@ -17,6 +17,7 @@ import pytest
 from app.config import Settings
 from app.events import Drafted, Judged, ModeChanged, RoundEnded, Stretch, Verified
 from app.remotes.connection import Connection
+from app.remotes.drafter_meter import LONGEST_TRIAL
 from app.remotes.peer import Endpoint, Verifier
 from app.reply.assistant import Assistant
 from app.tui.turn import Turn
@@ -329,6 +330,41 @@ async def test_it_changes_nothing_in_the_middle_of_an_answer(
         await until_checked(opened)
         (name,) = {path.suffix for path in (device.folder / "tokenizers").iterdir()} - {""}
         assert name == ".json"
+
+
+async def test_what_was_measured_of_another_models_drafters_is_forgotten(
+    device: Device, line: Line, own: list[int]
+) -> None:
+    measured = asyncio.Event()
+
+    async def waits(exchange: Exchange) -> None:
+        await measured.wait()
+        await exchange.relay()
+
+    line.fault = waits
+    async with device.with_local(Local(whole="")) as opened:
+        speed = connection(opened).speed
+        await speed.recall("small model", "whole model")
+        speed.modes.learnt.uses = LONGEST_TRIAL  # So the next answer would try the other one.
+        measured.set()
+        await until_checked(opened)
+        heard = await ask(opened, QUESTION)
+        assert heard.done is not None and list(heard.done.token_ids) == own, heard.failed
+        assert len(speed.drafters.modes) == 1
+
+
+async def test_a_server_that_answers_nobody_in_plain_text_is_asked_again_once_its_tokenizer_is_here(
+    device: Device, line: Line, own: list[int]
+) -> None:
+    async def lists_nothing(exchange: Exchange) -> None:
+        await (cut_after(0) if b"/v1/models" in exchange.head else line.carry)(exchange)
+
+    line.proxy.line = lists_nothing
+    async with device.with_local(Local(whole=""), connects=False) as opened:
+        await until_checked(opened)
+        assert connection(opened).server.met
+        heard = await ask(opened, QUESTION)
+        assert heard.done is not None and list(heard.done.token_ids) == own, heard.failed
 
 
 async def garbled(exchange: Exchange) -> None:
