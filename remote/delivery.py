@@ -26,7 +26,7 @@ from drafter.trial import TextAbout
 from models.config import CONFIG, DrafterConfig, sha256
 from models.text.text_side import tokenizer_digest
 from remote.client import VerifierClient
-from remote.errors import NotDelivered, quoted
+from remote.errors import NotDelivered, Stranger, quoted
 from remote.protocol import Card, DrafterOffer
 
 CONFIG_BYTES = 4 << 20
@@ -101,11 +101,15 @@ async def fetch_tokenizer(client: VerifierClient, card: Card, shelf: Path, *, si
         while True:
             begin = part.stat().st_size if part.is_file() else 0
             with part.open("ab") as file:
-                async for piece in client.tokenizer(card.tokenizer, begin, silence):
-                    file.write(piece)
-                    if file.tell() > card.tokenizer_bytes:
-                        file.truncate(0)
-                        raise _lied(client.host, "it is longer than was said", TEXT)
+                try:
+                    async for piece in client.tokenizer(card.tokenizer, begin, silence):
+                        file.write(piece)
+                        if file.tell() > card.tokenizer_bytes:
+                            file.truncate(0)
+                            raise _lied(client.host, "it is longer than was said", TEXT)
+                except Stranger as error:
+                    if not begin or error.status != 400:
+                        raise  # Otherwise the part is longer than what is sent: it was compressed in another way.
             tokenizer = await asyncio.to_thread(_unpacked, part, card)
             if tokenizer is not None:
                 break

@@ -36,6 +36,7 @@ class Proposer:
         self._over: list[str] = []
         """Conversations that nobody continues."""
         self._most_nodes: int | None = None
+        self._closed = False
 
     def begin(self) -> Proposing:
         """Begin a conversation. Raises `ModelAway` if the model does not answer, or takes no trees."""
@@ -66,7 +67,7 @@ class Proposer:
                 try:
                     return self._exchange(method, path, body)
                 except ConnectionError:
-                    if not kept:
+                    if not kept or self._closed:
                         raise
                     self._connection.close()  # The server has closed it, as it does after a pause.
                     return self._exchange(method, path, body)
@@ -81,6 +82,7 @@ class Proposer:
 
     def close(self) -> None:
         """Close the connection. A call in progress in another thread fails at once."""
+        self._closed = True
         with contextlib.suppress(OSError):
             if self._connection.sock is not None:
                 self._connection.sock.shutdown(socket.SHUT_RDWR)

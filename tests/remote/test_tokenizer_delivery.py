@@ -79,6 +79,14 @@ async def test_a_damaged_part_is_fetched_again(tmp_path: Path) -> None:
     assert (await fetch_tokenizer(asked, card_of(TOKENIZER), tmp_path)).read_bytes() == TOKENIZER
 
 
+async def test_a_part_that_is_longer_than_the_whole_is_fetched_again(tmp_path: Path) -> None:
+    asked, line = client(TOKENIZER)
+    card = card_of(TOKENIZER)
+    (tmp_path / f"{card.tokenizer.hex()}.part").write_bytes(bytes(len(TOKENIZER)))  # Compressed by another library.
+    assert (await fetch_tokenizer(asked, card, tmp_path)).read_bytes() == TOKENIZER
+    assert len(line.asked) == 2
+
+
 def sides(folder: Path) -> dict[str, Path]:
     """Folders with the text sides of GGUF files, by the kind of their tokenizer."""
     found = {}

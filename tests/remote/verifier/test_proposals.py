@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator
 
 import httpx
 import numpy as np
 import pytest
 
-from drafter.whole_model import Growth
+from drafter.whole_model import Growth, ModelAway
 from models.engines.engine import Engine
 from remote.proposals import Proposer
 from remote.protocol import Card, Error, Propose, Proposed, decode, encode, pack_tokens
@@ -19,6 +20,7 @@ from remote.verifier.options import ServeOptions
 from tests.remote.verifier.conftest import LIMITS
 from tests.remote.verifier.test_http import TOKEN, connected, counter, message, running
 from tests.remote.verifier.tiny import VOCABULARY
+from tests.support.patience import PATIENCE_SECONDS
 
 PROMPT = [5, 9, 2, 30, 7]
 TOP = 4
@@ -139,6 +141,28 @@ async def test_a_connection_that_a_pause_has_closed_costs_nothing(target: Engine
 
         await asyncio.to_thread(ask_slowly)
         proposer.close()
+
+
+async def test_a_call_in_progress_fails_when_the_connection_is_closed(target: Engine, card: Card) -> None:
+    asked, goes_on = threading.Event(), threading.Event()
+
+    def wait(*_: object) -> None:
+        asked.set()
+        assert goes_on.wait(PATIENCE_SECONDS)
+
+    with running(create_app(target, card)) as url:
+        proposer = Proposer(url, None)
+        hook = target.model.register_forward_pre_hook(wait)  # type: ignore[attr-defined]
+        try:
+            begun = await asyncio.to_thread(proposer.begin)
+            call = asyncio.create_task(asyncio.to_thread(begun, Growth(0, (), PROMPT), VOCABULARY))
+            assert await asyncio.to_thread(asked.wait, PATIENCE_SECONDS)
+            proposer.close()
+            with pytest.raises(ModelAway):
+                await asyncio.wait_for(call, PATIENCE_SECONDS)
+        finally:
+            goes_on.set()
+            hook.remove()
 
 
 async def test_a_conversation_that_nobody_continues_is_dropped_when_another_begins(target: Engine, card: Card) -> None:
