@@ -35,6 +35,7 @@ import tempfile
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from app.cli.machine import machine
@@ -82,7 +83,7 @@ def settings_of(way: str, most: int, temperature: float) -> Settings:
     settings = Settings(max_tokens=most, temperature=temperature, seed=1, local="local")
     shape, _, size = way.partition(" ")
     if way in ("plain", "lookups"):
-        # The model on this device stands in, so the server is asked in tokens, and told whether to draft.
+        # As one that stands in, a model on this device has the server asked in tokens, and told whether to draft.
         return settings.replaced({"mode": "hosted", "offline": "local"}, way)
     if way not in WAYS and shape not in ("chain", "tree"):
         return settings
@@ -121,6 +122,7 @@ async def opened(
 ) -> AsyncIterator[dict[str, Assistant]]:
     """An assistant for each way, on the same line, with the same local model, after a first answer."""
     local, drafters = LocalModel("local", arguments.local), Drafters(Drafter.load(DRAFTER))
+    absent = LocalModel("none", Path("no model is here"))  # It would read along, and take time from the server.
     async with AsyncExitStack() as stack:
         assistants, own = {}, servers[arguments.ways[0]]
         for way, (url, process) in servers.items():
@@ -135,7 +137,7 @@ async def opened(
                 AddressSource(address),
                 settings,
                 draft=drafts,
-                stand_in=lambda _: local,
+                stand_in=partial(_always, absent if way in ("plain", "lookups") else local),
                 texts=Path(stack.enter_context(tempfile.TemporaryDirectory())),
             )
             assistants[way] = await stack.enter_async_context(Assistant(store, options))
@@ -143,6 +145,10 @@ async def opened(
         for way in servers.keys() - set(arguments.ways):
             await ask(assistants[way], WARM_UP)
         yield assistants
+
+
+def _always(source: LocalModel, name: str | None) -> LocalModel:
+    return source
 
 
 async def warm(assistants: Mapping[str, Assistant], local: LocalModel) -> None:
