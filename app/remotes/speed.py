@@ -95,7 +95,10 @@ class Speed:
     async def recall(self, *keys: str) -> None:
         """Continue from what was learnt about the modes under these keys of `key_of`, one for each drafter."""
         if keys != tuple(self._of):
-            known, before = await asyncio.to_thread(self._record.read), self._of
+            known, before = await asyncio.to_thread(self._record.read), dict(self._of)
+            if (begun := before.pop("", None)) is not None and keys[0] not in before:
+                begun.modes.recall(known.get(keys[0]) or Learnt())
+                before[keys[0]] = begun  # What was measured before counts for the first drafter.
             first = self.costs.first
             drafters = {
                 key: before.get(key) or DrafterSpeed(CostMeter(first), ModeMeter(self._modes, known.get(key)))

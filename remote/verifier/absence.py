@@ -116,7 +116,7 @@ class Absence:
 
         newer = self._kept.get(name)
         if newer is not None and newer.number >= writing.number:  # A request that came late must not end it.
-            raise OutOfOrder(f"stream {writing.number} comes after stream {newer.number}; start from a fresh session")
+            raise OutOfOrder(f"round {writing.number} comes after round {newer.number}; start from a fresh session")
         self.forget(name)
         self._kept[name] = writing
         self._tidy()

@@ -260,15 +260,17 @@ def rounds(
     stops: frozenset[int],
     most: int,
     sampling: Sampling | None = None,
+    *,
+    opening: bool = False,
 ) -> Iterator[MeasuredRound]:
     """The rounds of one answer of at most `most` tokens, greedy by default.
 
-    The first round carries the prompt, and no draft.
+    The first round carries the prompt and, with `opening`, also a draft, which is made without any memory.
     """
     sampling = sampling or Sampling()
     context = engine.context()
     context.assign(0, prompt)
-    tree = DraftTree.empty()
+    tree = propose(context.tokens) if opening else DraftTree.empty()
     while True:
         logits = engine.verify(context, tree)
         room = len(prompt) + most - len(context.tokens)

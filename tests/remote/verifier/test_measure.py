@@ -14,9 +14,9 @@ DEPTH = 4
 MOST = 1 + 3 * (DEPTH + 1)
 
 
-def said(engine, prompt, propose, tally=None, stops=frozenset()) -> list[int]:
+def said(engine, prompt, propose, tally=None, **options) -> list[int]:
     """The tokens of an answer. All rounds except the opening one are counted in `tally`."""
-    answer = list(rounds(engine, prompt, propose, stops, MOST))
+    answer = list(rounds(engine, prompt, propose, options.pop("stops", frozenset()), MOST, **options))
     if tally is not None:
         tally.add(iter(answer))
     return [token for round in answer for token in round.new]
@@ -33,6 +33,7 @@ def test_an_oracle_gains_its_depth_and_a_fool_the_bonus_only(engine, prompts):
         assert (
             said(engine, prompt, ahead, oracle) == said(engine, prompt, lambda tokens: ahead(tokens, 1), fool) == text
         )
+        assert said(engine, prompt, ahead, opening=True) == text
         stopped = said(engine, prompt, ahead, stops=frozenset({text[6]}))
         assert len(text) == MOST and stopped == text[: text.index(text[6]) + 1]
     row = oracle.row("oracle")
