@@ -110,9 +110,8 @@ def local_models(folders: Folders, settings: Settings) -> Iterator[Finding]:
             text = f"{name}: {gone(name, path) if missing else path}"
             yield Finding("warning" if missing else "ok", "local", text)
         if (duty := models.duty(settings)) is not None:
-            does = "answers while a server is away, and drafts" if duty.answers else "drafts"
-            text = f"{duty.name} {does} for servers that name no other, if the tokenizers agree"
-            yield Finding("ok", "local", text)
+            does = "answers while a server is away" if duty.answers else "drafts if the tokenizers agree"
+            yield Finding("ok", "local", f"{duty.name} {does}, for servers that name no other")
     except ConfigError as error:
         yield Finding("broken", "local", str(error))
 

@@ -99,7 +99,8 @@ class LocalModels:
         for_all = settings.offline or ("local" if self.used is not None else None)
         named = local or (self.chosen(settings.local)[0] if for_all == "local" else settings.local)
         offline = offline or for_all
-        if offline != "local" and (named is None or offline == "drafter" or kind == "openai"):
+        drafts = named is not None and offline != "drafter" and kind != "openai" and settings.mode != "hosted"
+        if offline != "local" and not drafts:
             return None
         return Duty(*self.chosen(named), offline == "local")
 

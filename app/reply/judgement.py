@@ -84,7 +84,8 @@ def texts_dropped(drafts: Sequence[str], text: str) -> tuple[Dropped, ...]:
         if said := dropped(draft, text):
             at = len(sanitise(text[: _parting(draft, text)]))
             before = lost.get(at, "")
-            lost[at] = said if said.startswith(before) else f"{before}\n\n{said}"
+            longer, shorter = (said, before) if len(said) >= len(before) else (before, said)
+            lost[at] = longer if longer.startswith(shorter) else f"{before}\n\n{said}"
     return tuple(Dropped(at, said) for at, said in sorted(lost.items()))
 
 

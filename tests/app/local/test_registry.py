@@ -73,3 +73,15 @@ def test_settings_come_before_a_choice(
 ) -> None:
     why = why_no_effect(Settings(offline=offline, local=local), name)
     assert why == "" if not field else f"OUTRIDER_{field.upper()} or config.toml says {field} = " in why
+
+
+@pytest.mark.parametrize(
+    ("mode", "offline", "answers"), [("auto", "queue", False), ("hosted", "queue", None), ("hosted", "local", True)]
+)
+def test_nothing_on_this_device_drafts_where_the_server_writes(
+    tmp_path: Path, mode: str, offline: Unanswered, answers: bool | None
+) -> None:
+    models = LocalModels(Folders.locate({"OUTRIDER_HOME": str(tmp_path)}))
+    models.add("one", tmp_path)
+    duty = models.duty(Settings().replaced({"mode": mode, "offline": offline, "local": "one"}, "a test"))
+    assert (None if duty is None else duty.answers) is answers

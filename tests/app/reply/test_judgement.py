@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.events import AnsweredAgain, Judged
-from app.reply.judgement import MOST_UNITS, compare, judge, stored_judgement
+from app.reply.judgement import MOST_UNITS, compare, judge, stored_judgement, texts_dropped
 from app.sanitise import sanitise
 from storage import Message, Store
 
@@ -116,3 +116,9 @@ def test_a_hostile_answer_costs_little_time() -> None:
 )
 def test_the_sentence_says_which_way_was_used(again: AnsweredAgain, kept: float, said: str) -> None:
     assert str(Judged("id", round(10 * kept), 1000, "", again=again)) == said
+
+
+@pytest.mark.parametrize("drafts", [["one two", "one two three"], ["one two three", "one two"]])
+def test_the_longer_of_two_drafts_with_one_beginning_is_shown_once(drafts: list[str]) -> None:
+    (lost,) = texts_dropped(drafts, "one four")
+    assert lost.text == "two three"

@@ -450,6 +450,4 @@ async def test_what_the_chosen_model_cannot_answer_keeps_waiting(drafter: Drafte
         await opened.stand_by("a")
         await until(lambda: len(done) == 1)
         assert done[0].failed is not None and done[0].failed.queued
-        opened.outbox.stir()
-        await opened.stand_by(None)
-        assert [one.text for one in opened.outbox.queued()] == [QUESTION, "and then?"] and len(done) == 1
+        assert [one.text for one in opened.outbox.queued()] == [QUESTION, "and then?"]
