@@ -40,19 +40,6 @@ KEY, WRONG_KEY = "a-key-that-tests-may-know", "a-key-that-is-wrong"
 QUESTION = "unpack a.tar.gz"
 START_SECONDS = 180.0
 ANSWER_SECONDS = 300.0
-CHECKS = (
-    "found",
-    "added",
-    "picked",
-    "answered",
-    "context",
-    "stopped",
-    "killed",
-    "continued",
-    "away",
-    "back",
-    "wrong key",
-)
 
 
 class NotStarted(Exception):
@@ -179,7 +166,7 @@ def told_last(text: str) -> str:
 
 
 def checks(server: Server, local: Path | None = None) -> Iterator[dict[str, object]]:
-    """One row for each of `CHECKS`, some only with a `local` model. Raises `NotStarted`."""
+    """A row for each check, some only with a `local` model. Raises `NotStarted`."""
     bundled, endless = server.models
     with tempfile.TemporaryDirectory() as home:
         person = Person(home)
