@@ -13,13 +13,16 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from drafter.ngram import BREAK, LONGEST, Match, NGramIndex
 from drafter.pacer import Recent
 
 MOST = 16
 """Most tokens in one guess."""
-PRIOR = 2.0
-"""Weight of the first estimate, in comparisons."""
+PRIOR = 1.0
+"""Weight of the first estimate, in comparisons that came true and as many that did not."""
 KEPT = 0.99
 """Share of its weight that a comparison keeps at the next one: about 100 comparisons count."""
 FIRST_ROW_COST = 0.15
@@ -52,20 +55,27 @@ class Experience:
         """Cost of one more row, as a share of a step with one row."""
         self._alone = Recent()
         """Seconds of steps with one row."""
+        self._seen = [0.0] * (LONGEST + 1)
         self._hits = [0.0] * (LONGEST + 1)
         self._promised = [0.0] * (LONGEST + 1)
+        """Comparisons, how many came true, and how many were expected to, by the length of the match."""
 
-    def chance(self, length: int, votes: int = 1, occurrences: int = 1) -> float:
+    def chance(self, length: int, votes: int, occurrences: int) -> float:
         """The chance that a match of `length` tokens continues like the occurrences that `votes` counts.
 
-        It is the first estimate, times a factor learnt for this length.
+        The odds are those of the first estimate, times a factor learnt for this length. For a short match, it is at
+        most 1: a conversation that copies says nothing about one that does not.
         """
-        kept = (self._hits[min(length, LONGEST)] + PRIOR) / (self._promised[min(length, LONGEST)] + PRIOR)
-        return min(_promise(length, votes, occurrences) * kept, 1.0)
+        at, first = min(length, LONGEST), _promise(length, votes, occurrences)
+        seen, hits, promised = self._seen[at], self._hits[at], self._promised[at]
+        factor = (hits + PRIOR) / (promised + PRIOR) * (seen - promised + PRIOR) / (seen - hits + PRIOR)
+        odds = first * (factor if at == LONGEST else min(factor, 1.0))
+        return odds / (odds + 1 - first)
 
     def learn(self, length: int, votes: int, occurrences: int, hit: bool) -> None:
         """Learn whether the continuation of such a match came true."""
         at = min(length, LONGEST)
+        self._seen[at] = KEPT * self._seen[at] + 1
         self._hits[at] = KEPT * self._hits[at] + hit
         self._promised[at] = KEPT * self._promised[at] + _promise(length, votes, occurrences)
 
@@ -137,23 +147,30 @@ class SecondStage:
 
     # ---- guessing ----------------------------------------------------------------------------------------------------
 
-    def guess(self, most: int = MOST) -> list[int]:
-        """At most `most` tokens that may come next, as long as they are worth their rows. Often empty.
+    def guess(self, most: int = MOST, costs: NDArray[np.float64] | None = None) -> list[int]:
+        """The tokens that may come next, as many as gain the most tokens per cost. Often none.
 
-        A row is worth adding while it raises the tokens per second: while the chance of its token, divided by the cost
-        of the row, is above the tokens per cost so far.
+        `costs`: of a step with 0, 1, 2, ... guessed tokens, (n + 1,); by default as timed, with at most `most` tokens.
         """
-        row_cost, guessed = self.experience.row_cost, 0
-        gained = cost = reached = 1.0
-        chain: list[tuple[int, tuple[int, int, int]]] = []
-        for token, support in self._likeliest():
-            chain.append((token, support))
-            reached *= self.experience.chance(*support)
-            if guessed == most or reached * cost <= gained * row_cost:
+        cost = 1 + self.experience.row_cost * np.arange(most + 1) if costs is None else costs
+        price: list[float] = cost.tolist()
+        gained, reached, guessed = 1.0, 1.0, 0
+        best = gained / price[0]
+        tokens, support = list[int](), list[tuple[int, int, int]]()
+        for count, (token, found) in enumerate(self._likeliest(max(1, len(price) - 1)), 1):
+            tokens.append(token)
+            support.append(found)
+            if count == len(price):
                 break
-            gained, cost, guessed = gained + reached, cost + row_cost, guessed + 1
-        self.chain = Chain([token for token, _ in chain], [support for _, support in chain], guessed)
-        return self.chain.tokens[:guessed]
+            reached *= self.experience.chance(*found)
+            gained += reached
+            if gained > best * price[count]:
+                best, guessed = gained / price[count], count
+            # Rows may cost nothing after some that cost much: go on while certain tokens would still pay.
+            elif not (gained + reached * np.arange(1, len(price) - count) > best * cost[count + 1 :]).any():
+                break
+        self.chain = Chain(tokens, support, guessed)
+        return tokens[:guessed]
 
     @property
     def expected(self) -> float:
@@ -168,7 +185,7 @@ class SecondStage:
         """Keep only the first `count` tokens of the last guess for the comparison."""
         self.chain = self.chain._replace(guessed=min(self.chain.guessed, count))
 
-    def _likeliest(self) -> Iterator[tuple[int, tuple[int, int, int]]]:
+    def _likeliest(self, most: int) -> Iterator[tuple[int, tuple[int, int, int]]]:
         """The continuation of the longest match, token by token, each with its support as `Chain` has it.
 
         As in a back-off model (such as the n-gram stage of arXiv 2308.04623), shorter contexts also count: where a pair
@@ -176,7 +193,7 @@ class SecondStage:
         """
         said = self._said.tokens
         matches = [match for index in (self._said, *self.stored) for match in index.matches(said)]
-        for at in range(MOST):
+        for at in range(most):
             votes: dict[int, list[Match]] = {}
             for match in matches:
                 if (token := match.following(at)) != BREAK:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import itertools
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drafter.ngram import BREAK, NGramIndex
+from drafter.ngram import BREAK, LONGEST, NGramIndex
 from drafter.second_stage import FIRST_ROW_COST, MOST, Experience, SecondStage
 
 PERIOD = [5, 6, 7, 8, 9]
@@ -90,6 +91,14 @@ def test_rows_that_cost_nothing_are_all_used_and_dear_ones_not_at_all():
         assert len(second.guess()) == length
 
 
+def test_rows_that_cost_little_are_reached_over_some_that_do_not_pay():
+    second = stage(range(60), range(20))
+    steps = np.array([1.0] + [4.0] * 7 + [4.2] * 9)
+    assert len(second.guess(costs=steps)) == 16
+    assert second.guess(costs=steps[:5]) == [20, 21, 22, 23]
+    assert second.guess(costs=steps[:3]) == []
+
+
 def test_a_pause_of_the_machine_changes_little():
     second = stage(range(40), [3, 4, 5])
     for _ in range(50):
@@ -152,6 +161,14 @@ def test_conversations_learn_from_one_another():
         second.guess()
         second.commit([next(strange)])
     assert stage(PERIOD, PERIOD[:3]).guess() and not stage(PERIOD, PERIOD[:3], experience=experience).guess()
+
+
+def test_a_conversation_that_copies_says_little_about_one_that_does_not():
+    experience = Experience()
+    for length in (3, LONGEST) * 200:
+        experience.learn(length, 1, 1, hit=True)
+    assert experience.chance(3, 1, 1) == Experience().chance(3, 1, 1) < 0.6
+    assert experience.chance(LONGEST, 1, 1) > 0.98 > Experience().chance(LONGEST, 1, 1)
 
 
 def test_following_a_text_is_committing_what_is_new():
