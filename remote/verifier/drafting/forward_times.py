@@ -3,7 +3,8 @@
 Forwards are grouped into classes of similar numbers of sessions and rows. A class holds the mean of its recent
 forwards, and keeps it while only other classes occur. A plane is fitted to the classes: seconds = fixed + sessions * a
 + rows * b. Sums over all recent forwards could not separate the three, because for long periods all forwards are alike.
-No clock, no engine.
+Rows rarely cost the same each: 16 may take as long as 8. So between classes with this number of sessions, the plane is
+bent to their means. No clock, no engine.
 """
 
 from __future__ import annotations
@@ -30,7 +31,11 @@ class ForwardTimes:
         self._classes: dict[tuple[int, int], Recent] = {}
         self._last = (0, 0, 0.0)
         self._plane = np.zeros(3)
+        self._bends: dict[int, NDArray[np.float64]] = {}
+        """For each class of sessions: rows, and their seconds divided by those on the plane, (2, n)."""
         self._since = STALE
+        self.largest = 0
+        """Rows of the largest forward so far."""
 
     @property
     def known(self) -> bool:
@@ -42,13 +47,19 @@ class ForwardTimes:
         told = sessions, rows, seconds
         if told != self._last:
             self._last = told
+            self.largest = max(self.largest, rows)
             known = self._classes.setdefault((sessions.bit_length(), rows.bit_length()), Recent())
             self._since += 1 if known.count else STALE
             known.add(seconds, sessions, rows)
 
-    def seconds(self, sessions: float, rows: float) -> float:
-        """Expected seconds of a forward."""
-        return float(self._laid() @ (1.0, sessions, rows))
+    def seconds(self, sessions: float, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Expected seconds of forwards with these numbers of rows, rising (n,). More rows never take less."""
+        fixed, each, row = self._laid().tolist()
+        flat = fixed + sessions * each + rows * row
+        if (bends := self._bends.get(round(sessions).bit_length())) is not None:
+            flat *= np.interp(rows, *bends)
+        found: NDArray[np.float64] = np.minimum.accumulate(flat[::-1])[::-1]
+        return found
 
     @property
     def row(self) -> float:
@@ -69,6 +80,11 @@ class ForwardTimes:
         weights = np.sqrt(points[:, 3]) / points[:, 2]
         sides = np.column_stack([np.ones(len(points)), points[:, :2]]) * weights[:, None]
         self._plane = _least_squares(sides, points[:, 2] * weights)
+        factors = points[:-1, 2] / (np.insert(points[:-1, :2], 0, 1, axis=1) @ self._plane)
+        for size in {size for size, _ in self._classes}:
+            own = [at for at, (other, _) in enumerate(self._classes) if other == size]
+            own.sort(key=lambda at: points[at, 1])
+            self._bends[size] = np.stack((points[own, 1], factors[own]))
         return self._plane
 
 

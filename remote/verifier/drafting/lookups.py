@@ -1,8 +1,9 @@
 """Drafts that take no drafter: what followed the same words before, in this conversation or in stored texts.
 
-They cost only the rows of a forward, so a target without a drafter has them too. The n-grams are those of
-`drafter/second_stage.py`; `stream_payoff.py` decides whether one is used. On the engine's thread, for one session after
-another.
+They cost only the rows of a forward, so a target without a drafter has them too. A draft has as many tokens as give the
+most expected tokens per second: their chances follow from how often such matches have come true
+(`drafter/second_stage.py`), the seconds from how long forwards with as many rows have taken (`stream_payoff.py`). On
+the engine's thread, for one session after another.
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ from dataclasses import replace
 
 from drafter.ngram import NGramIndex
 from drafter.search import Pace
-from drafter.second_stage import MOST, Experience, SecondStage
+from drafter.second_stage import Experience, SecondStage
 from models.engines.engine import Engine
 from models.tree import DraftTree
-from remote.verifier.drafting.stream_payoff import FEW, FIRST_NODES, LONGEST_READ, Judged, Kind, StreamPayoff
+from remote.verifier.drafting.stream_payoff import FEW, LONGEST_READ, Judged, StreamPayoff
 
 BOUNDS = Pace(depth=32, breadth=8, nodes=128)
 """Bounds of a draft, whose size is chosen by cost."""
@@ -44,17 +45,16 @@ class Lookups:
     def __init__(self, own: OwnLookups) -> None:
         self._shared, self._payoff = own, own.payoff
         self._said = SecondStage(own.stored, own.experience)
-        self._kind: Kind | None = None
-        """How the next draft is made."""
-        self._seconds = 0.0
-        """How long that took."""
+        self._drafted, self._seconds = False, 0.0
+        """Whether the drafter made the next draft, and how long that took."""
         self._judged: float | None = None
         """When the last verdict was ready, or None before the first one of an answer."""
         self._waited = 0.0
         """Seconds spent on drafting since then."""
 
-    def begin(self) -> None:
-        """Start a new answer."""
+    def begin(self, tokens: Sequence[int]) -> None:
+        """Start a new answer, after these tokens."""
+        self._said.follow(tokens)
         self._judged = None
 
     @property
@@ -66,25 +66,19 @@ class Lookups:
         """Bytes that are allocated, or that would be with this many tokens and nodes."""
         return INDEX_BYTES * max(rows, self._said.length)
 
-    def looked_up(self, tokens: Sequence[int]) -> DraftTree:
-        """What followed the end of these tokens before, as a draft.
+    def looked_up(self) -> DraftTree:
+        """What followed the same words before, as a draft.
 
         Empty if nothing followed, if it is not worth its rows, or if the drafter's draft should gain more.
         """
-        own, payoff = self._shared, self._payoff
-        self._kind, self._seconds = None, 0.0
-        if not payoff.looks:
+        begun, payoff = time.monotonic(), self._payoff
+        if (costs := payoff.looking(self._shared.bounds.nodes)) is None:
             return DraftTree.empty()
-        begun, cost = time.monotonic(), payoff.cost
-        assert cost is not None
-        self._said.follow(tokens)
-        own.experience.row_cost = cost.node / cost.round
-        guess = self._said.guess(min(MOST if payoff.looking.known else FIRST_NODES, own.bounds.nodes))
-        if guess and self._said.expected / (cost.round + len(guess) * cost.node) < payoff.gain:
+        guess = self._said.guess(costs=costs)
+        if guess and payoff.gain and self._said.expected < payoff.gain * costs[len(guess)]:
             guess = []
             self._said.keep(0)
-        self._kind, self._seconds = payoff.looking, time.monotonic() - begun
-        self._waited += self._seconds
+        self._waited += time.monotonic() - begun
         return DraftTree.chain(guess) if guess else DraftTree.empty()
 
     def judged(self, tree: DraftTree, judged: Judged, greedy: bool, pending: int) -> None:
@@ -93,10 +87,11 @@ class Lookups:
         The forward also ran `pending` committed tokens.
         """
         payoff, now = self._payoff, time.monotonic()
+        self._said.commit(judged.new)
         payoff.ran(judged, pending)
         if self._judged is not None and judged.sessions == 1 and pending <= FEW:
             payoff.beside.add(max(0.0, now - self._judged - self._waited - judged.seconds))
         self._judged, self._waited = now, 0.0
         if pending <= LONGEST_READ:
-            payoff.gained(self._kind, len(judged.new), len(tree), self._seconds)
-        self._kind, self._seconds = None, 0.0
+            payoff.gained(len(judged.new), len(tree), self._seconds, drafted=self._drafted)
+        self._drafted, self._seconds = False, 0.0

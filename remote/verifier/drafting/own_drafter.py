@@ -126,7 +126,7 @@ class OwnDrafts(Lookups):
         pace = replace(own.bounds, depth=min(own.bounds.depth, most), nodes=most, cost=cost)
         tree = self._context.draft(pace, None, own.calibrations[sampling.temperature == 0], coins)
         calls, seconds = self._context.taken or (0, 0.0)
-        self._kind, self._seconds = payoff.drafting, time.monotonic() - begun
+        self._drafted, self._seconds = True, time.monotonic() - begun
         self._waited += self._seconds
         read = self._read + self._context.read
         reading = self._reading + (self._seconds - seconds if read else 0.0)
@@ -139,7 +139,7 @@ class OwnDrafts(Lookups):
         return tree
 
     def judged(self, tree: DraftTree, judged: Judged, greedy: bool, pending: int) -> None:
-        if self._kind is self._payoff.drafting and len(tree):
+        if self._drafted and len(tree):
             self._own.calibrations[greedy].learn(tree, judged.accepted, judged.bonus)
             self._payoff.guessed(bool(judged.accepted))
         super().judged(tree, judged, greedy, pending)

@@ -1,8 +1,10 @@
 """Decides which kind of draft pays off in a stream: the drafter's, one looked up in earlier text, or none.
 
-The rule is that of `drafter/pacer.py`: the kind of draft that has lately gained more tokens a second is used. A trial
-of `TRIAL` rounds judges a kind; trials may cost a twentieth of the time (`Allowance`). After a rest the kind is tried
-again, and each rest is twice as long as the previous one.
+Whether the drafter's drafts pay off is measured, by the rule of `drafter/pacer.py`: the way that has lately gained more
+tokens a second is used. A trial of `TRIAL` rounds judges them; trials may cost a twentieth of the time (`Allowance`).
+After a rest they are tried again, and each rest is twice as long as the previous one. A looked-up draft needs no trial,
+because its chances are learnt without it: it is as long as gives the most expected tokens a second, and is made where
+that is more than without.
 
 When many sessions share a forward, one more row costs as much as another session's token. So there are fewer drafts
 with a few sessions, and none with many. The caller measures all times, in seconds, over all sessions. No clock, no
@@ -16,18 +18,21 @@ import math
 from dataclasses import replace
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from drafter.cost import Cost
 from drafter.pacer import Allowance, Recent
 from remote.verifier.drafting.forward_times import ForwardTimes
 
 FIRST_NODES = 4
-"""Most nodes of a draft until drafts of its kind are known to pay off."""
+"""Most nodes of the drafter's drafts until they are known to pay off."""
+FURTHER = 4
+"""A looked-up draft is at most this many times as long as the largest forward."""
 FEW = 8
-"""Tokens that the drafter reads in passing."""
+"""Tokens that are read in passing."""
 SAVED = 20.0
 """Most tokens that are saved up for trials: for one, the drafter reads a whole conversation."""
-LOOKING = 1.0
-"""Tokens of the allowance that a trial of lookups costs."""
 PLAIN = 2
 """Rounds without a draft before the first one with a draft: they set the rate that a draft has to beat."""
 LONGEST_READ = 256
@@ -37,15 +42,11 @@ LONG = 0.99
 NEWEST = 0.1
 """Weight of the newest round in the means of first guesses and of sessions per forward."""
 TRIAL = 16
-"""Rounds that judge a kind of draft."""
+"""Rounds that judge the drafter's drafts."""
 FIRST_REST, REST = 256, 4096
-"""Rounds to wait before trying a kind of draft again: at first, and at most."""
+"""Rounds to wait before trying them again: at first, and at most."""
 CROWD = 4.0
 """Number of sessions in a forward from which on no drafts are made just for trial."""
-LITTLE = 0.95
-"""Lookups continue while they gain this share of what other rounds gain, because a text may begin to repeat itself."""
-FULL_PRICE = 0.9
-"""Nothing is looked up if a row costs at least this share of a round: hardly any guess is sure enough."""
 
 
 class Judged(NamedTuple):
@@ -61,8 +62,8 @@ class Judged(NamedTuple):
     """How many sessions shared the forward."""
 
 
-class Kind(Recent):
-    """A kind of draft: the results of recent rounds with it, and its rest after a trial.
+class Drafting(Recent):
+    """The drafter's drafts: the results of recent rounds with them, and their rest after a trial.
 
     Its amounts are the tokens of a round and the nodes of its draft; its seconds are those of drafting.
     """
@@ -82,7 +83,7 @@ class Kind(Recent):
         self.rested = 0
 
     def went_without(self) -> bool:
-        """Count a round without such a draft. Returns True if the rest is over and the kind is to be tried again."""
+        """Count a round without such a draft. Returns True if the rest is over and they are to be tried again."""
         self.rested += 1
         if self.rested < self._rest:
             return False
@@ -91,7 +92,7 @@ class Kind(Recent):
         return True
 
     def forget(self) -> None:
-        """Drop the measurements, so that the kind is tried again."""
+        """Drop the measurements, so that they are tried again."""
         super().__init__(self.kept)
         self.rested = 0
 
@@ -106,8 +107,7 @@ class StreamPayoff:
 
     def __init__(self, *, drafter: bool = True) -> None:
         self._drafter = drafter
-        self.drafting, self.looking = Kind(), Kind()
-        """The drafter's drafts, and lookups in earlier text, successful or not."""
+        self.drafting = Drafting()
         self.learning = False
         """The drafter learns from verdicts on its drafts. So it drafts even if that does not pay off, except with many
         sessions."""
@@ -141,7 +141,7 @@ class StreamPayoff:
     def twin(self) -> StreamPayoff:
         """A copy for a drafter that learns, which shares the timings of calls and forwards."""
         twin = copy.copy(self)
-        twin.drafting, twin.looking, twin.learning = Kind(), Kind(), True
+        twin.drafting, twin.learning = Drafting(), True
         twin.forget_drafts()
         return twin
 
@@ -152,9 +152,27 @@ class StreamPayoff:
         """What a round costs one session that shares its forward with the usual number of others, or None."""
         if not self.forwards.known or (self._drafter and not self.calls.count):
             return None
-        company, level = self._company, self.calls.seconds / self.calls.amounts[0] if self._drafter else 0.0
-        whole = self.forwards.seconds(company, company)
-        return Cost(whole / company + self.beside.seconds, level, self.forwards.row)
+        level = self.calls.seconds / self.calls.amounts[0] if self._drafter else 0.0
+        return Cost(float(self._seconds(0)[0]), level, self.forwards.row)
+
+    def looking(self, most: int) -> NDArray[np.float64] | None:
+        """Seconds of a round with a looked-up draft of 0, 1, ... at most `most` tokens, or None while they are unknown.
+
+        They are estimated for up to `FURTHER` times as many tokens as rows have run together.
+        """
+        if self._plain < PLAIN or not self.forwards.known:
+            return None
+        return self._seconds(min(most, FURTHER * self.forwards.largest))
+
+    def _seconds(self, nodes: int) -> NDArray[np.float64]:
+        """Seconds of a round with 0, 1, ... `nodes` nodes, in a forward that is shared as usual, (nodes + 1,).
+
+        A session pays its share of the forward, and the full price of its nodes, because all sessions wait for them.
+        """
+        company = self._company
+        whole = self.forwards.seconds(company, company + np.arange(nodes + 1.0))
+        seconds: NDArray[np.float64] = whole - whole[0] + whole[0] / company + self.beside.seconds
+        return seconds
 
     @property
     def gain(self) -> float:
@@ -197,32 +215,20 @@ class StreamPayoff:
         each = self.reading.seconds / self.reading.amounts[0]
         return tokens * each + FIRST_NODES * (cost.level + cost.node) <= self.allowance.left * cost.round
 
-    @property
-    def looks(self) -> bool:
-        """Whether lookups have roughly paid for their time and rows, or should be tried."""
-        cost = self.cost
-        if cost is None or cost.node >= FULL_PRICE * cost.round:
-            return False
-        if not self.looking.known and self.allowance.left >= LOOKING:
-            return True
-        return self.looking.count > 0 and self.looking.gain(cost) * cost.round > LITTLE
-
     def _wins(self, cost: Cost, beside: float = 0.0) -> bool:
         """Whether rounds with the drafter's drafts have gained more per second than others, if there were any.
 
         `beside`: additional seconds that each of them takes.
         """
-        other = 1 / max(cost.round, 1e-9)
-        if self.looking.known:
-            other = max(other, self.looking.gain(cost))
-        return self.drafting.count > 0 and self.drafting.gain(replace(cost, round=cost.round + beside)) > other
+        gain = self.drafting.gain(replace(cost, round=cost.round + beside)) if self.drafting.count else 0.0
+        return gain > 1 / max(cost.round, 1e-9)
 
     # ---- measurements ------------------------------------------------------------------------------------------------
 
     def ran(self, judged: Judged, pending: int) -> None:
         """Record the time of a round's forward, which ran `pending` committed tokens of the session."""
         self._company += NEWEST * (judged.sessions - self._company)
-        if pending <= LONGEST_READ:
+        if pending <= FEW:  # A prompt's rows cost less: most need no logits, and some engines run drafts in pieces.
             self.forwards.add(judged.sessions, judged.rows, judged.seconds)
 
     def guessed(self, right: bool) -> None:
@@ -236,23 +242,18 @@ class StreamPayoff:
         if (cost := self.cost) is not None:
             self.allowance.spent(seconds / cost.round)
 
-    def gained(self, kind: Kind | None, tokens: int, nodes: int, seconds: float) -> None:
-        """Record a round: its tokens, and the nodes and seconds of its draft.
-
-        `kind`: `drafting` or `looking`, or None if nothing was drafted.
-        """
+    def gained(self, tokens: int, nodes: int, seconds: float, *, drafted: bool) -> None:
+        """Record a round: its tokens, and the nodes and seconds of its draft. `drafted`: by the drafter."""
         cost = self.cost
         self._plain += not nodes
-        if kind is not None:
-            kind.add(seconds, tokens, nodes)
+        if drafted:
+            self.drafting.add(seconds, tokens, nodes)
         if cost is not None:
             taken = (cost.round + nodes * cost.node + seconds) / cost.round
             self.allowance.earned(taken)
-            self.allowance.spent(taken - tokens if kind is not None else 0.0)
-        if kind is self.drafting:
+            self.allowance.spent(taken - tokens if drafted else 0.0)
+        if drafted:
             self._read_rounds = LONG * self._read_rounds + 1
             self._read_seconds *= LONG
         elif self.drafting.went_without():
             self.forget_drafts()
-        if kind is not self.looking:
-            self.looking.went_without()

@@ -137,7 +137,7 @@ class Sessions:
             yield from self._read(claim)
             drafts = session.drafts if own is not None else None
             if drafts is not None:
-                drafts.begin()
+                drafts.begin(session.context.tokens)
             end = len(session.context.tokens) + min(message.most, room)
             with suppress(Superseded):
                 yield from self._written(claim, message, drafts, end, options, record)
@@ -194,7 +194,7 @@ class Sessions:
         tree = _expected(self.engine, options)
         if drafts is None:
             return tree, None
-        tree = tree if len(tree) else drafts.looked_up(context.tokens)
+        tree = tree if len(tree) else drafts.looked_up()
         if len(tree) or not isinstance(drafts, OwnDrafts) or not drafts.pays(len(context.tokens)):
             return tree, None
         drafts.follow(context.tokens)

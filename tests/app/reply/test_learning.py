@@ -248,7 +248,7 @@ async def test_what_the_server_drafted_is_learnt_from_too(
     own: Drafter, store: Store, monkeypatch: pytest.MonkeyPatch, learnt: Path, learner: Learner, tiny_pair: Path
 ) -> None:
     monkeypatch.setattr(OwnDrafts, "pays", lambda self, length: True)  # Else the time of a forward decides.
-    monkeypatch.setattr(StreamPayoff, "looks", False)
+    monkeypatch.setattr(StreamPayoff, "looking", lambda self, most: None)
     settings = Settings(mode="hosted", max_tokens=24)
     target = load_target(str(tiny_pair / "target"), device="cpu")
     engine = TorchEngine(target.model, MemoryEncoder.load(tiny_pair / "drafter"))

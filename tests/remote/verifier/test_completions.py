@@ -126,7 +126,7 @@ async def test_the_verifiers_drafts_change_no_answer(
     loaded: Target, engine: Engine, drafter: Drafter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(OwnDrafts, "pays", lambda self, length: True)  # Else the time of a forward decides.
-    monkeypatch.setattr(StreamPayoff, "looks", False)
+    monkeypatch.setattr(StreamPayoff, "looking", lambda self, most: None)
     said = list[str]()
     for own in (None, OwnDrafter(drafter, engine)):
         async with reached(app(loaded, engine, own=own)) as client:

@@ -102,7 +102,7 @@ def test_drafts_of_its_own_change_no_token_and_save_rounds(engine, drafter, prom
 @pytest.mark.parametrize("sampling", [Sampling(), WARM])
 def test_what_was_said_before_is_a_draft_that_needs_no_drafter(engine, drafter, prompt, sampling, has_one, monkeypatch):
     monkeypatch.setattr(StreamPayoff, "pays", False)
-    monkeypatch.setattr(StreamPayoff, "looks", True)
+    monkeypatch.setattr(StreamPayoff, "looking", lambda self, most: 0.01 + 0.001 * np.arange(most + 1))
     monkeypatch.setattr(StreamPayoff, "cost", Cost(round=0.01, level=0.02, node=0.001))
     # The prompt has what greedy decoding says, and the question again.
     asked = [*prompt, *generated(engine.model, prompt, 40), *prompt]

@@ -6,13 +6,23 @@ import math
 import random
 from collections.abc import Sequence
 
+import numpy as np
 import pytest
 
 from drafter.pacer import SHARE
 from models.tree import Candidates, DraftTree
 from remote.verifier.drafting.forward_times import FIRST_ROW, ForwardTimes
 from remote.verifier.drafting.pruner import TRUST, WINDOW, Chances, Pruner
-from remote.verifier.drafting.stream_payoff import FIRST_REST, PLAIN, REST, SAVED, TRIAL, Judged, StreamPayoff
+from remote.verifier.drafting.stream_payoff import (
+    FIRST_REST,
+    FURTHER,
+    PLAIN,
+    REST,
+    SAVED,
+    TRIAL,
+    Judged,
+    StreamPayoff,
+)
 
 # ---- what a forward takes --------------------------------------------------------------------------------------------
 
@@ -32,7 +42,7 @@ def test_sessions_and_rows_are_told_apart() -> None:
         times.add(sessions, rows, taken(sessions, rows) * rng.uniform(0.9, 1.1))
     assert times.row == pytest.approx(0.0001, rel=0.2)
     for sessions, rows in ((1, 1), (1, 5), (16, 16), (64, 64)):
-        assert times.seconds(sessions, rows) == pytest.approx(taken(sessions, rows), rel=0.15)
+        assert times.seconds(sessions, np.array([rows])) == pytest.approx(taken(sessions, rows), rel=0.15)
     for _ in range(1000):
         times.add(16, 16, taken(16, 16))
     assert times.row == pytest.approx(0.0001, rel=0.3), "it stays known while all forwards are alike"
@@ -42,7 +52,8 @@ def test_more_rows_never_take_less_time() -> None:
     times = ForwardTimes()
     for rows, seconds in ((1, 0.004), (8, 0.003), (64, 0.002)) * 20:
         times.add(1, rows, seconds)
-    assert times.row >= 0 and times.seconds(1, 64) >= times.seconds(1, 1) > 0
+    found = times.seconds(1, np.array([1, 8, 64]))
+    assert times.row >= 0 and 0 < found[0] <= found[1] <= found[2]
 
 
 # ---- which draft pays ------------------------------------------------------------------------------------------------
@@ -54,7 +65,7 @@ def payoff() -> StreamPayoff:
     made = StreamPayoff()
     assert not made.pays, "what a round without a draft takes comes first"
     for _ in range(PLAIN):
-        made.gained(None, tokens=1, nodes=0, seconds=0.0)
+        made.gained(tokens=1, nodes=0, seconds=0.0, drafted=False)
     made.allowance.left = SAVED
     assert made.pays, "nothing else is known"
     made.calls.add(0.004, 4)
@@ -67,17 +78,6 @@ def rounds(payoff: StreamPayoff, count: int, sessions: int) -> None:
     for at in range(count):
         rows = sessions + at % 3
         payoff.ran(Judged((), None, [], rows, 0.003 + 0.001 * rows, sessions), 1)
-
-
-def test_without_a_drafter_only_lookups_are_tried() -> None:
-    made = StreamPayoff(drafter=False)
-    assert not made.looks, "what a row costs is not known yet"
-    made.allowance.left = SAVED
-    rounds(made, 30, sessions=1)
-    for _ in range(PLAIN):
-        made.gained(None, tokens=1, nodes=0, seconds=0.0)
-    assert made.looks and not made.pays and made.gain == 0
-    assert made.cost is not None and made.cost.level == 0
 
 
 def test_it_drafts_alone_not_in_company_and_again_when_the_others_have_left(payoff: StreamPayoff) -> None:
@@ -104,13 +104,13 @@ def test_it_stops_where_rounds_without_its_drafts_gain_more_and_is_tried_again(p
     for _ in range(count):
         tried += payoff.pays
         if payoff.pays:
-            payoff.gained(payoff.drafting, tokens=2, nodes=8, seconds=0.010)  # 2 tokens in 22 ms; without, 1 in 4 ms.
+            payoff.gained(tokens=2, nodes=8, seconds=0.010, drafted=True)  # 2 tokens in 22 ms; without, 1 in 4 ms.
         else:
-            payoff.gained(None, tokens=1, nodes=0, seconds=0.0)
+            payoff.gained(tokens=1, nodes=0, seconds=0.0, drafted=False)
         assert tried * (22 / 4 - 2) <= SAVED + 4 + SHARE * count
     assert tried == TRIAL and not payoff.pays and payoff.gain == 0
     for _ in range(REST):
-        payoff.gained(payoff.looking, tokens=1, nodes=0, seconds=0.0)
+        payoff.gained(tokens=1, nodes=0, seconds=0.0, drafted=False)
     assert payoff.pays and payoff.gain == math.inf
 
 
@@ -119,7 +119,7 @@ def test_what_does_not_pay_is_tried_less_and_less_often(payoff: StreamPayoff) ->
     for at in range(8 * FIRST_REST):
         if payoff.drafting.rested == 0 and at:
             tried.append(at)
-        payoff.gained(None, tokens=1, nodes=0, seconds=0.0)
+        payoff.gained(tokens=1, nodes=0, seconds=0.0, drafted=False)
     assert tried == [number * FIRST_REST - PLAIN for number in (1, 3, 7)]
 
 
@@ -128,7 +128,7 @@ def test_what_was_not_read_is_read_only_where_that_is_within_the_allowance(payof
     payoff.read(100, 0.002)
     assert payoff.reads(100) and not payoff.reads(5000) and payoff.reads(1)
     for _ in range(TRIAL):
-        payoff.gained(payoff.drafting, tokens=8, nodes=8, seconds=0.004)
+        payoff.gained(tokens=8, nodes=8, seconds=0.004, drafted=True)
     assert payoff.reads(5000), "drafts pay"
     for _ in range(4):
         payoff.read(100, 0.2)  # And what is read for them takes longer than they save.
@@ -139,19 +139,33 @@ def test_nothing_is_tried_before_the_time_for_it_is_saved_up(payoff: StreamPayof
     payoff.reading.add(0.04, 40)
     payoff.allowance.left, plain = 0.0, 0
     while not (payoff.pays and payoff.reads(40)):
-        payoff.gained(None, tokens=1, nodes=0, seconds=0.0)
+        payoff.gained(tokens=1, nodes=0, seconds=0.0, drafted=False)
         plain += 1
     assert SHARE * plain * 4 >= 40, "tokens at 4 ms each, for 40 ms"
 
 
-def test_nothing_is_looked_up_where_that_gains_nothing(payoff: StreamPayoff) -> None:
-    assert payoff.looks
-    for _ in range(TRIAL):
-        payoff.gained(payoff.looking, tokens=1, nodes=2, seconds=0.001)
-    assert not payoff.looks
-    for _ in range(REST):
-        payoff.gained(None, tokens=1, nodes=0, seconds=0.0)
-    assert payoff.looks
+def test_a_looked_up_draft_costs_what_forwards_with_as_many_rows_have_taken() -> None:
+    made = StreamPayoff(drafter=False)
+    for _ in range(PLAIN):
+        assert made.looking(64) is None, "what a round without a draft takes comes first"
+        made.gained(tokens=1, nodes=0, seconds=0.0, drafted=False)
+        made.ran(Judged((), None, [7], 1, 0.004, 1), pending=1)
+    first = made.looking(64)
+    assert first is not None and len(first) == 1 + FURTHER, "nothing larger has run"
+    for rows, seconds in ((5, 0.012), (8, 0.016), (16, 0.016), (40, 0.020)) * 20:
+        made.ran(Judged((), None, [7], rows, seconds, 1), pending=1)
+        made.ran(Judged((), None, [7], 100, 0.010, 1), pending=100)
+    costs = made.looking(64)
+    assert costs is not None and len(costs) == 65
+    assert costs[[0, 4, 7, 15, 39]].tolist() == pytest.approx([0.004, 0.012, 0.016, 0.016, 0.020], rel=0.05)
+    assert (np.diff(costs) >= 0).all()
+
+
+def test_in_company_a_session_pays_its_share_of_the_forward_and_all_of_its_draft(payoff: StreamPayoff) -> None:
+    rounds(payoff, 60, sessions=16)
+    costs = payoff.looking(2)
+    assert costs is not None
+    assert costs.tolist() == pytest.approx([0.019 / 16, 0.019 / 16 + 0.001, 0.019 / 16 + 0.002], rel=0.2)
 
 
 # ---- pruning ---------------------------------------------------------------------------------------------------------
