@@ -155,6 +155,7 @@ class Messages:
             cut = find_message(sql, message_id)
             resumed = self._beside(sql, cut, resumes=message_id)
             _save_partial(sql, resumed.id, cut.tokens, cut.provenance, cut.text)
+            sql.execute("UPDATE messages SET stats = ? WHERE id = ?", (pack_stats(cut.stats), resumed.id))
             return find_message(sql, resumed.id)
 
     def verify(self, message_id: str) -> Message | None:

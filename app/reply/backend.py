@@ -87,8 +87,7 @@ class Backend:
             raise NoAnswer(nothing_to_verify(answer), "internal")
         # Only the rest is requested if no part of the answer was drafted here.
         anew = connection is not None and isinstance(connection.verifier, Endpoint) and drafted(answer)
-        text = self.routing.drafter_of(conversation).text
-        return verify(self._store, self._settings_of(conversation), answer, text, anew=anew)
+        return verify(self._store, self._settings_of(conversation), answer, anew=anew)
 
     def queued_answer(self, queued: Queued) -> Request | None:
         """Answer or verify a queue entry, or return None if another program was faster.
@@ -116,7 +115,6 @@ class Backend:
     async def write(self, request: Request, stopping: asyncio.Event) -> AsyncGenerator[Event, None]:
         """The events of a pending answer, which is stored after each round and at its end."""
         message, routing = request.message, self.routing
-        text = routing.drafters.first.text
         generation: Generation | None = None
         outcome = ReplyOutcome()  # Stays if the iterator is left early.
         routing.running = request
@@ -132,7 +130,7 @@ class Backend:
                 await routing.drafter_known(connection, stopping)
             routing.choose_drafter(connection, self._settings_of(message.conversation_id))
             drafter = await asyncio.to_thread(routing.drafter_of, message.conversation_id)
-            text = drafter.text
+            request = request.in_tokens(drafter.text)
             if await asyncio.to_thread(self._learnt.refresh, drafter):
                 routing.pool.recalibrate(drafter)
             generation = await self._begin(request, drafter, connection, stopping)
@@ -161,7 +159,7 @@ class Backend:
             outcome = failed(request, generation, error)
         finally:
             routing.running = routing.over = None
-            unsaved = await save(self._store, text, request, generation, outcome)
+            unsaved = await save(self._store, request, generation, outcome)
             if unsaved is None and generation is not None:
                 self._learnt.keep(message.id, generation)
             routing.close_unneeded()

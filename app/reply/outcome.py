@@ -23,7 +23,6 @@ from app.reply.request import Request
 from app.sanitise import sanitise
 from models.config import DrafterError
 from models.guide.sources import sources
-from models.text.chat_text import ChatText
 from storage import FinalStatus, Message, StorageBusy, StorageError, Store
 
 SAVE_TRIES = 6
@@ -32,6 +31,8 @@ SAVE_PAUSE_SECONDS = 0.2
 """Pause between two tries, for the screen."""
 NEVER_AGAIN = ("too_long", "refused", "broken")
 """Codes of failures after which a question leaves the queue: it would fail again, or be charged twice."""
+WRITERS = ("model", "streamed", "drafted_by", "stretches", "withdrawn")
+"""Statistics that tell who wrote a text."""
 MOST_NAME = 200
 """Characters of a server's name for its model that are stored."""
 
@@ -132,7 +133,7 @@ def failed(
 
 
 async def save(
-    store: Store, text: ChatText, request: Request, generation: Generation | None, outcome: ReplyOutcome
+    store: Store, request: Request, generation: Generation | None, outcome: ReplyOutcome
 ) -> Failed | None:
     """Store the answer and its statistics. Returns the error if that is impossible.
 
@@ -141,10 +142,14 @@ async def save(
     Another program may hold the database for longer than a call waits, such as a new version that migrates it, or the
     import of a very long conversation. An answer must not be lost for that reason, so storing is retried.
     """
-    message_id, answer, reasoning = request.message.id, request.begin(text), ""
+    message_id, begun, reasoning = request.message.id, request.stored, ""
+    written = ((), (), "") if begun is None else (begun.tokens, begun.provenance, begun.text)
     stats: dict[str, Any] = dict(request.about)
+    if generation is None and begun is not None:
+        stats |= {name: begun.stats[name] for name in WRITERS if name in begun.stats}
     if generation is not None:
         answer, totals = generation.answer, generation.stats
+        written = tuple(answer.tokens), tuple(answer.provenance), answer.text
         stats |= {
             **asdict(totals),
             "tau": totals.tau,
@@ -170,10 +175,9 @@ async def save(
     while True:
         try:
             if outcome.waits:
-                if not answer.text and store.queue.defer(message_id) is not None:
+                if not written[2] and store.queue.defer(message_id) is not None:
                     return None
                 store.queue.add_verification(message_id)  # First: if the program dies in between, it is completed too.
-            written = answer.tokens, answer.provenance, answer.text
             store.messages.finish(
                 message_id, *written, outcome.status, stats, settles=outcome.settles, reasoning=reasoning
             )

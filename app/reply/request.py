@@ -9,7 +9,7 @@ import contextlib
 import hashlib
 import secrets
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import msgspec
@@ -55,8 +55,10 @@ class Request:
     sampling: Sampling
     most: int | None
     """Maximum tokens of the whole answer, or None to fill the context."""
+    stored: Message | None = None
+    """The answer that it begins with, as it is stored."""
     begun: Message | None = None
-    """The stored answer that it begins with, in tokens of the drafter in use."""
+    """The same in tokens of the drafter in use, once that is known."""
     does: Literal["answers", "verifies", "resumes"] = "answers"
     """verifies: only the target may continue the begun answer. resumes: any available writer may."""
     waits: bool = False
@@ -76,6 +78,18 @@ class Request:
         if sampling.temperature:
             about |= {"top_k": sampling.top_k, "top_p": sampling.top_p, "seed": sampling.seed}
         return about
+
+    def in_tokens(self, text: ChatText) -> Request:
+        """This request once it is known in which tokens the answer is written. Raises `NoAnswer`."""
+        if (stored := self.stored) is None:
+            return self
+        if self.does == "resumes":
+            begun = _to_go_on(text, stored)
+            most = None if self.most is None else len(begun.tokens) + self.most
+            return replace(self, begun=begun, most=most, sent="" if begun is stored else stored.text)
+        begun = spelt(text, stored) if stored.tokens or drafted(stored) else stored
+        most = None if self.most is None else max(self.most, len(begun.tokens))
+        return replace(self, begun=begun, most=most, sent="" if begun.tokens else stored.text)
 
     def begin(self, text: ChatText) -> Answer:
         """The answer so far, with the marks of its names."""
@@ -132,9 +146,9 @@ class Request:
     def settles(self, *, done: bool, verified: bool, never: bool) -> str | None:
         """Id of the answer that leaves the queue if this one is `done` or can `never` be written, or None."""
         if self.does == "resumes":
-            return self.begun.id if self.begun is not None and done and verified else None
-        if self.begun is not None:
-            return self.begun.id if done or never else None
+            return self.stored.id if self.stored is not None and done and verified else None
+        if self.stored is not None:
+            return self.stored.id if done or never else None
         return self.message.id if done and verified or never else None
 
 
@@ -215,19 +229,12 @@ def resume(store: Store, settings: Settings, message_id: str, text: ChatText) ->
         raise _impossible("That answer is still being written; wait until it is done.")
     if not cut.text:
         raise _impossible("That answer has no text to continue; ask for another answer.")
-    begun = spelt(text, cut)
-    if _is_complete(begun, text.stop_tokens):
-        raise _impossible("That answer is complete; ask for more in a new question.")
-    if not is_spelt(text, begun):
-        raise _impossible(
-            "The small model cannot read that answer exactly, so nobody can continue it; ask for another answer."
-        )
-    most = None if settings.max_tokens is None else len(begun.tokens) + settings.max_tokens
-    sent = "" if begun is cut else cut.text
-    return Request(store.messages.resume(message_id), _as_begun(settings, cut.stats), most, begun, "resumes", sent=sent)
+    _to_go_on(text, cut)
+    pending, sampling = store.messages.resume(message_id), _as_begun(settings, cut.stats)
+    return Request(pending, sampling, settings.max_tokens, cut, does="resumes")
 
 
-def verify(store: Store, settings: Settings, answer: Message, text: ChatText, *, anew: bool = False) -> Request:
+def verify(store: Store, settings: Settings, answer: Message, *, anew: bool = False) -> Request:
     """The verification of an answer that was drafted offline. Raises `NoAnswer`, `StorageError`.
 
     `anew`: the server is available, but checks no drafts.
@@ -235,10 +242,19 @@ def verify(store: Store, settings: Settings, answer: Message, text: ChatText, *,
     beside = store.messages.verify(answer.id)
     if beside is None:
         raise _impossible("Another window is at work on that answer; wait until it is done.")
-    begun = spelt(text, answer) if drafted(answer) else answer
-    most = None if settings.max_tokens is None else max(settings.max_tokens, len(begun.tokens))
-    sent = "" if begun.tokens else answer.text
-    return Request(beside, _sampling(settings), most, begun, "verifies", sent=sent, anew=anew)
+    return Request(beside, _sampling(settings), settings.max_tokens, answer, does="verifies", anew=anew)
+
+
+def _to_go_on(text: ChatText, cut: Message) -> Message:
+    """A message that is to go on, in these tokens. Raises `NoAnswer` if it cannot."""
+    begun = spelt(text, cut)
+    if _is_complete(begun, text.stop_tokens):
+        raise _impossible("That answer is complete; ask for more in a new question.")
+    if not is_spelt(text, begun):
+        raise _impossible(
+            "The small model cannot read that answer exactly, so nobody can continue it; ask for another answer."
+        )
+    return begun
 
 
 def _impossible(why: str) -> NoAnswer:

@@ -218,6 +218,19 @@ async def test_stopped_and_gone_on_with_it_is_the_answer_that_it_would_have_been
         assert heard.done is not None and heard.done.token_ids[:48] == own
 
 
+async def test_one_that_is_left_at_once_keeps_who_wrote_it(connect: Connect) -> None:
+    stretches = [{"at": 0, "writer": "talker", "here": False}, {"at": 3, "writer": "small one", "here": True}]
+    async with connect(None, settings=SETTINGS) as opened:
+        cut = stored(opened, (5, 6), stats={"stretches": stretches, "withdrawn": [[3, "-l"]], "rounds": 2})
+        async with aclosing(opened.resume(cut.id)) as events:
+            started = await anext(events)
+        assert isinstance(started, Started)
+        left = opened.store.messages.get(started.message)
+        assert left.stats["stretches"] == stretches and left.stats["withdrawn"] == [[3, "-l"]]
+        killed = opened.store.messages.resume(cut.id)
+        assert killed.stats["stretches"] == stretches, "as if the program was killed before the first checkpoint"
+
+
 async def test_what_cannot_go_on_says_why(monkeypatch: pytest.MonkeyPatch, connect: Connect) -> None:
     async with connect(None, settings=SETTINGS) as opened:
         store, text = opened.store, opened.backend.routing.drafters.first.text

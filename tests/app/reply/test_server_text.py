@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 from app.config import Settings
-from app.events import Drafted, Judged, ModeChanged, RoundEnded, Stretch, Verified
+from app.events import Drafted, Judged, ModeChanged, Retracted, RoundEnded, Stretch, Verified
 from app.remotes.connection import Connection
 from app.remotes.drafter_meter import LONGEST_TRIAL
 from app.remotes.peer import Endpoint, Verifier
@@ -203,15 +203,21 @@ async def test_what_another_model_wrote_is_checked_when_the_line_is_back(
         assert [struck.text for struck in turn.struck] == [withdrawn.text]
 
 
+def _respelt(pair: Path, folder: Path) -> Path:
+    """The target of this pair, with other numbers for the words of its tokenizer."""
+    model = Path(shutil.copytree(pair / "target", folder / "other"))
+    tokenizer = json.loads((model / TOKENIZER).read_bytes())
+    words, special = tokenizer["model"]["vocab"], {token["content"] for token in tokenizer["added_tokens"]}
+    plain = [word for word in words if word not in special]
+    words.update(zip(plain, [words[word] for word in reversed(plain)]))
+    (model / TOKENIZER).write_text(json.dumps(tokenizer))
+    return model
+
+
 async def test_a_real_model_with_another_tokenizer_goes_on_and_is_checked(
     device: Device, line: Line, own: list[int], text: ChatText, tiny_pair: Path
 ) -> None:
-    model = Path(shutil.copytree(tiny_pair / "target", device.folder / "other"))
-    tokenizer = json.loads((model / TOKENIZER).read_bytes())
-    words = tokenizer["model"]["vocab"]
-    words["e"], words["o"] = words["o"], words["e"]
-    (model / TOKENIZER).write_text(json.dumps(tokenizer))
-    with VerifierProcess(tiny_pair, model=model, options=["--no-drafter"]) as other:
+    with VerifierProcess(tiny_pair, model=_respelt(tiny_pair, device.folder), options=["--no-drafter"]) as other:
         async with device.with_model(f"{other.url}/v1") as opened:
             await until_checked(opened)
             alone = await cut(opened, line)
@@ -434,3 +440,21 @@ async def test_a_conversation_may_be_as_long_as_the_server_reads(
         await until_checked(opened)
         heard = await ask(opened, QUESTION * 20)
         assert heard.done is not None and heard.done.stats.read > 64, heard.failed
+
+
+async def test_an_answer_goes_on_in_the_tokens_that_its_server_turns_out_to_read(
+    drafter: Drafter, tiny_pair: Path, tmp_path: Path
+) -> None:
+    database, texts, here = tmp_path / "outrider.db", tmp_path / "tokenizers", Here("http://127.0.0.1:9/v1")
+    with VerifierProcess(tiny_pair, model=_respelt(tiny_pair, tmp_path), options=["--no-drafter"]) as server:
+        async with standing_in(drafter, database, server.port, here, SETTINGS, path="", texts=texts) as opened:
+            await until_checked(opened)
+            whole = await ask(opened, QUESTION)
+            asking = opened.reply(opened.store.conversations.create("").id, QUESTION)
+            heard = await hear(asking, lambda heard: len(heard.text) > 20 and opened.stop())
+        async with standing_in(drafter, database, server.port, here, SETTINGS, path="", texts=texts) as opened:
+            assert connection(opened).warming
+            rest = await hear(opened.resume(heard.message))
+    assert rest.done is not None and whole.done is not None, rest.failed
+    assert not [event for event in rest.events if isinstance(event, Drafted | Retracted)], "it is read as it was"
+    assert rest.done.token_ids[:MOST] == whole.done.token_ids and all(rest.done.provenance)
