@@ -89,43 +89,57 @@ async def fetch_tokenizer(client: VerifierClient, card: Card, shelf: Path, *, si
 
     `silence`, and what it raises: see `fetch_drafter`.
     """
-    path = shelf / f"{card.tokenizer.hex()}.json"
-    if path.is_file():
+    path, tried = tokenizer_files(card, shelf)
+    if path.is_file() and tried.is_file():
         return path
-    if not 0 < card.tokenizer_bytes <= TOKENIZER_BYTES:
-        raise _lied(client.host, f"it would have {card.tokenizer_bytes / 1e6:,.0f} MB", TEXT)
-    part = path.with_suffix(UNDER_WAY)
     try:
-        shelf.mkdir(parents=True, exist_ok=True, mode=0o700)
-        _check_room(shelf, card.tokenizer_bytes, 0, TEXT, client.host)
-        while True:
-            begin = part.stat().st_size if part.is_file() else 0
-            with part.open("ab") as file:
-                try:
-                    async for piece in client.tokenizer(card.tokenizer, begin, silence):
-                        file.write(piece)
-                        if file.tell() > card.tokenizer_bytes:
-                            file.truncate(0)
-                            raise _lied(client.host, "it is longer than was said", TEXT)
-                except Stranger as error:
-                    if not begin or error.status != 400:
-                        raise  # Otherwise the part is longer than what is sent: it was compressed in another way.
-            tokenizer = await asyncio.to_thread(_unpacked, part, card)
-            if tokenizer is not None:
-                break
-            part.unlink()
-            if not begin:
-                raise _lied(client.host, "it has another checksum", TEXT)
-        whole = path.with_suffix(".new")
-        whole.write_bytes(tokenizer)
+        if not path.is_file():
+            await _tokenizer(client, card, path, silence)
         about = TextAbout(card.chat_template, card.stop_tokens, card.special_tokens)
-        if card.likeness is None or await _try(whole, TEXT, client.host, about) != card.likeness.hex():
+        if card.likeness is None or await _try(path, TEXT, client.host, about) != card.likeness.hex():
             raise _lied(client.host, "it reads text in another way than that server", TEXT)
-        os.replace(whole, path)
-        part.unlink()
+        tried.touch()
     except OSError as error:
         raise NotDelivered(f"{error.filename or shelf} cannot be written: {error.strerror}") from None
     return path
+
+
+def tokenizer_files(card: Card, shelf: Path) -> tuple[Path, Path]:
+    """The file of a tokenizer, and the empty one that is there once it was tried with this card's template."""
+    about = card.tokenizer, card.chat_template, card.stop_tokens, card.special_tokens, card.likeness
+    tried = hashlib.sha256(msgspec.msgpack.encode(about)).hexdigest()
+    return shelf / f"{card.tokenizer.hex()}.json", shelf / f"{tried}.tried"
+
+
+async def _tokenizer(client: VerifierClient, card: Card, path: Path, silence: float) -> None:
+    """Fetch what is missing of the tokenizer, and check it."""
+    if not 0 < card.tokenizer_bytes <= TOKENIZER_BYTES:
+        raise _lied(client.host, f"it would have {card.tokenizer_bytes / 1e6:,.0f} MB", TEXT)
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    _check_room(path.parent, card.tokenizer_bytes, 0, TEXT, client.host)
+    part = path.with_suffix(UNDER_WAY)
+    while True:
+        begin = part.stat().st_size if part.is_file() else 0
+        with part.open("ab") as file:
+            try:
+                async for piece in client.tokenizer(card.tokenizer, begin, silence):
+                    file.write(piece)
+                    if file.tell() > card.tokenizer_bytes:
+                        file.truncate(0)
+                        raise _lied(client.host, "it is longer than was said", TEXT)
+            except Stranger as error:
+                if not begin or error.status != 400:
+                    raise  # Otherwise the part is longer than what is sent: it was compressed in another way.
+        tokenizer = await asyncio.to_thread(_unpacked, part, card)
+        if tokenizer is not None:
+            break
+        part.unlink()
+        if not begin:
+            raise _lied(client.host, "it has another checksum", TEXT)
+    whole = path.with_suffix(".new")
+    whole.write_bytes(tokenizer)
+    os.replace(whole, path)
+    part.unlink()
 
 
 def _unpacked(part: Path, card: Card) -> bytes | None:
@@ -241,5 +255,9 @@ async def _try(place: Path, what: str, host: str, about: TextAbout | None = None
 PACKAGES = Path(__file__).resolve().parents[1]
 
 
-def _lied(host: str, why: str, what: str = DRAFTER) -> NotDelivered:
-    return NotDelivered(f"{what} that {host} offers is not used: {why}; tell whoever runs that server")
+class Lied(NotDelivered):
+    """What a verifier offers is not what it said, so it is not worth asking again."""
+
+
+def _lied(host: str, why: str, what: str = DRAFTER) -> Lied:
+    return Lied(f"{what} that {host} offers is not used: {why}; tell whoever runs that server")

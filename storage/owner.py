@@ -8,6 +8,7 @@ is not locked yet is never taken for that of a dead process.
 
 from __future__ import annotations
 
+import os
 import secrets
 import sys
 from contextlib import suppress
@@ -17,12 +18,19 @@ from typing import BinaryIO
 if sys.platform == "win32":
     import msvcrt
 
+    LOCKED = (1 << 31) - 2
+    """The byte that is locked. Locking begins at the position in the file, which differs for one that grows."""
+
     def try_lock(file: BinaryIO) -> bool:
         """Lock an open file until it is closed. Returns False if another process has locked it."""
+        at = os.lseek(file.fileno(), 0, os.SEEK_CUR)
+        os.lseek(file.fileno(), LOCKED, os.SEEK_SET)
         try:
             msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
-        except OSError:
+        except PermissionError:
             return False
+        finally:
+            os.lseek(file.fileno(), at, os.SEEK_SET)
         return True
 else:
     import fcntl

@@ -137,7 +137,9 @@ class KnownServer:
         if not self.drafters and (texts := self._texts()) is not None:
             reader = await asyncio.to_thread(texts.known, found)
             self.drafters = [] if reader is None else [reader]
-            self.unread = Verifier(client, found, source.name) if reader is None and texts.offered(found) else None
+            self.unread = (
+                Verifier(client, found, source.name) if reader is None and texts.offered(client, found) else None
+            )
         if not self.drafters:
             self.drafter = None
             return await self._in_plain_text(found, chat, patience, speed)

@@ -23,6 +23,8 @@ from remote.protocol import Card
 
 HEAD = 1 << 20
 """Bytes of each file that tell one model from another, together with its size."""
+MOST_MADE = 8
+"""Most drafters that are kept, in case a server says something else of its model each time."""
 
 
 class LocalDrafter:
@@ -38,6 +40,7 @@ class LocalDrafter:
         self.name = name
         self._path, self._begin, self._runs, self._kept = path, begin, runs, kept
         self._made: dict[tuple[bytes, ChatText | None], Drafter | None] = {}
+        """The one that was used last is last."""
         self._lock = threading.Lock()
 
     def fitting(self, card: Card, text: ChatText | None = None) -> Drafter | None:
@@ -50,12 +53,17 @@ class LocalDrafter:
         about = b"\0".join((card.likeness, card.target.encode(), card.chat_template.encode()))
         key = hashlib.sha256(about).digest(), text
         with self._lock:
-            if key not in self._made:
-                try:
-                    self._made[key] = self._drafter(card, text)
-                except (ModelError, OSError):
-                    self._made[key] = None  # The model itself says what is wrong, once it is started.
-            return self._made[key]
+            made = self._made.pop(key) if key in self._made else self._made_for(card, text)
+            self._made[key] = made
+            if len(self._made) > MOST_MADE:
+                del self._made[next(iter(self._made))]
+            return made
+
+    def _made_for(self, card: Card, text: ChatText | None) -> Drafter | None:
+        try:
+            return self._drafter(card, text)
+        except (ModelError, OSError):
+            return None  # The model itself says what is wrong, once it is started.
 
     def _drafter(self, card: Card, text: ChatText | None) -> Drafter | None:
         with text_source(str(self._path), self._kept) as folder:

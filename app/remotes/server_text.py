@@ -6,14 +6,16 @@ That model may have any tokenizer. With the verifier's own, its text goes up in 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import logging
 import threading
+from functools import cache
 from pathlib import Path
 
 import msgspec
 
-from app.remotes.local_drafter import layerless_config
+from app.remotes.local_drafter import MOST_MADE, layerless_config
 from app.sanitise import sanitise
 from drafter.runtime import Drafter
 from drafter.whole_model import NOBODY
@@ -22,13 +24,19 @@ from models.text.chat_text import ChatText
 from models.text.text_side import tokenizer_digest
 from remote import LinkDown, RemoteError, VerifierClient
 from remote.clock import CLOCK
-from remote.delivery import fetch_tokenizer
+from remote.delivery import Lied, fetch_tokenizer, tokenizer_files
 from remote.protocol import Card
 from storage.owner import try_lock
 
 OTHER_SECONDS = 0.5
 """Pause before looking again whether another program has fetched it."""
 log = logging.getLogger("outrider.tokenizer")
+
+
+@cache
+def server_texts(shelf: Path) -> ServerTexts:
+    """The tokenizers of a folder. All assistants of a program share them, because each takes memory."""
+    return ServerTexts(shelf)
 
 
 class ServerTexts:
@@ -38,26 +46,32 @@ class ServerTexts:
     """
 
     def __init__(self, shelf: Path) -> None:
-        self._shelf = shelf
+        self.shelf = shelf
         self._made: dict[bytes, Drafter] = {}
-        """By what is said of the text on the card, so that a conversation keeps its drafter."""
-        self._given_up = set[bytes]()
-        """Digests of the tokenizers that could not be fetched."""
+        """By what is said of the text on the card, so that a conversation keeps its drafter. The one that was used
+        last is last."""
+        self._lies = set[tuple[str, Path]]()
+        """The servers whose tokenizers are not what they said."""
         self._lock = threading.Lock()
 
     def known(self, card: Card) -> Drafter | None:
         """The drafter for a verifier's model, or None if its tokenizer is not here. Reads files."""
-        path = self._shelf / f"{card.tokenizer.hex()}.json"
         about = (card.target, card.tokenizer, card.chat_template, card.stop_tokens, card.special_tokens)
         key = hashlib.blake2b(msgspec.msgpack.encode(about), digest_size=DIGEST_BYTES).digest()
         with self._lock:
-            if key not in self._made and (drafter := _drafter(path, card, key)) is not None:
-                self._made[key] = drafter
-            return self._made.get(key)
+            made = self._made.pop(key, None) or self._drafter(card, key)
+            if made is not None:
+                self._made[key] = made
+                if len(self._made) > MOST_MADE:
+                    del self._made[next(iter(self._made))]
+            return made
 
-    def offered(self, card: Card) -> bool:
-        """Whether the verifier offers its tokenizer, and fetching it has not failed."""
-        return card.tokenizer_bytes > 0 and card.likeness is not None and card.tokenizer not in self._given_up
+    def offered(self, client: VerifierClient, card: Card) -> bool:
+        """Whether the verifier offers its tokenizer, and has not lied about it."""
+        return card.tokenizer_bytes > 0 and card.likeness is not None and self._offer(client, card) not in self._lies
+
+    def _offer(self, client: VerifierClient, card: Card) -> tuple[str, Path]:
+        return client.host, tokenizer_files(card, self.shelf)[1]
 
     async def fetch(self, client: VerifierClient, card: Card) -> Drafter | None:
         """Fetch the tokenizer of a verifier's model, while no other program does; see `known`.
@@ -66,32 +80,35 @@ class ServerTexts:
         """
         model, host = sanitise(card.target), client.host
         try:
-            self._shelf.mkdir(parents=True, exist_ok=True)
-            with (self._shelf / "lock").open("ab") as lock:
-                while not try_lock(lock):
-                    await CLOCK.sleep(OTHER_SECONDS)
+            self.shelf.mkdir(parents=True, exist_ok=True)
+            with (self.shelf / "lock").open("ab") as lock:
+                with contextlib.suppress(OSError):  # This file system has no locks.
+                    while not try_lock(lock):
+                        await CLOCK.sleep(OTHER_SECONDS)
                 log.info("fetching the tokenizer of %s from %s", model, host)
-                path = await fetch_tokenizer(client, card, self._shelf)
+                path = await fetch_tokenizer(client, card, self.shelf)
         except LinkDown as error:
             log.info("the tokenizer of %s is not complete: %s", model, error)
             return None
         except (RemoteError, OSError) as error:
-            self._given_up.add(card.tokenizer)
+            if isinstance(error, Lied):
+                self._lies.add(self._offer(client, card))
             log.warning("%s answers in plain text: %s", host, error)
             return None
         log.info("the tokenizer of %s is here: %d bytes", model, path.stat().st_size)
         return await asyncio.to_thread(self.known, card)
 
-
-def _drafter(path: Path, card: Card, digest: bytes) -> Drafter | None:
-    """The drafter with the tokenizer in a file, or None. A damaged file is deleted, so that it is fetched again."""
-    try:
-        tokenizer = path.read_bytes()
-        if tokenizer_digest(tokenizer) != card.tokenizer:
-            path.unlink()
+    def _drafter(self, card: Card, digest: bytes) -> Drafter | None:
+        """The drafter with a tokenizer that was tried, or None. A damaged file is deleted, to be fetched again."""
+        path, tried = tokenizer_files(card, self.shelf)
+        if not tried.is_file():
             return None
-        # Whether it reads as the verifier does was tried when it came, which takes as long as opening it.
-        text = ChatText(tokenizer, card.chat_template, card.stop_tokens, card.special_tokens)
-    except (DrafterError, OSError):
-        return None
-    return Drafter(layerless_config(card, digest), text, NOBODY)
+        try:
+            tokenizer = path.read_bytes()
+            if tokenizer_digest(tokenizer) != card.tokenizer:
+                path.unlink()
+                return None
+            text = ChatText(tokenizer, card.chat_template, card.stop_tokens, card.special_tokens)
+        except (DrafterError, OSError):
+            return None
+        return Drafter(layerless_config(card, digest), text, NOBODY)

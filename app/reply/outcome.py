@@ -132,9 +132,7 @@ def failed(
     return ReplyOutcome("failed", last, judged, withdrawn, settles, waits)
 
 
-async def save(
-    store: Store, request: Request, generation: Generation | None, outcome: ReplyOutcome
-) -> Failed | None:
+async def save(store: Store, request: Request, generation: Generation | None, outcome: ReplyOutcome) -> Failed | None:
     """Store the answer and its statistics. Returns the error if that is impossible.
 
     A waiting question returns to the queue; if its answer has begun, the answer is queued to be completed.

@@ -31,7 +31,7 @@ from app.remotes.loopback import LocalModel
 from app.remotes.mode_meter import MODES, Verifying
 from app.remotes.offers import Offer
 from app.remotes.peer import Endpoint
-from app.remotes.server_text import ServerTexts
+from app.remotes.server_text import server_texts
 from app.remotes.source import Source, stays_here
 from app.remotes.substitute import name_of, why_nobody
 from app.reply.outbox import Outbox
@@ -81,7 +81,7 @@ class Options:
     stand_in: Callable[[str | None], Source] | None = None
     """The source of a model on this device that stands in for a server, by name; None: the chosen one."""
     texts: Path | None = None
-    """Folder that keeps the tokenizers of such models, or None to make them each time."""
+    """Folder that keeps the tokenizers of such models and of servers' models, or None to keep none."""
     most_read: Callable[[], int | None] | None = None
     """Most tokens read by the server for which this assistant's drafter substitutes, if known."""
 
@@ -112,7 +112,7 @@ class Routing:
         """Name of the model on this device that stands in, and the connection to it, once it was needed."""
         self._local_drafters: dict[tuple[str | None, Path], LocalDrafter] = {}
         """By name and file, so that a conversation keeps its drafter when the server is connected to again."""
-        self._server_texts = None if options.texts is None else ServerTexts(options.texts)
+        self._server_texts = None if options.texts is None else server_texts(options.texts)
         self._idle: asyncio.Task[None] | None = None
         """Ends that model when nobody has needed it for long."""
         self._judging: asyncio.Task[list[Judged]] | None = None

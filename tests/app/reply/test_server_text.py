@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 import shutil
+from collections import namedtuple
 from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
@@ -18,7 +19,9 @@ from app.config import Settings
 from app.events import Drafted, Judged, ModeChanged, Retracted, RoundEnded, Stretch, Verified
 from app.remotes.connection import Connection
 from app.remotes.drafter_meter import LONGEST_TRIAL
+from app.remotes.local_drafter import MOST_MADE
 from app.remotes.peer import Endpoint, Verifier
+from app.remotes.server_text import ServerTexts
 from app.reply.assistant import Assistant
 from app.tui.turn import Turn
 from drafter.runtime import Drafter
@@ -34,6 +37,7 @@ from tests.support.conversing import Heard, ask, hear, until, until_connected, u
 from tests.support.fault_proxy import Exchange, Fault, FaultProxy
 from tests.support.faults import after, cut_after, lasting, refused
 from tests.support.nothing_lost import target_alone, violations
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.serving import VerifierProcess
 
 STREAM_BYTES = 900
@@ -334,8 +338,7 @@ async def test_it_changes_nothing_in_the_middle_of_an_answer(
                 assert connection(opened).verifier is plain
         assert heard.done is not None and heard.text == text.decode(own)
         await until_checked(opened)
-        (name,) = {path.suffix for path in (device.folder / "tokenizers").iterdir()} - {""}
-        assert name == ".json"
+        assert {path.suffix for path in (device.folder / "tokenizers").iterdir()} == {"", ".json", ".tried"}
 
 
 async def test_what_was_measured_of_another_models_drafters_is_forgotten(
@@ -391,6 +394,44 @@ async def test_a_server_that_lies_is_asked_once_and_answers_in_plain_text(
         assert isinstance(connection(opened).verifier, Endpoint) and len(line.fetched) == 1
     (said,) = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
     assert "answers in plain text: the tokenizer that" in said and "it has another checksum" in said
+
+
+async def test_another_server_is_asked_although_one_has_lied(
+    device: Device, line: Line, server: VerifierProcess
+) -> None:
+    texts = ServerTexts(device.folder / "tokenizers")
+    line.fault = garbled
+    for address, comes in ((f"http://127.0.0.1:{line.proxy.port}", False), (server.url, True)):
+        async with VerifierClient(address) as client:
+            card = await client.card(PATIENCE_SECONDS)
+            assert texts.offered(client, card) and texts.known(card) is None
+            assert ((await texts.fetch(client, card)) is not None) is comes
+            assert texts.offered(client, card) is comes
+
+
+async def test_a_full_disk_is_tried_again(
+    device: Device, server: VerifierProcess, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    texts = ServerTexts(device.folder / "tokenizers")
+    async with VerifierClient(server.url) as client:
+        card = await client.card(PATIENCE_SECONDS)
+        with monkeypatch.context() as full:
+            full.setattr("shutil.disk_usage", lambda place: namedtuple("usage", "free")(0))
+            assert await texts.fetch(client, card) is None and "the disk has no room" in caplog.text
+        assert texts.offered(client, card) and await texts.fetch(client, card) is not None
+
+
+async def test_only_the_newest_are_kept_in_memory(device: Device, server: VerifierProcess) -> None:
+    texts = ServerTexts(device.folder / "tokenizers")
+    async with VerifierClient(server.url) as client:
+        card = await client.card(PATIENCE_SECONDS)
+        first = await texts.fetch(client, card)
+        for number in range(MOST_MADE):
+            assert texts.known(msgspec.structs.replace(card, target=f"target {number}")) is not None
+            if not number:
+                assert texts.known(card) is first
+        assert texts.known(msgspec.structs.replace(card, target="target 1")) is not None
+        assert len(texts._made) == MOST_MADE
 
 
 async def test_a_line_that_breaks_costs_what_was_in_flight(device: Device, line: Line) -> None:
