@@ -77,7 +77,7 @@ async def _serve(listener: socket.socket, settings: Settings, folders: Folders, 
     drafters, source = drafters_of(drafter, settings, folders), source_of(settings, folders, options.model)
     checks = Checks()
     stand_in = cache(partial(local_model, folders))  # One process for all seats.
-    asked = Options(drafters, source, settings, seen=seen, stand_in=stand_in)
+    asked = Options(drafters, source, settings, seen=seen, stand_in=stand_in, texts=folders.texts)
     async with Seats(asked, most=options.most, waiting=options.waiting) as seats:
         try:
             app = create_app(seats, Answers(), checks, options.tokens, origins=options.origins)

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
 from dataclasses import dataclass
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -19,6 +20,7 @@ from app.gateway.seats import Seat
 from app.gateway.sent_text import By
 from app.gateway.writer import Writer
 from app.remotes.last_seen import LastSeen
+from app.remotes.peer import Verifier
 from app.remotes.source import AddressSource
 from app.reply.assistant import Assistant
 from app.reply.routing import Options
@@ -29,6 +31,7 @@ from storage import Message
 from tests.app.gateway.conftest import own_text
 from tests.app.reply.test_back_online import Local
 from tests.support.chat_server import Script
+from tests.support.conversing import until
 from tests.support.fault_proxy import FaultProxy
 from tests.support.faults import STREAM_BYTES, after, lasting, refused
 from tests.support.patience import PATIENCE_SECONDS
@@ -175,10 +178,12 @@ async def test_the_model_puts_right_what_is_sent_as_a_whole(verifier: VerifierPr
     assert {piece.span.source for piece in pieces} == {"verified"} and all(stored.provenance)
 
 
+@pytest.mark.parametrize("other", [False, True], ids=["its tokenizer", "another"])
 @pytest.mark.parametrize("agrees", [True, False])
 async def test_a_model_on_this_device_writes_while_the_server_is_away(
-    verifier: VerifierProcess, drafter: Drafter, agrees: bool
+    verifier: VerifierProcess, drafter: Drafter, other_pair: Path, tmp_path: Path, agrees: bool, other: bool
 ) -> None:
+    drafter = Drafter.load(other_pair / "drafter") if other else drafter
     question = [{"role": "user", "content": "how do I unpack a tar archive?"}]
     body = {"messages": question, "temperature": 0, "max_tokens": MOST, "stream": True}
     answer = Answers().begin(read_call(msgspec.json.encode(body)), "target")
@@ -197,7 +202,10 @@ async def test_a_model_on_this_device_writes_while_the_server_is_away(
         here.name, here.kind = "small one", "openai"
         source = AddressSource(proxy.url)
         source.options = TransportOptions(read_seconds=PATIENCE_SECONDS)  # Its only fault is the one below.
-        seat = Seat(Options(Drafters(drafter), source, settings, seen=LastSeen(), stand_in=lambda name: here))
+        options = Options(Drafters(drafter), source, settings, seen=LastSeen(), stand_in=lambda _: here, texts=tmp_path)
+        seat = Seat(options)
+        seat.assistant.start()
+        await until(lambda: isinstance(getattr(seat.assistant.backend.routing.shown, "verifier", None), Verifier))
         proxy.at(0, after(STREAM_BYTES, lasting(refused)))
         text, writer = "", Writer(answer, seat)
         async with aclosing(writer.pieces()) as pieces:

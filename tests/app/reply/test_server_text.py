@@ -21,7 +21,7 @@ from app.remotes.connection import Connection
 from app.remotes.drafter_meter import LONGEST_TRIAL
 from app.remotes.local_drafter import MOST_MADE
 from app.remotes.peer import Endpoint, Verifier
-from app.remotes.server_text import ServerTexts
+from app.remotes.server_text import ServerTexts, server_texts
 from app.reply.assistant import Assistant
 from app.tui.turn import Turn
 from drafter.runtime import Drafter
@@ -452,6 +452,7 @@ async def test_a_damaged_one_is_fetched_again(device: Device, line: Line) -> Non
         await until_checked(opened)
     (path,) = (device.folder / "tokenizers").glob("*.json")
     path.write_bytes(path.read_bytes().replace(b"a", b"b", 1))
+    server_texts.cache_clear()  # As in the next run of the program.
     async with device.with_local(Local(whole="")) as opened:
         await until_checked(opened)
     assert len(line.fetched) == 2
