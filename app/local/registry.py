@@ -32,6 +32,27 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     models: dict[str, str] = {}
 
 
+class WhileAway(NamedTuple):
+    """What happens while a server is away, and the model on this device that may answer then, or draft."""
+
+    offline: Unanswered | None
+    local: str | None
+
+    def of(self, offline: Unanswered | None, local: str | None) -> WhileAway:
+        """The same for a server with these settings of its own."""
+        return WhileAway(offline or self.offline, local or self.local)
+
+    @property
+    def answers(self) -> bool:
+        """Whether that model answers."""
+        return self.offline == "local"
+
+    @property
+    def drafts(self) -> bool:
+        """Whether it drafts for servers that check drafts: it answers for them, or is named."""
+        return self.answers or (self.local is not None and self.offline != "drafter")
+
+
 class Duty(NamedTuple):
     """What a model does for a server."""
 
@@ -96,13 +117,15 @@ class LocalModels:
 
         `offline`, `local`, `kind`: the server's own settings. Raises `ConfigError` if they name no model.
         """
-        for_all = settings.offline or ("local" if self.used is not None else None)
-        named = local or (self.chosen(settings.local)[0] if for_all == "local" else settings.local)
-        offline = offline or for_all
-        drafts = named is not None and offline != "drafter" and kind != "openai" and settings.mode != "hosted"
-        if offline != "local" and not drafts:
-            return None
-        return Duty(*self.chosen(named), offline == "local")
+        away = self.while_away(settings).of(offline, local)
+        drafts = away.drafts and kind != "openai" and settings.mode != "hosted"
+        return Duty(*self.chosen(away.local), away.answers) if away.answers or drafts else None
+
+    def while_away(self, settings: Settings) -> WhileAway:
+        """What happens for servers without settings of their own. Raises `ConfigError` if these name no model."""
+        if settings.offline == "local" or (settings.offline is None and self.used is not None):
+            return WhileAway("local", self.chosen(settings.local)[0])
+        return WhileAway(settings.offline, settings.local)
 
     def use(self, name: str | None) -> None:
         """Let this model answer while a server is away, or None to let none. Raises `ConfigError`."""

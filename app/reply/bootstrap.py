@@ -127,10 +127,7 @@ def with_stand_in(settings: Settings, folders: Folders, tell: Callable[[str], No
             raise
         tell(f"{error} Until then no model on this device stands in.")
         return settings
-    if settings.offline == "local" or (settings.offline is None and models.used is not None):
-        name, _ = models.chosen(settings.local)
-        return settings.replaced({"offline": "local", "local": name}, "the local models")
-    return settings
+    return settings.replaced(models.while_away(settings)._asdict(), "the local models")
 
 
 def local_model(folders: Folders, name: str | None) -> Source:

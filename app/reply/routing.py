@@ -14,12 +14,13 @@ from msgspec.structs import replace
 
 from app.battery import battery_is_low
 from app.concurrency import unless_set
-from app.config import Settings, Unanswered
+from app.config import Settings
 from app.drafting.calibrations import Calibrations
 from app.drafting.drafting import Drafting
 from app.drafting.fitness import Judged, judge_unmeasured
 from app.drafting.pool import DraftingPool
 from app.events import Failed, Mode, ModeChanged, StandIn
+from app.local.registry import WhileAway
 from app.own_process import memory_used
 from app.remotes.choice import Server
 from app.remotes.connection import EDGE_PATIENCE_SECONDS, PATIENCE_SECONDS, Connection
@@ -97,8 +98,8 @@ class Routing:
         """The connection over which it arrives."""
         self._store, self._options, self._outbox = store, options, outbox
         self._seen = options.seen or LastSeen()
-        self._away: tuple[Unanswered | None, str | None] = options.settings.offline, options.settings.local
-        """What happens to questions while a server is away, and which model on this device may answer then."""
+        self._away = WhileAway(options.settings.offline, options.settings.local)
+        """What happens while a server without settings of its own is away."""
         self._connections = Connections(self._connect, options.source, options.chosen)
         self.leaving: set[asyncio.Task[None]] = set()
         """Connections to close as soon as the answer arriving over them is complete."""
@@ -200,7 +201,7 @@ class Routing:
             patience=EDGE_PATIENCE_SECONDS if patient else PATIENCE_SECONDS,
             modes=options.modes,
             clock=options.clock,
-            anyway=self._away_from(source)[0] == "drafter",
+            anyway=self._away_from(source).offline == "drafter",
             local=lambda substituted: self._local_drafter(source, substituted=substituted),
             texts=lambda: self._server_texts if self._writes_here(source) else None,
             idle=self._until_idle,
@@ -212,24 +213,25 @@ class Routing:
 
     def while_away(self, settings: Settings, choices: Choices) -> Settings:
         """These settings of a conversation, with what happens while its server is away."""
-        offline, local = self._away_from(self._connections.source(choices))
-        return replace(settings, offline=offline, local=local)
+        away = self._away_from(self._connections.source(choices))
+        return replace(settings, offline=away.offline, local=away.local)
 
-    def _away_from(self, source: Source | None) -> tuple[Unanswered | None, str | None]:
-        """`offline` and `local` while this server is away: its own, or else those for all."""
-        (offline, local), fixed = self._away, self._options.fixed
-        if source is not None:
-            offline = offline if "offline" in fixed else source.offline or offline
-            local = local if "local" in fixed else source.local or local
-        return offline, local
+    def _away_from(self, source: Source | None) -> WhileAway:
+        """What happens while this server is away."""
+        if source is None:
+            return self._away
+        fixed = self._options.fixed
+        own = None if "offline" in fixed else source.offline, None if "local" in fixed else source.local
+        return self._away.of(*own)
 
     @property
     def standing_by(self) -> StandIn | None:
         """The model on this device that answers while the server of the open conversation is away, if one does."""
         connection = self.shown
-        offline, local = self._away_from(self._connections.shown_source if connection is None else connection.source)
-        if offline != "local":
+        away = self._away_from(self._connections.shown_source if connection is None else connection.source)
+        if not away.answers:
             return None
+        local = away.local
         name, here = self._stand_in or (None, None)
         if here is None or name != local or not here.begun:
             return StandIn(local or "")
@@ -247,7 +249,7 @@ class Routing:
         Not if it refuses to answer, or if its own settings say what happens.
         """
         connection = self.shown
-        if connection is None or connection.refuses or connection.source.offline or self._away[0] == "local":
+        if connection is None or connection.refuses or connection.source.offline or self._away.answers:
             return None
         away = connection.verifier is None and isinstance(connection.error, RemoteError)
         alone = connection.server.no_substitute is None
@@ -257,9 +259,11 @@ class Routing:
         """Let this model on this device answer while a server is away. None: do what the settings say without one."""
         settings = self._options.settings
         if name is not None:
-            self._away = "local", name
+            self._away = WhileAway("local", name)
+        elif settings.offline == "local":
+            self._away = WhileAway("queue", None)
         else:
-            self._away = ("queue", None) if settings.offline == "local" else (settings.offline, settings.local)
+            self._away = WhileAway(settings.offline, settings.local)
         if self._stand_in is not None and self._stand_in[0] != name:
             self._let_go(self._stand_in[1], self.running)
             self._stand_in = None
@@ -274,7 +278,7 @@ class Routing:
     def stands_in(self, connection: Connection) -> bool:
         """Whether a model on this device answers in place of this connection's server, which is away."""
         away = connection.verifier is None and not connection.warming and not connection.refuses
-        return away and self._away_from(connection.source)[0] == "local"
+        return away and self._away_from(connection.source).answers
 
     def stand_in(self, name: str | None) -> Connection | None:
         """The connection to this model on this device, which stands in for a server, or None if none does."""
@@ -293,14 +297,13 @@ class Routing:
         return self._stand_in[1]
 
     def _drafts_here(self, source: Source) -> bool:
-        """Whether the model on this device may draft for this server: it may answer for it, or is named."""
-        (offline, local), options = self._away_from(source), self._options
-        may = offline == "local" or (local is not None and offline != "drafter")
-        return may and options.draft and options.settings.mode != "hosted"
+        """Whether the model on this device may draft for this server."""
+        options = self._options
+        return self._away_from(source).drafts and options.draft and options.settings.mode != "hosted"
 
     def _writes_here(self, source: Source) -> bool:
         """Whether the model on this device writes while this server is away, and the server may check that."""
-        local = self._options.stand_in is not None and self._away_from(source)[0] == "local"
+        local = self._options.stand_in is not None and self._away_from(source).answers
         return local and source.address is not None and self._options.settings.mode != "edge"
 
     def _local_drafter(self, source: Source, *, substituted: bool) -> LocalDrafter | None:
@@ -311,9 +314,9 @@ class Routing:
         """
         if self._options.stand_in is None or not self._drafts_here(source):
             return None
-        if substituted and self._away_from(source)[0] != "local":
+        if substituted and not self._away_from(source).answers:
             return None
-        name = self._away_from(source)[1]
+        name = self._away_from(source).local
         model = self._options.stand_in(name)
         if not isinstance(model, LocalModel):
             return None
@@ -346,7 +349,7 @@ class Routing:
         wanted = connection.choose_drafter(None if settings.mode == "auto" else "edge")
         if wanted is None or not wanted.is_model or battery_is_low() or not self._drafts_here(connection.source):
             return
-        if (running := self.stand_in(self._away_from(connection.source)[1])) is not None:
+        if (running := self.stand_in(self._away_from(connection.source).local)) is not None:
             running.start()
 
     async def _end_idle(self, stand_in: Connection) -> None:
@@ -418,7 +421,7 @@ class Routing:
 
     def _nobody(self, source: Source | None, memory: bytes | None) -> str | None:
         own = source is None or source.own
-        return why_nobody(self.drafters, memory, own=own, anyway=self._away_from(source)[0] == "drafter")
+        return why_nobody(self.drafters, memory, own=own, anyway=self._away_from(source).offline == "drafter")
 
     @property
     def offer(self) -> Offer | None:
