@@ -18,6 +18,7 @@ from app.files import size_text
 from app.sanitise import sanitise
 from app.tui.keymap import hint, key_of
 from app.tui.notices import complain
+from app.tui.screens.rows import below
 from app.tui.stand_ins import LocalModel, StandIns, state_of
 
 if TYPE_CHECKING:
@@ -120,6 +121,9 @@ class LocalScreen(ModalScreen[None]):
         self._list()
         self._look()
 
+    def on_resize(self) -> None:
+        self._list()
+
     # ---- what is shown -----------------------------------------------------------------------------------------------
 
     def _list(self) -> None:
@@ -133,16 +137,21 @@ class LocalScreen(ModalScreen[None]):
         self._shown = self._state()
         at = options.highlighted
         options.clear_options()
-        rows = [_row("nobody", "questions wait for the server, or fail as the settings say", now is None)]
+        rows = [self._row("nobody", "questions wait for the server, or fail as the settings say", now is None)]
         used = [now is not None and not one.program and one.name == now.name for one in self._listed]
-        rows += [_row(one.name, self._about(one), mark) for one, mark in zip(self._listed, used)]
+        rows += [self._row(one.name, self._about(one), mark) for one, mark in zip(self._listed, used)]
         options.add_options([Option(row, id=str(number - 1) if number else NOBODY) for number, row in enumerate(rows)])
         offered = self._stand_ins.offered([one.name for one in self._listed])
-        options.add_options([Option(_row(GET + one.name, _to_fetch(one), False), id=GET + one.name) for one in offered])
+        rows_to_fetch = [(GET + one.name, self._row(GET + one.name, _to_fetch(one), False)) for one in offered]
+        options.add_options([Option(row, id=name) for name, row in rows_to_fetch])
         if at is None:
             options.highlighted = used.index(True) + 1 if True in used else 0
         else:
             options.highlighted = min(at, options.option_count - 1)
+
+    def _row(self, name: str, about: str, used: bool) -> Content:
+        head = Content.assemble(("● " if used else "  ", "$success"), (sanitise(name), "bold"))
+        return below(head, sanitise(about), QUIET, self.app.size.width)
 
     def _about(self, model: LocalModel) -> str:
         size = "" if model.size is None else size_text(model.size)
@@ -178,8 +187,3 @@ class LocalScreen(ModalScreen[None]):
 def _to_fetch(model: Entry) -> str:
     size = f"{size_text(model.size)}, {size_text(model.memory)} of memory, {model.licence}"
     return f"{size}, {model.good_for}; enter copies the command"
-
-
-def _row(name: str, about: str, used: bool) -> Content:
-    head = Content.assemble(("● " if used else "  ", "$success"), (sanitise(name), "bold"))
-    return Content("\n").join((head, Content.styled(f"  {sanitise(about)}", QUIET)))

@@ -19,6 +19,7 @@ from app.sanitise import sanitise
 from app.tui.keymap import hint, key_of
 from app.tui.notices import complain
 from app.tui.screens.remote_form import RemoteForm
+from app.tui.screens.rows import below
 from app.tui.widgets.welcome import FirstLook
 
 if TYPE_CHECKING:
@@ -177,7 +178,7 @@ class NearbyScreen(ModalScreen[str | None]):
         options.highlighted = highlighted
 
     def _row(self, title: str, about: str) -> Content:
-        return Content("\n").join((Content.styled(title, "bold"), Content.styled(f"  {sanitise(about)}", QUIET)))
+        return below(Content.styled(title, "bold"), sanitise(about), QUIET, self.app.size.width)
 
     def _summary(self, found: Surroundings) -> str:
         """The result of the search, for the line below the list."""

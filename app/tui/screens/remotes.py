@@ -23,7 +23,7 @@ from app.tui.notices import complain
 from app.tui.screens.confirm import Confirm
 from app.tui.screens.nearby import NearbyScreen
 from app.tui.screens.remote_form import RemoteForm
-from app.tui.textual_private import wrap_offsets
+from app.tui.screens.rows import indented, wrapped
 
 if TYPE_CHECKING:
     from app.remotes.check import Finding
@@ -37,10 +37,6 @@ LOOK_SECONDS = 0.5
 QUIET = "$foreground 75%"
 NAME = 18
 """Width of the column of names, in cells."""
-INDENT = "\N{NO-BREAK SPACE}" * (NAME + 2)
-"""Precedes the second column. Wrapping drops other spaces."""
-MOST_WIDTH, SHARE, FRAME = 84, 96, 8
-"""The panel's width in cells, its share of the screen in percent, and the cells of its border, padding and margins."""
 STATES = {"edge": "$text-success", "hosted": "$text-success", "offline": "$text-warning"}
 
 
@@ -210,13 +206,12 @@ class RemotesScreen(ModalScreen[None]):
         if used:
             self._shown = self._state()
             lines.append((self._shown, STATES.get(self.switcher.status.mode, QUIET)))
-        column = max(1, min(MOST_WIDTH, self.app.size.width * SHARE // 100) - FRAME - NAME - 2)
-        pieces = [piece.rstrip() for line, style in lines for piece in _wrapped(line, column, style)]
+        pieces = wrapped(lines, NAME + 2, self.app.size.width)
         beside = cell_len(name) < NAME
         first = pieces.pop(0) if beside and pieces else Content("")
         gap = " " * (NAME - cell_len(name)) if beside else ""
         head = Content.assemble(("● " if used else "  ", "$success"), (name, "bold"), gap, first)
-        return Content("\n").join([head, *(Content(INDENT) + piece for piece in pieces)])
+        return Content("\n").join([head, *indented(pieces, NAME + 2)])
 
     def _state(self) -> str:
         if self._own is not None:
@@ -260,11 +255,6 @@ class RemotesScreen(ModalScreen[None]):
 
     def _complain(self, error: ConfigError) -> None:
         complain(self, error, "Servers", timeout=15)
-
-
-def _wrapped(line: str, width: int, style: str) -> list[Content]:
-    """A line in pieces of at most `width` cells."""
-    return Content.styled(line, style).divide(wrap_offsets(line, width))
 
 
 def _finding(found: Finding) -> Horizontal:

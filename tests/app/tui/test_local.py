@@ -51,7 +51,8 @@ def window(store: Store, folders: Folders, **settings: object) -> Window:
 
 def rows(app: Window) -> list[str]:
     """The rows of the list, without those of the catalogue."""
-    every = [str(option.prompt) for option in app.screen.query_one(OptionList).options]
+    options = app.screen.query_one(OptionList).options
+    every = [str(option.prompt).replace("\N{NO-BREAK SPACE}", " ") for option in options]
     return [row for row in every if "outrider local get" not in row]
 
 
@@ -65,6 +66,16 @@ async def opened(app: Window, pilot: Pilot[None], count: int) -> None:
 
 def said(app: Window) -> str:
     return str(app.screen.query_one("#said", Static).content)
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+async def test_what_is_said_of_a_model_stands_below_its_name(store: Store, folders: Folders, width: int) -> None:
+    app = window(store, folders)
+    async with app.run_test(size=(width, 50)) as pilot:
+        await opened(app, pilot, 3)
+        listed = app.screen.query_one(OptionList)
+        lines = [listed.render_line(y).text.replace("\N{NO-BREAK SPACE}", " ") for y in range(listed.size.height)]
+        assert any("apache" in line for line in lines) and {line[:3] for line in lines} <= {"   ", " ● "}
 
 
 async def test_an_added_model_is_chosen_and_nobody_again(store: Store, folders: Folders, tmp_path: Path) -> None:

@@ -49,7 +49,8 @@ class First(Window):
     def rows(self) -> list[str]:
         """What can be chosen on the screen of the look."""
         assert isinstance(self.screen, NearbyScreen)
-        return [str(option.prompt) for option in self.screen.query_one(OptionList).options]
+        options = self.screen.query_one(OptionList).options
+        return [str(option.prompt).replace("\N{NO-BREAK SPACE}", " ") for option in options]
 
     @property
     def said(self) -> str:
