@@ -8,13 +8,14 @@ from app.events import Failed, FailureCode
 class NoAnswer(Exception):
     """Nobody can write the answer, or the rest of it. `event` is the message to the person."""
 
-    def __init__(self, message: str, code: FailureCode, *, passing: bool = False, wants_token: bool = False) -> None:
-        """`passing`: the server is only temporarily away, so the question may wait for it.
-
-        `wants_token`: as in `Failed`.
+    def __init__(
+        self, message: str, code: FailureCode, *, passing: bool = False, wants_token: bool = False, advice: str = ""
+    ) -> None:
+        """`passing`: the server is only temporarily away, so the question may wait for it. `advice`: what to do if it
+        does not. `wants_token`: as in `Failed`.
         """
         super().__init__(message)
-        self.event = Failed(message, code, wants_token=wants_token)
+        self.event = Failed(f"{message} {advice}".rstrip(), code, wants_token=wants_token)
         self.passing = passing
 
 

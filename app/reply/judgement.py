@@ -82,7 +82,7 @@ def texts_dropped(drafts: Sequence[str], text: str) -> tuple[Dropped, ...]:
     lost: dict[int, str] = {}
     for draft in drafts:
         if said := dropped(draft, text):
-            at = len(sanitise(text[: _parting(draft, text)]))
+            at = len(sanitise(text[: parting(draft, text)]))
             before = lost.get(at, "")
             longer, shorter = (said, before) if len(said) >= len(before) else (before, said)
             lost[at] = longer if longer.startswith(shorter) else f"{before}\n\n{said}"
@@ -138,16 +138,16 @@ def stored_judgement(verified: Message, answer: Message) -> Judged | None:
 
 
 def _judged(answer: Message, kept: int, of: int, text: str) -> Judged:
-    at = len(sanitise(text[: _parting(answer.text, text)]))
+    at = len(sanitise(text[: parting(answer.text, text)]))
     return Judged(answer.id, kept, of, dropped(answer.text, text), at)
 
 
 def dropped(drafted: str, verified: str) -> str:
     """The end of a drafted text, from the first word where it differs from the verified one."""
-    return sanitise(drafted[_parting(drafted, verified) :])
+    return sanitise(drafted[parting(drafted, verified) :])
 
 
-def _parting(drafted: str, verified: str) -> int:
+def parting(drafted: str, verified: str) -> int:
     """Start of the word in which two texts differ, or the length of `drafted` if `verified` begins with it."""
     same = len(commonprefix((drafted, verified)))
     if same < len(drafted):

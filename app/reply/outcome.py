@@ -15,6 +15,7 @@ from app.reply.judgement import (
     judge_again,
     judge_texts,
     judgement_stats,
+    parting,
     stored_withdrawn,
     texts_dropped,
     verified_length,
@@ -94,7 +95,10 @@ def _withdrawn(request: Request, generation: Generation, judged: Judged | None =
     Without what `judged` tells: the end of the version before.
     """
     answer, begun = generation.answer, request.begun
-    before = () if begun is None or request.anew else stored_withdrawn(begun.stats)
+    before: list[Dropped] = []
+    if begun is not None and not request.anew:
+        same = parting(begun.text, answer.text)  # What follows may be another text by now.
+        before = [Dropped(min(one.at, same), one.text) for one in stored_withdrawn(begun.stats)]
     told = None if begun is None or judged is None else begun.text
     drafts = [text for _, text in answer.withdrawn if sanitise(text) != told]
     texts: tuple[Dropped, ...] = (*before, *texts_dropped(drafts, answer.text))
@@ -125,7 +129,7 @@ def failed(
         what = "The question waits and is sent"
         if generation is not None and generation.answer.text:
             what = "The answer so far is kept. The rest follows"
-        last = replace(last, message=f"{last.message} {what} when the server is back.", queued=True)
+        last = replace(last, message=f"{error} {what} when the server is back.", queued=True)
     settles = request.settles(done=False, verified=False, never=never)
     judged = None if generation is None else _kept(request, generation)
     withdrawn = None if generation is None else _withdrawn(request, generation)

@@ -344,8 +344,8 @@ class Reply:
         if connection is None:
             raise NoAnswer("There is no server to ask. Choose another --mode, or give --remote.", "unavailable")
         if isinstance(connection.verifier, Verifier) and not self._reads_on:
-            told = "No answer: another model than the one that was expected is there now. Ask again."
-            raise NoAnswer(told, "unavailable", passing=True)
+            told = "No answer: another model than the one that was expected is there now."
+            raise NoAnswer(told, "unavailable", passing=True, advice="Ask again.")
         if connection.server.met and not (
             self._away and not self._generation.answer.text and generation.given.settings.mode == "auto"
         ):

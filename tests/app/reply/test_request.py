@@ -9,13 +9,15 @@ from functools import partial
 import pytest
 
 from app.config import Settings
-from app.events import Judged, Redrawn, Started, Verified
+from app.events import Dropped, Failed, Judged, Redrawn, Started, Verified, Withdrawn
 from app.reply import backend as backend_module
 from app.reply import routing as routing_module
 from app.reply.errors import NoAnswer
-from app.reply.request import FRESH_TEMPERATURE, resume
+from app.reply.outcome import failed
+from app.reply.request import FRESH_TEMPERATURE, Request, resume
 from drafter.runtime import Drafter
 from models.text.chat_text import ChatText
+from remote.protocol import Sampling
 from tests.app.reply.conftest import Connect
 from tests.support.conversing import ask, hear, stored_answer, until_connected, until_mode
 from tests.support.serving import VerifierProcess
@@ -216,6 +218,34 @@ async def test_stopped_and_gone_on_with_it_is_the_answer_that_it_would_have_been
         assert (again.status, again.tokens, again.provenance) == ("stopped", cut.tokens, cut.provenance)
         heard = await hear(opened.resume(again.id))
         assert heard.done is not None and heard.done.token_ids[:48] == own
+
+
+async def test_what_was_withdrawn_before_stands_where_the_text_is_still_the_same(
+    verifier: VerifierProcess, own: tuple[int, ...], connect: Connect
+) -> None:
+    async with connect(verifier.url, settings=SETTINGS) as opened:
+        await until_mode(opened, "edge")
+        other = next(token for token in own if token != own[12])
+        tokens = (*own[:12], other, *own[13:20])
+        text = stored(opened, tokens, verified=10).text
+        withdrawn = [[0, "near"], [len(text), "far"]]
+        drafted = stored(opened, tokens, verified=10, stats={"withdrawn": withdrawn}, status="done")
+        heard = await hear(opened.verify(drafted.id))
+        assert heard.done is not None, heard.failed
+        near, far = next(event for event in heard.events if isinstance(event, Withdrawn)).texts
+        assert near == Dropped(0, "near") and far.text == "far"
+        assert 0 < far.at < len(text) and text[: far.at] == heard.text[: far.at]
+        assert opened.store.messages.get(heard.message).stats["withdrawn"] == [[0, "near"], [far.at, "far"]]
+
+
+@pytest.mark.parametrize("waits", [True, False])
+async def test_nobody_is_told_to_ask_again_what_is_sent_by_itself(connect: Connect, waits: bool) -> None:
+    async with connect(None, settings=SETTINGS) as opened:
+        request = Request(stored(opened, (), status="failed"), Sampling(), None, waits=waits)
+        error = NoAnswer("No answer: the server is away.", "unavailable", passing=True, advice="Ask again.")
+        outcome = failed(request, None, error)
+        said = "The question waits and is sent when the server is back." if waits else "Ask again."
+        assert isinstance(outcome.last, Failed) and outcome.last.message == f"No answer: the server is away. {said}"
 
 
 async def test_one_that_is_left_at_once_keeps_who_wrote_it(connect: Connect) -> None:
