@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -14,10 +16,13 @@ import pytest
 
 from models.config import GRAPH, SPECIAL_TOKENS
 from storage import Message, Store
+from tests.app.reply.test_server_text import respelt
 from tests.privacy.tracing import Namespace, Strace, Tracer, tracers
 from tests.pty.tmux import Tmux
+from tests.support.conversing import until
+from tests.support.fault_proxy import Exchange, FaultProxy
 from tests.support.hub_server import HubServer
-from tests.support.serving import REPOSITORY
+from tests.support.serving import REPOSITORY, VerifierProcess
 
 OUTRIDER = [sys.executable, "-m", "app.start"]
 QUESTION = "list files"
@@ -165,6 +170,37 @@ def test_a_question_to_a_server(tracer: Tracer, person: Person, tiny_pair: Path,
     assert asked.returncode == 0, asked.stderr
     assert json.loads(asked.stdout)
     check(serving, person)
+
+
+async def test_the_tokenizer_of_a_server(tracer: Tracer, person: Person, tiny_pair: Path, tmp_path: Path) -> None:
+    """A server with another tokenizer than the model on this device is asked for it, and for nothing else."""
+    if tracer is Namespace:
+        pytest.skip("a namespace has no way to the server")
+    config, texts = person.home / ".config" / "outrider", person.database.parent / "tokenizers"
+    config.mkdir(parents=True)
+    (config / "local.toml").write_text(f'use = "mine"\n[models]\nmine = "{person.made}"\n')
+    asked = set[bytes]()
+
+    async def note(exchange: Exchange) -> None:
+        asked.add(re.sub(rb"[0-9a-f]{32}", b"DIGEST", exchange.head.split(b" HTTP/")[0]))
+        await exchange.relay()
+
+    trace = tracer(tmp_path / "trace")
+    with VerifierProcess(tiny_pair, model=respelt(tiny_pair, tmp_path), options=["--no-drafter"]) as server:
+        async with FaultProxy([server.port]) as proxy:
+            proxy.line = note
+            command = [*trace.prefix, *OUTRIDER, "gateway", "--port", "0", "--remote", proxy.url]
+            running = await asyncio.create_subprocess_exec(
+                *command, stdout=asyncio.subprocess.DEVNULL, env=person.environment, cwd=REPOSITORY
+            )
+            await until(lambda: any(texts.glob("*.tried")))
+            # The tracer itself ignores signals.
+            children = Path(f"/proc/{running.pid}/task/{running.pid}/children").read_text().split()
+            os.kill(int(children[0]), signal.SIGTERM)
+            assert await running.wait() in (0, -signal.SIGTERM)
+    tokenizer = b"GET /v1/tokenizers/DIGEST?from=0"
+    assert tokenizer in asked and asked <= {tokenizer, b"GET /v1/card", b"GET /v1/models"}
+    check(trace, person)
 
 
 @pytest.mark.training

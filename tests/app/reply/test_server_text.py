@@ -207,7 +207,7 @@ async def test_what_another_model_wrote_is_checked_when_the_line_is_back(
         assert [struck.text for struck in turn.struck] == [withdrawn.text]
 
 
-def _respelt(pair: Path, folder: Path) -> Path:
+def respelt(pair: Path, folder: Path) -> Path:
     """The target of this pair, with other numbers for the words of its tokenizer."""
     model = Path(shutil.copytree(pair / "target", folder / "other"))
     tokenizer = json.loads((model / TOKENIZER).read_bytes())
@@ -221,7 +221,7 @@ def _respelt(pair: Path, folder: Path) -> Path:
 async def test_a_real_model_with_another_tokenizer_goes_on_and_is_checked(
     device: Device, line: Line, own: list[int], text: ChatText, tiny_pair: Path
 ) -> None:
-    with VerifierProcess(tiny_pair, model=_respelt(tiny_pair, device.folder), options=["--no-drafter"]) as other:
+    with VerifierProcess(tiny_pair, model=respelt(tiny_pair, device.folder), options=["--no-drafter"]) as other:
         async with device.with_model(f"{other.url}/v1") as opened:
             await until_checked(opened)
             alone = await cut(opened, line)
@@ -488,7 +488,7 @@ async def test_an_answer_goes_on_in_the_tokens_that_its_server_turns_out_to_read
     drafter: Drafter, tiny_pair: Path, tmp_path: Path
 ) -> None:
     database, texts, here = tmp_path / "outrider.db", tmp_path / "tokenizers", Here("http://127.0.0.1:9/v1")
-    with VerifierProcess(tiny_pair, model=_respelt(tiny_pair, tmp_path), options=["--no-drafter"]) as server:
+    with VerifierProcess(tiny_pair, model=respelt(tiny_pair, tmp_path), options=["--no-drafter"]) as server:
         async with standing_in(drafter, database, server.port, here, SETTINGS, path="", texts=texts) as opened:
             await until_checked(opened)
             whole = await ask(opened, QUESTION)
