@@ -81,6 +81,10 @@ class Writing:
         tokens = pack_tokens(self.tokens[position - self.start :].tolist())
         return msgspec.structs.replace(self.last, tokens=tokens, drafted=0, server_seconds=0.0)
 
+    def end(self) -> None:
+        self.over = True
+        self.stir()
+
     def stir(self) -> None:
         """Wake all who wait for a change."""
         self._changed.set()
@@ -121,6 +125,7 @@ class Absence:
         self._kept[name] = writing
         self._tidy()
         writing.task = asyncio.create_task(self._write(name, writing, frames, forgotten))
+        writing.task.add_done_callback(lambda _: writing.end())  # It may be cancelled before its first step.
         try:
             while not (writing.begun or writing.over):
                 await writing.changes()
@@ -233,9 +238,8 @@ class Absence:
             writing.error = error
             raise  # Of a bug, the log has the place.
         finally:
-            writing.over = True
             self.returned(name)
-            writing.stir()
+            writing.end()
             await self._turns.close(name, frames)
 
     def _wrote_on(self, writing: Writing, tokens: int) -> None:

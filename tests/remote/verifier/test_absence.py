@@ -232,6 +232,14 @@ async def test_a_request_that_comes_late_ends_no_newer_stream(
         assert tokens == own[: len(tokens)] and len(tokens) >= AWAY
 
 
+async def test_a_stream_that_another_one_ends_at_once_ends(target: Engine, endless: Card, own: list[int]) -> None:
+    transport = httpx.ASGITransport(app_of(target, endless))
+    async with httpx.AsyncClient(base_url="http://127.0.0.1", transport=transport) as client, asyncio.timeout(PATIENT):
+        older, newer = await asyncio.gather(*(client.post("/v1/streams", content=stream(number)) for number in (1, 2)))
+    assert older.status_code >= 400 and newer.status_code == 200
+    assert decode(older.content, Error).message.startswith("another request has ended this stream")
+
+
 @pytest.mark.parametrize("old", ["device", "option"])
 async def test_without_it_a_stream_ends_with_its_line(target: Engine, endless: Card, old: str) -> None:
     app = app_of(target, endless, **{} if old == "device" else {"while_away": 0})
