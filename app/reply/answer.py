@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 
 from app.events import Drafted, Reasoned, Retracted, Stretch, Verified
 from app.sanitise import Sanitiser, sanitise
@@ -89,11 +90,18 @@ class Answer:
     @property
     def stretches(self) -> list[Stretch]:
         """Who wrote which part, as far as models on this device stood in for a server's, and nobody has checked it."""
-        if self.is_text or not self.local:
+        if self.is_text or not self.tokens:
             return self._stretches
         if not self.suffix:
             return []
-        return self._unchecked_after(max(self.verified, self._local_from[0]), self.local)
+        if self.local:
+            return self._unchecked_after(max(self.verified, self._local_from[0]), self.local)
+        if not (known := self._stretches):
+            return []
+        checked = len(self._clean(self.tokens[: self.verified], False))
+        ends = [*(one.at for one in known[1:]), sys.maxsize]
+        rest = [replace(one, at=max(one.at, checked)) for one, end in zip(known, ends) if end > checked]
+        return [Stretch(0, self.model), *rest] if checked and rest else rest
 
     @property
     def drafted_by(self) -> str:
@@ -206,6 +214,8 @@ class Answer:
 
     def begin_text(self, text: str) -> list[Shown]:
         """Become text that begins with `text`, in place of the tokens. Nobody verifies it."""
+        if not self.local:
+            self._stretches = self.stretches
         if self.suffix and not self._stretches and len(text) > len(self.decoded(self.verified)):
             self._stretches = self.stretches or self._unchecked_after(self.verified, self.drafter or "small model")
         self.is_text, self.tokens, self.verified = True, [], 0

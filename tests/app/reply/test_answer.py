@@ -132,3 +132,17 @@ def test_unchecked_tokens_that_become_text_stay_marked(text: ChatText, local: bo
     new = answer.written_by("other one", here=True)
     assert new == answer.stretches == [*marked, Stretch(5, "other one", here=True)]
     assert answer.written_by("other one", here=True) == []
+
+
+def test_a_check_that_ends_early_leaves_marked_what_it_has_not_reached() -> None:
+    said, theirs = "ls -a", [Stretch(0, "talker"), Stretch(3, "small one", here=True)]
+    answer = Answer(TEXT, TEXT.encode(said), sent=said)
+    answer.model = "target"
+    answer.recall(theirs)
+    assert answer.stretches == theirs
+    while answer.suffix:
+        checked = len(TEXT.decode(answer.tokens[: answer.verified]))
+        rest = [Stretch(max(checked, one.at), one.writer, one.here) for one in (theirs if checked < 3 else theirs[1:])]
+        assert answer.stretches == ([Stretch(0, "target"), *rest] if checked else rest)
+        answer.verify(answer.suffix[:1], 1)
+    assert answer.stretches == []

@@ -248,6 +248,19 @@ async def test_nobody_is_told_to_ask_again_what_is_sent_by_itself(connect: Conne
         assert isinstance(outcome.last, Failed) and outcome.last.message == f"No answer: the server is away. {said}"
 
 
+async def test_what_the_model_has_checked_is_no_longer_marked_as_written_here(
+    verifier: VerifierProcess, own: tuple[int, ...], drafter: Drafter, connect: Connect
+) -> None:
+    async with connect(verifier.url, settings=SETTINGS) as opened:
+        await until_mode(opened, "edge")
+        cut = opened.store.messages.ask(opened.store.conversations.create().id, QUESTION, parent_id=None)
+        stretches = [{"at": 0, "writer": "talker", "here": False}, {"at": 3, "writer": "small one", "here": True}]
+        opened.store.messages.finish(cut.id, (), (), drafter.text.decode(own[:12]), "stopped", {"stretches": stretches})
+        heard = await hear(opened.resume(cut.id))
+        assert heard.done is not None and all(heard.done.provenance), heard.failed
+        assert heard.done.stretches == () and "stretches" not in opened.store.messages.get(heard.message).stats
+
+
 async def test_one_that_is_left_at_once_keeps_who_wrote_it(connect: Connect) -> None:
     stretches = [{"at": 0, "writer": "talker", "here": False}, {"at": 3, "writer": "small one", "here": True}]
     async with connect(None, settings=SETTINGS) as opened:
