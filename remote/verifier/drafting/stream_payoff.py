@@ -23,12 +23,10 @@ from numpy.typing import NDArray
 
 from drafter.cost import Cost
 from drafter.pacer import Allowance, Recent
-from remote.verifier.drafting.forward_times import ForwardTimes
+from remote.verifier.drafting.forward_times import BEYOND, ForwardTimes
 
 FIRST_NODES = 4
 """Most nodes of the drafter's drafts until they are known to pay off."""
-FURTHER = 4
-"""A looked-up draft is at most this many times as long as the largest forward."""
 FEW = 8
 """Tokens that are read in passing."""
 SAVED = 20.0
@@ -158,11 +156,11 @@ class StreamPayoff:
     def looking(self, most: int) -> NDArray[np.float64] | None:
         """Seconds of a round with a looked-up draft of 0, 1, ... at most `most` tokens, or None while they are unknown.
 
-        They are estimated for up to `FURTHER` times as many tokens as rows have run together.
+        They are estimated for up to `BEYOND` times as many tokens as rows have run together.
         """
         if self._plain < PLAIN or not self.forwards.known:
             return None
-        return self._seconds(min(most, FURTHER * self.forwards.largest))
+        return self._seconds(min(most, BEYOND * self.forwards.largest))
 
     def _seconds(self, nodes: int) -> NDArray[np.float64]:
         """Seconds of a round with 0, 1, ... `nodes` nodes, in a forward that is shared as usual, (nodes + 1,).

@@ -11,11 +11,10 @@ import pytest
 
 from drafter.pacer import SHARE
 from models.tree import Candidates, DraftTree
-from remote.verifier.drafting.forward_times import FIRST_ROW, ForwardTimes
+from remote.verifier.drafting.forward_times import BEYOND, FIRST_ROW, HALF_LIFE, ForwardTimes
 from remote.verifier.drafting.pruner import TRUST, WINDOW, Chances, Pruner
 from remote.verifier.drafting.stream_payoff import (
     FIRST_REST,
-    FURTHER,
     PLAIN,
     REST,
     SAVED,
@@ -54,6 +53,26 @@ def test_more_rows_never_take_less_time() -> None:
         times.add(1, rows, seconds)
     found = times.seconds(1, np.array([1, 8, 64]))
     assert times.row >= 0 and 0 < found[0] <= found[1] <= found[2]
+
+
+def test_one_slow_forward_is_forgotten() -> None:
+    times = ForwardTimes()
+    for rows, seconds in ((1, 0.004), (1, 0.004), (5, 0.040)):
+        times.add(1, rows, seconds)
+    assert times.seconds(1, np.array([5])) > 0.03
+    for at in range(4 * HALF_LIFE):
+        times.add(1, 1, 0.004 + 0.000001 * (at % 2))
+    assert times.seconds(1, np.array([5])) < 0.015
+
+
+def test_more_rows_than_ever_ran_look_cheap_to_a_session_alone() -> None:
+    alone, together = ForwardTimes(), ForwardTimes()
+    for _ in range(20):
+        for times, sessions in ((alone, 1), (together, 4)):
+            for rows in (1, 5):
+                times.add(sessions, rows * sessions, 0.004 * rows * sessions)
+    assert alone.seconds(1, np.array([BEYOND * 5])) < 0.7 * 0.004 * BEYOND * 5
+    assert together.seconds(4, np.array([BEYOND * 20])) > 0.9 * 0.004 * BEYOND * 20
 
 
 # ---- which draft pays ------------------------------------------------------------------------------------------------
@@ -151,8 +170,8 @@ def test_a_looked_up_draft_costs_what_forwards_with_as_many_rows_have_taken() ->
         made.gained(tokens=1, nodes=0, seconds=0.0, drafted=False)
         made.ran(Judged((), None, [7], 1, 0.004, 1), pending=1)
     first = made.looking(64)
-    assert first is not None and len(first) == 1 + FURTHER, "nothing larger has run"
-    for rows, seconds in ((5, 0.012), (8, 0.016), (16, 0.016), (40, 0.020)) * 20:
+    assert first is not None and len(first) == 1 + BEYOND, "nothing larger has run"
+    for rows, seconds in ((1, 0.004), (5, 0.012), (8, 0.016), (16, 0.016), (40, 0.020)) * 20:
         made.ran(Judged((), None, [7], rows, seconds, 1), pending=1)
         made.ran(Judged((), None, [7], 100, 0.010, 1), pending=100)
     costs = made.looking(64)
