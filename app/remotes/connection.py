@@ -115,6 +115,8 @@ class Connection:
         """Why there is no server."""
         self.refuses = False
         """Whether the server refused this device or does not fit it. A person must repair that."""
+        self.tries = 0
+        """Failed attempts to connect."""
         self.change = asyncio.Event()
         """Set at the next change of `verifier`, `warming` or `why`, and then replaced by a new one."""
         self.source = source
@@ -125,7 +127,7 @@ class Connection:
         self._task: asyncio.Task[None] | None = None
         self._reading: asyncio.Task[None] | None = None
         """Fetches the tokenizer of the server's model."""
-        self._lost = asyncio.Event()
+        self._lost, self._tried = asyncio.Event(), asyncio.Event()
 
     def start(self) -> None:
         """Begin to connect, and return at once. A second call does nothing."""
@@ -141,6 +143,11 @@ class Connection:
     def changed(self) -> Coroutine[Any, Any, bool]:
         """Wait for the next `change` after this call."""
         return self.change.wait()
+
+    async def tried(self, tries: int) -> None:
+        """Wait until more than this many `tries` have failed."""
+        while self.tries <= tries:
+            await self._tried.wait()
 
     @property
     def line_may_break(self) -> bool:
@@ -242,6 +249,9 @@ class Connection:
                 else:  # A bug of ours. Answers wait for this task, and would wait for ever.
                     error = SourceFailed(f"connecting failed ({type(error).__name__}: {error})")
                 self._become(None, error)
+                self.tries += 1
+                self._tried.set()
+                self._tried = asyncio.Event()
                 self._learn_to_read()
                 await self._probes.pause(hopeless=self.refuses)
                 continue

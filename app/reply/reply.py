@@ -39,6 +39,9 @@ RESTART_SECONDS = 30.0
 """Longest wait for a model on this device that has ended to be started again."""
 MOST_RESTARTS = 2
 """How often that happens in one answer. A crash may be due to the text that is read."""
+BACK_SECONDS = 0.5
+"""Longest wait for the first probe that a new question causes: a server that is back answers it, instead of the model
+on this device. Where nothing listens, the probe ends at once."""
 INCOMPATIBLE_TRIES = 2
 """This many invalid replies in a row are no accident."""
 
@@ -76,6 +79,8 @@ class Reply:
         self._offline = Offline(generation, generation.connection, allowed=alone, nobody=nobody, early=early)
         self._away = generation.connection is None or generation.connection.verifier is None
         """Whether nobody was available when the question was asked."""
+        self._tries = 0 if generation.connection is None else generation.connection.tries
+        """Failed attempts to connect by then."""
         self._gained_at = generation.clock.now()
         """When the target's last token arrived; before that, when the reply began."""
         self._failures: list[RemoteError] = []
@@ -229,6 +234,12 @@ class Reply:
             return None
         generation, connection = self._generation, self._connection
         stand_in.start()
+        if connection is not None and self._away and connection.tries == self._tries:
+            with contextlib.suppress(TimeoutError):
+                async with generation.clock.within(BACK_SECONDS):
+                    await self._unless_back(connection.tried(self._tries))
+            if generation.stopping or self._server is not None:
+                return None
         seconds = RESTART_SECONDS if stand_in.server.met else math.inf
         with stand_in.wanted(), contextlib.suppress(TimeoutError):
             async with generation.clock.within(seconds):
