@@ -343,6 +343,11 @@ class Failed:
     """Whether the question, or the rest of its answer, waits in the queue until the server is back."""
     wants_token: bool = False
     """Whether the server requires a token, and none or a wrong one was sent."""
+    advice: str = ""
+    """What the person can do in the chat or on the command line; not for other programs, nor if the question waits."""
+
+    def __str__(self) -> str:
+        return f"{self.message} {self.advice}".rstrip()
 
 
 Event = (

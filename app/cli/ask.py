@@ -72,7 +72,7 @@ class AskResult:
     def as_json(self) -> dict[str, Any]:
         """The object that `--json` prints; only `error` if there is no answer."""
         if self.done is None:
-            return {"error": self.failed.message if self.failed else "the answer ended early"}
+            return {"error": str(self.failed) if self.failed else "the answer ended early"}
         stats = self.done.stats
         return {
             "text": self.text,
@@ -278,7 +278,7 @@ async def listen(answer: AsyncGenerator[Event, None], writer: TextWriter | None 
                 done = event
             elif isinstance(event, Failed):
                 failed = event
-                complain(event.message)
+                complain(str(event))
             elif isinstance(event, RoundEnded) and event.report is not None:
                 trace.append(event.report)
             elif isinstance(event, Reasoned):

@@ -291,7 +291,7 @@ class EndpointText:
         if isinstance(error, Refused) and error.code == "too_long":
             return NoAnswer(f"{said}. Start a new conversation.", "too_long")
         if self._generation.answer.text:
-            return NoAnswer(f"{said}. The part that arrived is kept. To go on: {GO_ON}.", "broken")
+            return NoAnswer(f"{said}. The part that arrived is kept.", "broken", advice=f"To go on: {GO_ON}.")
         if isinstance(error, Refused | Incompatible):
             about_system = self._generation.given.system and "system" in said.lower()
             advice = " This model may take no system prompt; choose none for this conversation." if about_system else ""

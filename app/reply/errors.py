@@ -11,11 +11,12 @@ class NoAnswer(Exception):
     def __init__(
         self, message: str, code: FailureCode, *, passing: bool = False, wants_token: bool = False, advice: str = ""
     ) -> None:
-        """`passing`: the server is only temporarily away, so the question may wait for it. `advice`: what to do if it
-        does not. `wants_token`: as in `Failed`.
+        """`passing`: the server is only temporarily away, so the question may wait for it.
+
+        `wants_token`, `advice`: as in `Failed`.
         """
         super().__init__(message)
-        self.event = Failed(f"{message} {advice}".rstrip(), code, wants_token=wants_token)
+        self.event = Failed(message, code, wants_token=wants_token, advice=advice)
         self.passing = passing
 
 

@@ -129,7 +129,7 @@ def failed(
         what = "The question waits and is sent"
         if generation is not None and generation.answer.text:
             what = "The answer so far is kept. The rest follows"
-        last = replace(last, message=f"{error} {what} when the server is back.", queued=True)
+        last = replace(last, message=f"{error} {what} when the server is back.", queued=True, advice="")
     settles = request.settles(done=False, verified=False, never=never)
     judged = None if generation is None else _kept(request, generation)
     withdrawn = None if generation is None else _withdrawn(request, generation)

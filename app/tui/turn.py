@@ -211,7 +211,7 @@ class Turn:
             if not self.drafted:
                 self.reply.ghost = ""  # Drafts of a round without a verdict are not stored.
         elif isinstance(event, Failed):
-            self.outcome, self.error, self.queued = "failed", event.message, event.queued
+            self.outcome, self.error, self.queued = "failed", str(event), event.queued
         self.revision += 1
 
     def judge(self, judged: Judged | None) -> None:

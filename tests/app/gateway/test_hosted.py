@@ -34,7 +34,7 @@ async def test_its_text_is_marked_and_a_broken_answer_ends_with_an_error(running
         assert read.text == "Hello again" and set(read.sources) == {"hosted"}
         cut = await stream_to_end(client, BODY)
         assert cut.text == "Half of" and cut.error is not None and not cut.ended
-        assert cut.error["code"] == "answer_broken"
+        assert cut.error["code"] == "answer_broken" and cut.error["message"].endswith("The part that arrived is kept.")
 
 
 async def test_any_conversation_is_passed_on_in_order(running: Opened) -> None:
