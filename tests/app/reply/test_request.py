@@ -245,7 +245,7 @@ async def test_nobody_is_told_to_ask_again_what_is_sent_by_itself(connect: Conne
         error = NoAnswer("No answer: the server is away.", "unavailable", passing=True, advice="Ask again.")
         outcome = failed(request, None, error)
         said = "The question waits and is sent when the server is back." if waits else "Ask again."
-        assert isinstance(outcome.last, Failed) and outcome.last.message == f"No answer: the server is away. {said}"
+        assert isinstance(outcome.last, Failed) and str(outcome.last) == f"No answer: the server is away. {said}"
 
 
 async def test_what_the_model_has_checked_is_no_longer_marked_as_written_here(

@@ -80,7 +80,7 @@ async def test_what_is_said_of_a_model_stands_below_its_name(store: Store, folde
 
 async def test_an_added_model_is_chosen_and_nobody_again(store: Store, folders: Folders, tmp_path: Path) -> None:
     app, (file,) = window(store, folders), (tmp_path / "home").rglob("*.gguf")
-    async with app.run_test(size=(100, 30)) as pilot:
+    async with app.run_test(size=(200, 30)) as pilot:  # A row each, however long the path of a test's folder is.
         await opened(app, pilot, 3)
         assert rows(app) == [
             "● nobody\n  questions wait for the server, or fail as the settings say",
