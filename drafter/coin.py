@@ -25,6 +25,8 @@ from drafter.search import Proposals
 
 LEAST_TEMPERATURE = 1e-300
 """Smaller temperatures above 0 are raised to this: a log-probability divided by it is still finite."""
+LIGHT = 1 / 16
+"""A token of at most this share of the largest weight is light; see `race`."""
 _MASK = (1 << 64) - 1
 
 
@@ -41,14 +43,22 @@ def coin(seed: int, position: int, attempt: int = 0) -> float:
 
 def arrivals(seed: int, position: int, tokens: NDArray[np.integer]) -> NDArray[np.float64]:
     """The times of tokens (n,) at a position, (n,), from an exponential distribution of mean 1."""
+    return _times(_uniform(seed, position, tokens))
+
+
+def _uniform(seed: int, position: int, tokens: NDArray[np.integer]) -> NDArray[np.uint64]:
+    """A random number of 53 bits for each token (n,): the larger, the earlier the token arrives."""
     key = struct.pack("<QQ", seed & _MASK, position & _MASK)
     (start,) = struct.unpack("<Q", hashlib.blake2b(key, digest_size=8, person=b"outrider race").digest())
     with np.errstate(over="ignore"):  # The numbers of SplitMix64 (Steele, Lea, Flood 2014) wrap around.
         mixed = np.uint64(start) + (tokens.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
         mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    uniform = ((mixed ^ (mixed >> np.uint64(31))) >> np.uint64(11)).astype(np.float64) + 0.5
-    times: NDArray[np.float64] = -np.log(uniform * 2.0**-53)
+    return (mixed ^ (mixed >> np.uint64(31))) >> np.uint64(11)
+
+
+def _times(uniform: NDArray[np.uint64]) -> NDArray[np.float64]:
+    times: NDArray[np.float64] = -np.log((uniform.astype(np.float64) + 0.5) * 2.0**-53)
     return times
 
 
@@ -57,10 +67,14 @@ def race(tokens: NDArray[np.integer], weights: NDArray[np.float64], seed: int, p
 
     `tokens` and `weights`: (n,); at least one weight is above 0.
     """
-    likely = np.flatnonzero(weights)
-    with np.errstate(over="ignore"):  # A tiny weight never arrives.
-        times = arrivals(seed, position, tokens[likely]) / weights[likely]
-    return int(tokens[likely[times.argmin()]])
+    uniform, least = _uniform(seed, position, tokens), weights.max() * LIGHT
+    with np.errstate(over="ignore", invalid="ignore"):  # A tiny weight never arrives.
+        heavy = weights > least
+        first = (_times(uniform[heavy]) / weights[heavy]).min()
+        # A vocabulary has few heavy tokens, and only a light one that arrives very early can be ahead of them.
+        racing = np.flatnonzero(heavy | ((weights > 0) & (uniform >= np.exp(-first * least) * 2.0**53 - 1)))
+        times = _times(uniform[racing]) / weights[racing]
+    return int(tokens[racing[times.argmin()]])
 
 
 @dataclass(frozen=True)

@@ -39,6 +39,12 @@ def test_a_token_of_weight_zero_never_wins_and_others_do_not_matter(weights, pos
     assert race(tokens, weighted * 0.25, 5, position) == winner
 
 
+@given(st.integers(0, 10**6), st.sampled_from([0.0, 1.0, 4.0, 9.0]))
+def test_the_first_of_a_whole_vocabulary_wins_however_light_it_is(seed, spread):
+    weights, tokens = np.exp(np.random.default_rng(seed).normal(0, spread, 3000)), np.arange(3000)
+    assert race(tokens, weights, seed, 1) == (arrivals(seed, 1, tokens) / weights).argmin()
+
+
 def test_a_drafter_that_knows_the_coins_ranks_what_they_draw_first():
     rng = np.random.default_rng(0)
     logits = rng.normal(size=(400, 12)) * 2
