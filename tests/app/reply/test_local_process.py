@@ -24,7 +24,8 @@ from tests.support.chat_server import ChatServer
 from tests.support.conversing import Heard, ask, until
 from tests.support.serving import VerifierProcess
 
-MOST = 400
+MOST = 1000
+"""More tokens than a tiny model has written when its first word is read here."""
 SETTINGS = Settings(offline="local", max_tokens=MOST, temperature=0.0)
 
 
@@ -52,9 +53,9 @@ async def killed(opened: Assistant, source: LocalModel, *, deleted: bool = False
                 process = source.process_id
                 assert process is not None
                 assert os.getpriority(os.PRIO_PROCESS, process) == min(19, os.nice(0) + NICENESS)
+                os.kill(process, signal.SIGKILL)
                 if deleted:
                     shutil.rmtree(source.path)
-                os.kill(process, signal.SIGKILL)
     return heard, begun
 
 
