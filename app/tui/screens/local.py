@@ -142,8 +142,8 @@ class LocalScreen(ModalScreen[None]):
         rows += [self._row(one.name, self._about(one), mark) for one, mark in zip(self._listed, used)]
         options.add_options([Option(row, id=str(number - 1) if number else NOBODY) for number, row in enumerate(rows)])
         offered = self._stand_ins.offered([one.name for one in self._listed])
-        rows_to_fetch = [(GET + one.name, self._row(GET + one.name, _to_fetch(one), False)) for one in offered]
-        options.add_options([Option(row, id=name) for name, row in rows_to_fetch])
+        for one in offered:
+            options.add_option(Option(self._row(GET + one.name, _to_fetch(one), False), id=GET + one.name))
         if at is None:
             options.highlighted = used.index(True) + 1 if True in used else 0
         else:
