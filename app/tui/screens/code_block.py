@@ -9,25 +9,24 @@ from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
 from app.tui.code_blocks import CodeBlock
 from app.tui.keymap import hint, key_of
 from app.tui.markdown.notes import AnswerNotes, BlockNotes
+from app.tui.screens.dialog import Dialog, titled
 from app.tui.widgets.markdown_view import MarkdownView
 
 BlockUse = Literal["copy", "shell", "explain"]
 
 
-class CodeBlockScreen(ModalScreen[BlockUse | None]):
+class CodeBlockScreen(Dialog[BlockUse | None]):
     """Asks what to do with a code block, which is one of `count`.
 
     `notes`: what is said about it. `waiting`: it is for the shell already.
     """
 
-    CSS_PATH = "code_block.tcss"
     BINDINGS = [
         Binding("c", "use('copy')", "Copy it", id="block.copy"),
         Binding("s", "use('shell')", "Put it into your shell when you quit", id="block.shell"),
@@ -44,9 +43,8 @@ class CodeBlockScreen(ModalScreen[BlockUse | None]):
 
     def compose(self) -> ComposeResult:
         block, count = self._block, self._count
-        with Vertical() as panel:
-            panel.border_title = "Code block" if count == 1 else f"Code block {block.number} of {count}"
-            panel.border_subtitle = f"enter choose   {hint(self, ('block.close', 'close'))}"
+        title = "Code block" if count == 1 else f"Code block {block.number} of {count}"
+        with titled(Vertical(), title, f"enter choose   {hint(self, ('block.close', 'close'))}"):
             with VerticalScroll(can_focus=False):
                 yield MarkdownView(block.fenced, notes=AnswerNotes(((1, self._notes),)), labels=False)
             yield OptionList(*(self._option(use, words) for use, words in self._uses()), compact=True)

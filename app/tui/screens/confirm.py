@@ -6,16 +6,15 @@ from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Vertical
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from app.tui.keymap import key_of
+from app.tui.screens.dialog import Dialog
 
 
-class Confirm(ModalScreen[bool]):
+class Confirm(Dialog[bool]):
     """A question to be answered with yes or no."""
 
-    CSS_PATH = "remotes.tcss"
     BINDINGS = [
         Binding("y,enter", "dismiss(True)", "Yes", id="confirm.yes"),
         Binding("n,escape,q", "dismiss(False)", "No", id="confirm.no"),
@@ -26,7 +25,7 @@ class Confirm(ModalScreen[bool]):
         self._question = question
 
     def compose(self) -> ComposeResult:
-        with Vertical(id="question"):
+        with Vertical(classes="panel"):
             yield Static(Content(self._question), markup=False)
             answers = (("confirm.yes", " yes   "), ("confirm.no", " no"))
             parts = [part for name, word in answers for part in ((key_of(self, name), "bold"), word)]

@@ -12,7 +12,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Vertical
 from textual.content import Content
-from textual.screen import ModalScreen, Screen
+from textual.screen import Screen
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
@@ -23,6 +23,7 @@ from app.config import Folders, Settings
 from app.sanitise import sanitise
 from app.tui.keymap import hint
 from app.tui.notices import complain
+from app.tui.screens.dialog import Dialog, titled
 from app.tui.turn import one_line
 from storage import Conversation, StorageError, Store
 
@@ -40,10 +41,9 @@ class ExportChoice(NamedTuple):
     everything: bool
 
 
-class ExportScreen(ModalScreen[ExportChoice | None]):
+class ExportScreen(Dialog[ExportChoice | None]):
     """Asks what to write. `title`: of the open conversation, or None to offer only all conversations."""
 
-    CSS_PATH = "export.tcss"
     BINDINGS = [Binding("escape", "dismiss", "Close", id="export.close")]
 
     def __init__(self, title: str | None, folder: str) -> None:
@@ -61,11 +61,9 @@ class ExportScreen(ModalScreen[ExportChoice | None]):
                 for format, words in FORMATS:
                     self._choices.append(ExportChoice(format, everything))
                     options.append(Option(Content(f"  {words}"), id=str(len(self._choices) - 1)))
-        with Vertical() as panel:
-            panel.border_title = "Export"
-            panel.border_subtitle = f"enter write   {hint(self, ('export.close', 'close'))}"
+        with titled(Vertical(), "Export", f"enter write   {hint(self, ('export.close', 'close'))}"):
             yield OptionList(*options, compact=True)
-            yield Static(Content(f"into {self._folder}"), markup=False)
+            yield Static(Content(f"into {self._folder}"), id="hint", markup=False)
 
     @on(OptionList.OptionSelected)
     def choose(self, event: OptionList.OptionSelected) -> None:

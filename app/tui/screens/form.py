@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TypeVar
 
 from textual import events, on
 from textual.containers import Horizontal
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from app.sanitise import sanitise
+from app.tui.screens.dialog import Dialog, Result
 
-Result = TypeVar("Result")
 
-
-class Form(ModalScreen[Result]):
+class Form(Dialog[Result]):
     """Subclasses compose `field` for each of their fields, and say in `problem` what is wrong with one."""
 
     def problem(self, name: str) -> str | None:

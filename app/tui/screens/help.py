@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Horizontal, VerticalScroll
-from textual.screen import ModalScreen
 from textual.widget import Widget
 from textual.widgets import Static
 
 from app.tui.keymap import Room, actions_in, hint, remapped
+from app.tui.screens.dialog import Dialog, titled
 from app.tui.slash import SlashCommand
 
 WORDS = (
@@ -27,13 +27,12 @@ TWO_COLUMNS = 64
 """Columns of the window from which the help has two columns."""
 
 
-class HelpScreen(ModalScreen[None]):
+class HelpScreen(Dialog[None]):
     """Lists the keys as they are mapped now, and the prompt's commands.
 
     `rooms`: whose keys, in the order in which they are listed. `commands`: those that can be done now.
     """
 
-    CSS_PATH = "help.tcss"
     BINDINGS = [Binding("escape,f1,question_mark,q", "dismiss", "Close", id="help.close")]
 
     def __init__(self, rooms: Sequence[Room], commands: Sequence[SlashCommand] = ()) -> None:
@@ -42,9 +41,7 @@ class HelpScreen(ModalScreen[None]):
         self._commands = [(command.usage, command.help) for command in commands]
 
     def compose(self) -> ComposeResult:
-        with VerticalScroll() as panel:
-            panel.border_title = "Help"
-            panel.border_subtitle = hint(self, ("help.close", "close"))
+        with titled(VerticalScroll(), "Help", hint(self, ("help.close", "close"))):
             for room in self._rooms:
                 here = actions_in(room, remapped(self.app))
                 rows = [(", ".join(map(self._shown, action.keys)), action.description) for action in here]

@@ -9,7 +9,6 @@ from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Vertical
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
@@ -18,6 +17,7 @@ from app.files import size_text
 from app.sanitise import sanitise
 from app.tui.keymap import hint, key_of
 from app.tui.notices import complain
+from app.tui.screens.dialog import Dialog, titled
 from app.tui.screens.rows import below
 from app.tui.stand_ins import LocalModel, StandIns, state_of
 
@@ -33,10 +33,9 @@ LOOK_SECONDS = 0.5
 QUIET = "$foreground 60%"
 
 
-class LocalScreen(ModalScreen[None]):
+class LocalScreen(Dialog[None]):
     """Lists what was added at once, and looks for other models, because the person has asked for it."""
 
-    CSS_PATH = "remotes.tcss"
     BINDINGS = [
         Binding("enter", "use", "Let it answer while a server is away", id="local.use"),
         Binding("d,delete", "forget", "Forget it; its file stays", id="local.forget"),
@@ -53,15 +52,9 @@ class LocalScreen(ModalScreen[None]):
         """What the model that stands in does, as it is on the screen."""
 
     def compose(self) -> ComposeResult:
-        with Vertical(id="panel") as panel:
-            panel.border_title = "Models on this device"
-            keys = (
-                ("local.use", "let it answer while offline"),
-                ("local.forget", "forget"),
-                ("local.close", "close"),
-            )
-            panel.border_subtitle = hint(self, *keys)
-            yield OptionList(id="list", markup=False)
+        use, forget = ("local.use", "let it answer while offline"), ("local.forget", "forget")
+        with titled(Vertical(), "Models on this device", hint(self, use, forget, ("local.close", "close"))):
+            yield OptionList(id="list", markup=False, compact=True)
             yield Static(id="said", markup=False)
 
     def on_mount(self) -> None:

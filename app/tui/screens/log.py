@@ -6,21 +6,20 @@ from pathlib import Path
 
 from textual.app import ComposeResult
 from textual.binding import Binding
-from textual.screen import ModalScreen
 from textual.widgets import Log, Static
 
 from app.config import Folders
 from app.log import LogFile
 from app.tui.keymap import hint
+from app.tui.screens.dialog import Dialog, titled
 
 LOOK_SECONDS = 0.5
 """Seconds between two looks for new lines."""
 
 
-class LogScreen(ModalScreen[None]):
+class LogScreen(Dialog[None]):
     """Shows the end of the log, and follows it unless the person scrolls up. `path`: another file to show."""
 
-    CSS_PATH = "log.tcss"
     BINDINGS = [
         Binding("escape,q", "dismiss", "Close", id="log.close"),
         Binding("y", "copy_path", "Copy where it is", id="log.copy"),
@@ -32,10 +31,7 @@ class LogScreen(ModalScreen[None]):
         self._file = LogFile(self.path)
 
     def compose(self) -> ComposeResult:
-        lines = Log()
-        lines.border_title = "Log"
-        lines.border_subtitle = hint(self, ("log.copy", "copy its path"), ("log.close", "close"))
-        yield lines
+        yield titled(Log(), "Log", hint(self, ("log.copy", "copy its path"), ("log.close", "close")))
         yield Static(str(self.path), id="path", markup=False)
 
     def on_mount(self) -> None:

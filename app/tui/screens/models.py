@@ -10,7 +10,6 @@ from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Vertical
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import Input, OptionList
 from textual.widgets.option_list import Option
 
@@ -19,6 +18,7 @@ from app.remotes.registry import BUNDLED
 from app.sanitise import sanitise
 from app.tui.keymap import hint
 from app.tui.notices import complain
+from app.tui.screens.dialog import Dialog, titled
 
 if TYPE_CHECKING:
     from app.events import StandIn
@@ -41,7 +41,7 @@ class PickedModel:
     """Whether it is only for the open conversation, not for new ones."""
 
 
-class ModelsScreen(ModalScreen[PickedModel | Literal["local"] | None]):
+class ModelsScreen(Dialog[PickedModel | Literal["local"] | None]):
     """Closes with the picked model, or None, or with "local" for the models on this device.
 
     `words`: to search for, or the exact name of a model.
@@ -50,7 +50,6 @@ class ModelsScreen(ModalScreen[PickedModel | Literal["local"] | None]):
     `now`: who answers the open conversation. `stand_in`: the model on this device that does while its server is away.
     """
 
-    CSS_PATH = "models.tcss"
     BINDINGS = [
         Binding("down", "move(1)", "Next model", id="models.down", priority=True),
         Binding("up", "move(-1)", "Model before", id="models.up", priority=True),
@@ -69,16 +68,11 @@ class ModelsScreen(ModalScreen[PickedModel | Literal["local"] | None]):
         """The models in the list, by the id of their row."""
 
     def compose(self) -> ComposeResult:
-        with Vertical() as panel:
-            panel.border_title = "Models"
-            keys = (
-                ("models.pick", "from now on"),
-                ("models.only", "for this conversation only"),
-                ("models.close", "close"),
-            )
-            panel.border_subtitle = " · ".join(part for key in keys if (part := hint(self, key)))
-            yield Input(self._words, placeholder="Words of its name, its server, or what it can do")
-            models = OptionList(markup=False)
+        only = ("models.only", "for this conversation only")
+        keys = hint(self, ("models.pick", "from now on"), only, ("models.close", "close"), between=" · ")
+        with titled(Vertical(), "Models", keys):
+            yield Input(self._words, placeholder="Words of its name, its server, or what it can do", compact=True)
+            models = OptionList(markup=False, compact=True)
             models.can_focus = False  # The words are typed while the list is moved through.
             yield models
 
@@ -112,9 +106,6 @@ class ModelsScreen(ModalScreen[PickedModel | Literal["local"] | None]):
     # ---- what is shown -----------------------------------------------------------------------------------------------
 
     @on(Input.Changed)
-    def _filter(self) -> None:
-        self._fill()
-
     def _fill(self) -> None:
         """List what matches the words, server by server; the highlight stays on its model."""
         if self._emptied:
@@ -129,8 +120,7 @@ class ModelsScreen(ModalScreen[PickedModel | Literal["local"] | None]):
         if all(word in f"{WHILE_AWAY} {here}".casefold() for word in words):
             shown = Content.assemble("  ", (sanitise(here), "bold"), ("  choose another …", QUIET))
             rows += [_head(WHILE_AWAY, ""), Option(shown, id=LOCAL)]
-        models.clear_options()
-        models.add_options(rows or [Option(Content("No model has these words."), disabled=True)])
+        models.set_options(rows or [Option(Content("No model has these words."), disabled=True)])
         ids = [option.id for option in models.options]
         wanted = before.id if before is not None and before.id in self._found else self._first(ids)
         models.highlighted = ids.index(wanted) if wanted is not None else None

@@ -9,7 +9,6 @@ from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Vertical
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
@@ -18,6 +17,7 @@ from app.remotes.switcher import RemoteSwitcher
 from app.sanitise import sanitise
 from app.tui.keymap import hint, key_of
 from app.tui.notices import complain
+from app.tui.screens.dialog import Dialog, titled
 from app.tui.screens.remote_form import RemoteForm
 from app.tui.screens.rows import below
 from app.tui.widgets.welcome import FirstLook
@@ -32,13 +32,12 @@ SHOWN_MODELS = 200
 QUIET = "$foreground 60%"
 
 
-class NearbyScreen(ModalScreen[str | None]):
+class NearbyScreen(Dialog[str | None]):
     """Searches at once, because the person has asked for it. Closes with the name of the remote to use, or None.
 
     A server with several models asks which one.
     """
 
-    CSS_PATH = "remotes.tcss"
     BINDINGS = [
         Binding("enter", "choose", "Use", id="nearby.use"),
         Binding("r", "look_again", "Look again", id="nearby.again"),
@@ -53,11 +52,9 @@ class NearbyScreen(ModalScreen[str | None]):
         """The server whose models are listed, or None while the servers are."""
 
     def compose(self) -> ComposeResult:
-        with Vertical(id="panel") as panel:
-            panel.border_title = "Model servers on this device"
-            keys = (("nearby.use", "use"), ("nearby.again", "look again"), ("nearby.close", "close"))
-            panel.border_subtitle = hint(self, *keys)
-            yield OptionList(id="list", markup=False)
+        keys = (("nearby.use", "use"), ("nearby.again", "look again"), ("nearby.close", "close"))
+        with titled(Vertical(), "Model servers on this device", hint(self, *keys)):
+            yield OptionList(id="list", markup=False, compact=True)
             yield Static(id="said", markup=False)
 
     def on_mount(self) -> None:
@@ -173,8 +170,7 @@ class NearbyScreen(ModalScreen[str | None]):
 
     def _list(self, rows: list[tuple[str, Content]], highlighted: int = 0) -> None:
         options = self.query_one(OptionList)
-        options.clear_options()
-        options.add_options([Option(row, id=name) for name, row in rows])
+        options.set_options([Option(row, id=name) for name, row in rows])
         options.highlighted = highlighted
 
     def _row(self, title: str, about: str) -> Content:

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import VerticalScroll
-from textual.screen import ModalScreen, Screen
+from textual.screen import Screen
 
 from app.config import BUNDLED_DRAFTER, Settings
 from app.events import PageSource
 from app.sanitise import sanitise
 from app.tui.keymap import hint
 from app.tui.notices import complain
+from app.tui.screens.dialog import Dialog, titled
 from app.tui.widgets.markdown_view import MarkdownView
 from models.config import DrafterError
 
@@ -26,10 +27,9 @@ if TYPE_CHECKING:
 OWN_EXAMPLE = "The example that the answer came from is Outrider's own, so it does not stand on this page."
 
 
-class SourceScreen(ModalScreen[None]):
+class SourceScreen(Dialog[None]):
     """Shows pages with all their examples. `text`: their Markdown."""
 
-    CSS_PATH = "page_sources.tcss"
     BINDINGS = [
         Binding("escape,q", "dismiss", "Close", id="source.close"),
         Binding("c", "copy", "Copy the page", id="source.copy"),
@@ -40,9 +40,7 @@ class SourceScreen(ModalScreen[None]):
         self._text = text
 
     def compose(self) -> ComposeResult:
-        with VerticalScroll() as panel:
-            panel.border_title = "Source"
-            panel.border_subtitle = hint(self, ("source.copy", "copy"), ("source.close", "close"))
+        with titled(VerticalScroll(), "Source", hint(self, ("source.copy", "copy"), ("source.close", "close"))):
             yield MarkdownView(self._text)
 
     def action_copy(self) -> None:

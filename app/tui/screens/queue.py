@@ -8,7 +8,6 @@ from textual.binding import Binding
 from textual.containers import Vertical
 from textual.content import Content
 from textual.message import Message
-from textual.screen import ModalScreen
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
@@ -16,6 +15,7 @@ from app.reply.assistant import Assistant
 from app.sanitise import sanitise
 from app.tui.keymap import hint
 from app.tui.notices import complain
+from app.tui.screens.dialog import Dialog, titled
 from app.tui.turn import one_line
 from app.tui.widgets.folding_text_area import FoldingTextArea
 from storage import Queued, StorageError
@@ -53,10 +53,9 @@ class Rewording(FoldingTextArea):
         self.post_message(self.Ended())
 
 
-class QueueScreen(ModalScreen[str | None]):
+class QueueScreen(Dialog[str | None]):
     """Closes with the id of a conversation to open, or None. `removed`: texts of prompts that were taken out."""
 
-    CSS_PATH = "queue.tcss"
     BINDINGS = [
         Binding("e", "reword", "Change its text", id="queue.edit"),
         Binding("shift+up,k", "move(-1)", "Send it earlier", id="queue.earlier"),
@@ -72,9 +71,7 @@ class QueueScreen(ModalScreen[str | None]):
         self.removed: list[str] = []
 
     def compose(self) -> ComposeResult:
-        with Vertical() as panel:
-            panel.border_title = "Queue: sent when the server is back"
-            panel.border_subtitle = hint(self, ("queue.close", "close"))
+        with titled(Vertical(), "Queue: sent when the server is back", hint(self, ("queue.close", "close"))):
             yield OptionList(compact=True)
             yield Rewording()
             yield Static(f"enter open   {hint(self, *KEYS)}", id="hint", markup=False)

@@ -10,21 +10,20 @@ from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Vertical
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import Input, OptionList
 from textual.widgets.option_list import Option
 
 from app.tui.keymap import hint
+from app.tui.screens.dialog import Dialog, titled
 from app.tui.widgets.conversation_list import marked_line
 
 SHOWN = 200
 """Maximum number of prompts in the list. Searching finds the others."""
 
 
-class RecallScreen(ModalScreen[str | None]):
+class RecallScreen(Dialog[str | None]):
     """Closes with the prompt that was chosen, or None. `asked`: prompts, the oldest first."""
 
-    CSS_PATH = "recall.tcss"
     BINDINGS = [
         Binding("down,ctrl+r", "move(1)", "An older one", id="asked.down", priority=True),
         Binding("up", "move(-1)", "A newer one", id="asked.up", priority=True),
@@ -32,19 +31,16 @@ class RecallScreen(ModalScreen[str | None]):
         Binding("escape", "dismiss", "Close", id="asked.close", priority=True),
     ]
 
-    def __init__(self, asked: Sequence[str], words: str = "") -> None:
+    def __init__(self, asked: Sequence[str]) -> None:
         super().__init__()
         self._asked = list(dict.fromkeys(reversed(asked)))
-        self._words = words
         self._found: list[str] = []
 
     def compose(self) -> ComposeResult:
-        with Vertical() as panel:
-            panel.border_title = "What you asked"
-            keys = (("asked.choose", "into the prompt"), ("asked.down", "older"), ("asked.close", "close"))
-            panel.border_subtitle = " · ".join(part for key in keys if (part := hint(self, key)))
-            yield Input(self._words, placeholder="Words of it")
-            prompts = OptionList(markup=False)
+        keys = (("asked.choose", "into the prompt"), ("asked.down", "older"), ("asked.close", "close"))
+        with titled(Vertical(), "What you asked", hint(self, *keys, between=" · ")):
+            yield Input(placeholder="Words of it", compact=True)
+            prompts = OptionList(markup=False, compact=True)
             prompts.can_focus = False  # The words are typed while the list is moved through.
             yield prompts
 
@@ -57,8 +53,7 @@ class RecallScreen(ModalScreen[str | None]):
         matching = (text for text in self._asked if all(word in text.casefold() for word in words))
         self._found = [text for text, _ in zip(matching, range(SHOWN))]
         prompts = self.query_one(OptionList)
-        prompts.clear_options()
-        prompts.add_options([Option(marked_line(text, _places(text, words))) for text in self._found])
+        prompts.set_options([Option(marked_line(text, _places(text, words))) for text in self._found])
         if not self._found:
             nothing = "Nothing was asked with these words." if words else "Nothing was asked yet."
             prompts.add_option(Option(Content(nothing), disabled=True))

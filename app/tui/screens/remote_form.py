@@ -17,6 +17,7 @@ from app.config import ConfigError, same_server
 from app.remotes.registry import Kind, Remote, checked, field_problem, typed
 from app.remotes.switcher import RemoteSwitcher
 from app.tui.keymap import hint
+from app.tui.screens.dialog import titled
 from app.tui.screens.form import Form
 
 
@@ -55,7 +56,6 @@ class RemoteForm(Form[str | None]):
     `proposed`: a name for a new one, whose `remote` is filled in. `missing`: the field to begin with.
     """
 
-    CSS_PATH = "remotes.tcss"
     BINDINGS = [
         Binding("ctrl+s", "save", "Save", id="remote.save", priority=True),
         Binding("escape", "dismiss", "Cancel", id="remote.cancel"),
@@ -80,9 +80,8 @@ class RemoteForm(Form[str | None]):
         self._proposed, self._missing = proposed, missing
 
     def compose(self) -> ComposeResult:
-        with Vertical(id="panel") as panel:
-            panel.border_title = "Add a server" if self._was is None else f"Edit {self._was}"
-            panel.border_subtitle = hint(self, ("remote.save", "save"), ("remote.cancel", "cancel"))
+        title = "Add a server" if self._was is None else f"Edit {self._was}"
+        with titled(Vertical(), title, hint(self, ("remote.save", "save"), ("remote.cancel", "cancel"))):
             with VerticalScroll(id="fields", can_focus=False):
                 for field in FIRST:
                     yield from self._line(field)

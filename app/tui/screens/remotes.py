@@ -10,7 +10,6 @@ from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
@@ -21,6 +20,7 @@ from app.sanitise import sanitise
 from app.tui.keymap import declared, key_of
 from app.tui.notices import complain
 from app.tui.screens.confirm import Confirm
+from app.tui.screens.dialog import Dialog, titled
 from app.tui.screens.nearby import NearbyScreen
 from app.tui.screens.remote_form import RemoteForm
 from app.tui.screens.rows import indented, wrapped
@@ -40,10 +40,9 @@ NAME = 18
 STATES = {"edge": "$text-success", "hosted": "$text-success", "offline": "$text-warning"}
 
 
-class RemotesScreen(ModalScreen[None]):
+class RemotesScreen(Dialog[None]):
     """Lists the remotes. Keys use, add, edit, test and remove them."""
 
-    CSS_PATH = "remotes.tcss"
     BINDINGS = [
         Binding("enter", "use", "Use", id="remotes.use"),
         Binding("a", "add", "Add", id="remotes.add"),
@@ -63,9 +62,8 @@ class RemotesScreen(ModalScreen[None]):
         """The state of the remote in use, as it is on the screen."""
 
     def compose(self) -> ComposeResult:
-        with Vertical(id="panel") as panel:
-            panel.border_title = "Servers"
-            yield OptionList(id="list")
+        with titled(Vertical(), "Servers", ""):
+            yield OptionList(id="list", compact=True)
             yield VerticalScroll(id="findings")
             yield Static(self._hint(), id="hint", markup=False)
 

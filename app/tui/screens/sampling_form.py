@@ -10,6 +10,7 @@ from textual.widgets import Input
 
 from app.config import ConfigError, Settings
 from app.tui.keymap import hint
+from app.tui.screens.dialog import titled
 from app.tui.screens.form import Form
 from storage import Choices
 
@@ -31,7 +32,6 @@ def _plain(value: float) -> str:
 class SamplingForm(Form[Choices | None]):
     """Closes with the choices as they are from now on, or None. `settings`: what counts where nothing is chosen."""
 
-    CSS_PATH = "system.tcss"
     BINDINGS = [
         Binding("ctrl+s", "save", "Keep it", id="sampling.save", priority=True),
         Binding("ctrl+r", "reset", "Empty all fields, so that the settings count", id="sampling.reset", priority=True),
@@ -45,9 +45,7 @@ class SamplingForm(Form[Choices | None]):
         self._choices, self._settings = choices, settings
 
     def compose(self) -> ComposeResult:
-        with Vertical() as panel:
-            panel.border_title = "How words are chosen in this conversation"
-            panel.border_subtitle = hint(self, *KEYS)
+        with titled(Vertical(), "How words are chosen in this conversation", hint(self, *KEYS)):
             for name, (label, words) in FIELDS.items():
                 chosen, default = getattr(self._choices, name), getattr(self._settings, name)
                 says = "" if default is None else f"{_plain(default)}; "

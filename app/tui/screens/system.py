@@ -7,7 +7,6 @@ from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Vertical
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
@@ -18,6 +17,7 @@ from app.system_prompts import SystemPrompt, SystemPrompts, name_problem, text_p
 from app.tui.keymap import hint
 from app.tui.notices import complain
 from app.tui.screens.confirm import Confirm
+from app.tui.screens.dialog import Dialog, titled
 from app.tui.suspension import edit
 from app.tui.turn import one_line
 from app.tui.widgets.folding_text_area import FoldingTextArea
@@ -25,13 +25,12 @@ from app.tui.widgets.folding_text_area import FoldingTextArea
 FORM_KEYS = (("system.save", "keep"), ("system.editor", "your editor"), ("system.cancel", "cancel"))
 
 
-class SystemForm(ModalScreen[SystemPrompt | None]):
+class SystemForm(Dialog[SystemPrompt | None]):
     """Closes with the prompt as it was written, or None. `naming`: it gets a new name; `taken`: names that others have.
 
     A prompt without a name is for one conversation.
     """
 
-    CSS_PATH = "system.tcss"
     BINDINGS = [
         Binding("ctrl+s", "save", "Keep it", id="system.save", priority=True),
         Binding("ctrl+g", "open_editor", "Write it in $VISUAL or $EDITOR", id="system.editor", priority=True),
@@ -43,9 +42,7 @@ class SystemForm(ModalScreen[SystemPrompt | None]):
         self._title, self._prompt, self._naming, self._taken = title, prompt, naming, taken
 
     def compose(self) -> ComposeResult:
-        with Vertical() as panel:
-            panel.border_title = self._title
-            panel.border_subtitle = hint(self, *FORM_KEYS)
+        with titled(Vertical(), self._title, hint(self, *FORM_KEYS)):
             if self._naming:
                 yield Input(sanitise(self._prompt.name or ""), placeholder="name, as in tutor", compact=True)
             area = FoldingTextArea("You are … Answer in …")
@@ -101,10 +98,9 @@ KEYS = (
 TITLE = "System prompt of this conversation"
 
 
-class SystemScreen(ModalScreen[SystemPrompt | None]):
+class SystemScreen(Dialog[SystemPrompt | None]):
     """Closes with the system prompt that was chosen, or None if nothing was. `now`: the one that counts so far."""
 
-    CSS_PATH = "system.tcss"
     BINDINGS = [
         Binding("w", "write", "Write one for this conversation", id="system.write"),
         Binding("a", "add", "Add one to the library", id="system.add"),
@@ -120,9 +116,7 @@ class SystemScreen(ModalScreen[SystemPrompt | None]):
         """The prompt on each line of the list, or None for a file that cannot be read."""
 
     def compose(self) -> ComposeResult:
-        with Vertical() as panel:
-            panel.border_title = TITLE
-            panel.border_subtitle = f"enter choose   {hint(self, ('system.close', 'close'))}"
+        with titled(Vertical(), TITLE, f"enter choose   {hint(self, ('system.close', 'close'))}"):
             yield OptionList(compact=True)
             yield Static(hint(self, *KEYS), id="hint", markup=False)
 

@@ -189,11 +189,8 @@ async def test_the_command_line_gives_new_conversations_one_and_an_import_shows_
 
 
 async def test_a_default_is_shown_as_soon_as_it_is_known(
-    drafter: Drafter, tmp_path: Path, prompts: SystemPrompts, monkeypatch: pytest.MonkeyPatch
+    drafter: Drafter, tmp_path: Path, prompts: SystemPrompts
 ) -> None:
-    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.upper(), raising=False)
     server = ChatServer([Script(["ls"])])
     async with (
         server.listening() as port,

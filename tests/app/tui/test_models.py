@@ -27,9 +27,6 @@ NOBODY = "http://127.0.0.1:9"
 async def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Folders]:
     """A registry with a server that streams, and one that is away."""
     use_keyring(monkeypatch, NoKeyring())
-    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.upper(), raising=False)
     folders = Folders.locate({"OUTRIDER_HOME": str(tmp_path)})
     async with ChatServer([Script(["x"])]).listening() as port:
         Remotes(folders).put("mine", Remote(url=f"http://127.0.0.1:{port}"))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -83,11 +82,6 @@ def surroundings(monkeypatch: pytest.MonkeyPatch) -> None:
     use_keyring(monkeypatch, NoKeyring())
     monkeypatch.setattr(nearby, "PAGE_SECONDS", PATIENCE_SECONDS)
     monkeypatch.setattr(nearby.look, "__defaults__", (nearby.PORTS, PATIENCE_SECONDS))
-
-
-@pytest.fixture
-def folders(tmp_path: Path) -> Folders:
-    return Folders.locate({"OUTRIDER_HOME": str(tmp_path)})
 
 
 # ---- the first start -------------------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from app.remotes.loopback import Loopback
 from app.remotes.registry import Remote, Remotes
 from app.remotes.source import RemoteSource, Source
 from app.remotes.switcher import RemoteSwitcher
+from app.tui.app import OutriderApp
 from app.tui.screens.confirm import Confirm
 from app.tui.screens.remote_form import RemoteForm
 from app.tui.screens.remotes import RemotesScreen
@@ -51,6 +52,8 @@ def columns(row: str) -> list[tuple[str, str]]:
 
 class Host(App[None]):
     """The screen alone."""
+
+    CSS_PATH = OutriderApp.CSS_PATH
 
     def __init__(self, switcher: RemoteSwitcher) -> None:
         super().__init__()
@@ -87,11 +90,6 @@ class Host(App[None]):
 
 
 @pytest.fixture
-def folders(tmp_path: Path) -> Folders:
-    return Folders.locate({"OUTRIDER_HOME": str(tmp_path)})
-
-
-@pytest.fixture
 def ring(monkeypatch: pytest.MonkeyPatch) -> MemoryKeyring:
     ring = MemoryKeyring()
     use_keyring(monkeypatch, ring)
@@ -101,9 +99,7 @@ def ring(monkeypatch: pytest.MonkeyPatch) -> MemoryKeyring:
 @pytest.fixture
 def remotes(folders: Folders, ring: MemoryKeyring, monkeypatch: pytest.MonkeyPatch) -> Remotes:
     """Two of them."""
-    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy", "outrider_token"):
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.upper(), raising=False)
+    monkeypatch.delenv("OUTRIDER_TOKEN", raising=False)
     remotes = Remotes(folders)
     remotes.put("office", Remote(url="https://office.example:8443", kind="verifier", connect_timeout=5.0), TOKEN)
     remotes.put("talker", Remote(url="https://api.example/v1", kind="openai", model="m", token_variable="API_KEY"))
