@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from drafter.runtime import Drafter
+from app.config import Folders
 from models.text.chat_text import ChatText
+from storage import Store
 from tests.support.commands import Outrider, runner
 from tests.support.made_once import made_once
 from tests.support.tiny_text import tiny_text
@@ -24,12 +26,6 @@ def no_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="session")
 def text() -> ChatText:
     return tiny_text()
-
-
-@pytest.fixture(scope="module")
-def drafter(tiny_pair: Path) -> Drafter:
-    """The drafter of the tiny pair, loaded anew for each file of tests."""
-    return Drafter.load(tiny_pair / "drafter")
 
 
 @pytest.fixture(scope="session")
@@ -53,11 +49,19 @@ def database(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
+def store(database: Path) -> Iterator[Store]:
+    with Store.open(database) as store:
+        yield store
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> Folders:
+    return Folders.locate({"OUTRIDER_HOME": str(tmp_path)})
+
+
+@pytest.fixture
 def outrider(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], home: Path, tiny_pair: Path
 ) -> Outrider:
-    """Runs commands in `home` with the drafter of the tiny pair, and through no proxy."""
-    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.upper(), raising=False)
+    """Runs commands in `home` with the drafter of the tiny pair."""
     return runner(monkeypatch, capsys, home, tiny_pair / "drafter")

@@ -15,11 +15,6 @@ from platformdirs.windows import Windows
 from app.config import ConfigError, Folders, Settings, load_settings
 
 
-@pytest.fixture
-def folders(tmp_path: Path) -> Folders:
-    return Folders.locate({"OUTRIDER_HOME": str(tmp_path)})
-
-
 def write(folders: Folders, text: str) -> None:
     folders.config.mkdir(parents=True)
     folders.settings.write_text(text)

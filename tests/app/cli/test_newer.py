@@ -14,7 +14,7 @@ from drafter.learning.versions import Version, Versions
 from drafter.step import Correction
 from models.config import GRAPH, read_config, write_config
 from remote.verifier.learning.artefacts import Artefacts, Learnt
-from tests.support.commands import Outrider, answer_many, runner
+from tests.support.commands import Outrider, answer_many
 from tests.support.figures import on_shelf
 from tests.support.learnable import bewilder, build_learnable
 from tests.support.made_once import made_once
@@ -37,14 +37,11 @@ def pairs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def outrider(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], home: Path, tiny_pair: Path
-) -> Outrider:
+def outrider(outrider: Outrider, monkeypatch: pytest.MonkeyPatch) -> Outrider:
     """The program of a device that has the bundled small model and fetches others."""
     monkeypatch.setenv("OUTRIDER_MAX_TOKENS", "12")
-    program = runner(monkeypatch, capsys, home, tiny_pair / "drafter")
     monkeypatch.delenv("OUTRIDER_DRAFTER")  # One that is set drafts for every server.
-    return program
+    return outrider
 
 
 @pytest.fixture

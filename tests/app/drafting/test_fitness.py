@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -16,12 +15,6 @@ from models.config import Measured, read_config
 from storage import Store
 from tests.support.checked_answers import answered, own_words
 from tests.support.figures import GOOD, on_shelf
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with Store.open(tmp_path / "outrider.db") as store:
-        yield store
 
 
 @pytest.fixture

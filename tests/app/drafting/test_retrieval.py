@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -16,12 +16,6 @@ from models.config import DATASTORE, DrafterCorrupt, read_config, write_config
 from models.text.chat_text import ChatText
 from storage import Store
 from tests.support.conversing import ask, assistant
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with Store.open(tmp_path / "outrider.db") as store:
-        yield store
 
 
 def answered(store: Store, tokens: Sequence[int], said: str) -> None:

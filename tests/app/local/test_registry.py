@@ -10,11 +10,6 @@ from app.config import ConfigError, Folders, Settings, Unanswered
 from app.local.registry import LocalModels, why_no_effect
 
 
-@pytest.fixture
-def folders(tmp_path: Path) -> Folders:
-    return Folders.locate({"OUTRIDER_HOME": str(tmp_path)})
-
-
 def test_the_model_in_use_is_kept_until_it_is_forgotten(folders: Folders) -> None:
     models = LocalModels(folders)
     for name in ("one", "two"):

@@ -24,11 +24,6 @@ OFFICE = Remote(url="https://office.example:8443")
 
 
 @pytest.fixture
-def folders(tmp_path: Path) -> Folders:
-    return Folders.locate({"OUTRIDER_HOME": str(tmp_path)})
-
-
-@pytest.fixture
 def ring(monkeypatch: pytest.MonkeyPatch) -> MemoryKeyring:
     ring = MemoryKeyring()
     use_keyring(monkeypatch, ring)

@@ -14,7 +14,7 @@ import pytest
 from app.config import Settings
 from tests.remote.toy_verifier import http, listening, request_of
 from tests.support.chat_server import in_thread
-from tests.support.commands import CommandResult, Outrider, runner
+from tests.support.commands import CommandResult, Outrider
 from tests.support.keyring import NoKeyring, use_keyring
 
 TOKEN = "sk-given-for-one-server-0123456789"
@@ -47,13 +47,11 @@ def recorder(redirect: str | None = None) -> Iterator[Recorder]:
 
 
 @pytest.fixture
-def outrider(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], home: Path, tiny_pair: Path
-) -> Outrider:
+def outrider(outrider: Outrider, monkeypatch: pytest.MonkeyPatch) -> Outrider:
     for name in ("OUTRIDER_TOKEN", "OUTRIDER_REMOTE"):
         monkeypatch.delenv(name, raising=False)
     use_keyring(monkeypatch, NoKeyring())
-    return runner(monkeypatch, capsys, home, tiny_pair / "drafter")
+    return outrider
 
 
 @pytest.fixture

@@ -39,11 +39,6 @@ SETTINGS = Settings(mode="hosted", offline="local", max_tokens=MOST, temperature
 WRONG = " never said: naïve 🦀"
 
 
-@pytest.fixture(scope="module")
-def drafter(tiny_pair: Path) -> Drafter:
-    return Drafter.load(tiny_pair / "drafter")
-
-
 @dataclass
 class Local(ChatServer):
     """A model on this device that continues `whole`, the target's own answer, for so many characters, then errs."""

@@ -7,15 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.commands import Outrider, runner
+from tests.support.commands import Outrider
 from tests.support.serving import VerifierProcess
-
-
-@pytest.fixture
-def outrider(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path, tiny_pair: Path
-) -> Outrider:
-    return runner(monkeypatch, capsys, tmp_path, tiny_pair / "drafter")
 
 
 @pytest.mark.parametrize("mode", ["edge", "hosted", "offline"])

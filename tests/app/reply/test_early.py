@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -38,12 +37,6 @@ class Starts(AddressSource):
         if self.fails:
             raise SourceFailed("it did not start")
         return await super().client()
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with Store.open(tmp_path / "outrider.db") as store:
-        yield store
 
 
 async def asked(source: Starts, opened: Assistant, *, early: bool) -> tuple[Heard, str]:

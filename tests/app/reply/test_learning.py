@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 
@@ -47,12 +47,6 @@ CONVERSATIONS = 30
 def own(tiny_pair: Path) -> Drafter:
     """A drafter for one test, because it is changed."""
     return Drafter.load(tiny_pair / "drafter")
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with Store.open(tmp_path / "outrider.db") as store:
-        yield store
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import aclosing
 from pathlib import Path
 
@@ -17,13 +17,6 @@ from app.reply.assistant import Assistant
 from app.reply.bootstrap import assistant_of_window
 from storage import Store
 from tests.support.serving import VerifierProcess
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    store = Store.open(tmp_path / "outrider.db")
-    yield store
-    store.close()
 
 
 def starting(store: Store, drafter: Path) -> Assistant:

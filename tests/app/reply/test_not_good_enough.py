@@ -22,7 +22,7 @@ from drafter.shelf import Drafters
 from storage import Store
 from tests.support.checked_answers import answered
 from tests.support.clock import FastClock
-from tests.support.commands import Outrider, runner
+from tests.support.commands import Outrider
 from tests.support.conversing import Heard, ask, assistant, hear, until_connected, until_mode
 from tests.support.figures import GOOD, NO_DRAFTS, NOT_ALONE, on_shelf, with_figures
 from tests.support.serving import VerifierProcess
@@ -161,11 +161,9 @@ async def test_only_the_setting_lets_one_write_that_is_not_good_enough(
 
 
 @pytest.fixture
-def outrider(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path, tiny_pair: Path
-) -> Outrider:
+def outrider(outrider: Outrider, monkeypatch: pytest.MonkeyPatch) -> Outrider:
     monkeypatch.setenv("OUTRIDER_MAX_TOKENS", "8")
-    return runner(monkeypatch, capsys, tmp_path / "home", tiny_pair / "drafter")
+    return outrider
 
 
 @pytest.mark.parametrize("remote", [NOBODY, "smol"])

@@ -11,7 +11,7 @@ import pytest
 
 from storage import Message, Store
 from tests.support.chat_server import ChatServer, Script
-from tests.support.commands import Outrider, runner
+from tests.support.commands import Outrider
 from tests.support.shells import served
 
 CLAIM = re.compile(r"verif|\bchecked|tau\b|τ", re.IGNORECASE)
@@ -27,16 +27,9 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatServer]:
 
 
 @pytest.fixture
-def outrider(
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    tmp_path: Path,
-    tiny_pair: Path,
-    server: ChatServer,
-) -> Outrider:
-    run = runner(monkeypatch, capsys, tmp_path, tiny_pair / "drafter")
+def outrider(outrider: Outrider, monkeypatch: pytest.MonkeyPatch, server: ChatServer) -> Outrider:
     monkeypatch.delenv("OUTRIDER_MAX_TOKENS")
-    return run
+    return outrider
 
 
 def test_ask_tells_what_came_and_claims_nothing(outrider: Outrider, server: ChatServer) -> None:
@@ -72,7 +65,7 @@ def answer_of(home: Path) -> Message:
 
 
 def test_history_log_exports_and_verify_claim_nothing_and_an_import_has_the_same(
-    outrider: Outrider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    outrider: Outrider, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     outrider(*QUESTION)
     code, out, talk = outrider("verify")
@@ -82,12 +75,12 @@ def test_history_log_exports_and_verify_claim_nothing_and_an_import_has_the_same
         code, out, talk = outrider(*command)
         words = re.sub(r"<style>.*?</style>", "", out + talk, flags=re.DOTALL)
         assert code == 0 and words and not CLAIM.search(words), command
-    log = (tmp_path / "logs" / "outrider.log").read_text()
+    log = (home / "logs" / "outrider.log").read_text()
     assert "2 streamed tokens" in log and " of them verified" not in log
     file, elsewhere = tmp_path / "all.json", tmp_path / "elsewhere"
     assert outrider(*export, "json", "-o", str(file)).code == 0
     monkeypatch.setenv("OUTRIDER_HOME", str(elsewhere))
     assert outrider("import", str(file)).code == 0
-    one, other = answer_of(tmp_path), answer_of(elsewhere)
+    one, other = answer_of(home), answer_of(elsewhere)
     assert (one.text, one.tokens, one.provenance, one.stats) == (other.text, (), (), other.stats)
     assert (one.stats["streamed"], one.stats["model"], one.stats["tau"]) == (2, "talker", None)
