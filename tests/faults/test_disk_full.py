@@ -27,7 +27,7 @@ async def test_the_answer_ends_in_a_sentence(tiny_pair: Path, tmp_path: Path) ->
         # SQLite then fails as it does on a full disk. The pages it has take a question, but no long answer.
         opened.store.database._sql.execute(f"PRAGMA max_page_count = {pages}")
         heard = await ask(opened, "list files", conversation)
-        assert isinstance(heard.events[-1], Failed) and heard.failed is not None
+        assert isinstance(heard.last, Failed) and heard.failed is not None
         assert "free some disk space" in heard.failed.message
     with sqlite3.connect(database) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)

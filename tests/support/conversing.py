@@ -6,10 +6,11 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from inspect import isawaitable
 from pathlib import Path
 
 from app.config import Settings
-from app.events import Done, Event, Failed, ModeChanged, ReplyText, Started
+from app.events import Done, Event, Failed, Judged, ModeChanged, ReplyText, Started
 from app.remotes.last_seen import LastSeen
 from app.remotes.mode_meter import Verifying
 from app.remotes.source import AddressSource
@@ -54,6 +55,18 @@ class Heard:
     @property
     def text(self) -> str:
         return self.reply.solid + self.reply.ghost
+
+    @property
+    def last(self) -> Event:
+        return self.events[-1]
+
+    @property
+    def judged(self) -> Judged | None:
+        return next((event for event in self.events if isinstance(event, Judged)), None)
+
+
+Watch = Callable[[Heard], object]
+LEAVE = object()
 
 
 @asynccontextmanager
@@ -118,19 +131,23 @@ async def until_connected(opened: Assistant) -> None:
     await until(lambda: opened.status().mode not in ("warming", "offline"))
 
 
-async def hear(events: AsyncGenerator[Event, None], watch: Callable[[Heard], object] = lambda heard: None) -> Heard:
-    """Hear a whole reply. `watch` is called after each event."""
+async def hear(events: AsyncGenerator[Event, None], watch: Watch = lambda heard: None) -> Heard:
+    """Hear a whole reply, or until `watch`, which is called after each event, says `LEAVE`."""
     heard = Heard()
     async with aclosing(events):
         async for event in events:
             heard.apply(event)
-            watch(heard)
+            said = watch(heard)
+            if (await said if isawaitable(said) else said) is LEAVE:
+                break
     return heard
 
 
-async def ask(opened: Assistant, question: str, conversation: str | None = None) -> Heard:
+async def ask(
+    opened: Assistant, question: str, conversation: str | None = None, watch: Watch = lambda heard: None
+) -> Heard:
     """Ask a question and hear the whole reply. `conversation` None: in a new one."""
-    return await hear(opened.reply(conversation or opened.store.conversations.create("test").id, question))
+    return await hear(opened.reply(conversation or opened.store.conversations.create("test").id, question), watch)
 
 
 @asynccontextmanager

@@ -179,3 +179,13 @@ LOGIN = page("200 OK", "text/html; charset=utf-8", LOGIN_PAGE)
 """A captive portal."""
 REDIRECT = page("302 Found", "text/html", b"", extra="location: http://login.hotel.example/\r\n")
 """A captive portal that redirects."""
+
+
+def until_set(event: asyncio.Event) -> Fault:
+    """Carry the exchange once this event is set."""
+
+    async def wait(exchange: Exchange) -> None:
+        await event.wait()
+        await exchange.relay()
+
+    return wait

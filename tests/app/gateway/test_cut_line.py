@@ -25,7 +25,7 @@ from drafter.runtime import Drafter
 from remote.openai.sse import COMMENT, EventReader
 from tests.app.gateway.conftest import Opened, own_text, settled
 from tests.support.fault_proxy import Exchange, FaultProxy
-from tests.support.faults import after, lasting, refused
+from tests.support.faults import after, lasting, refused, until_set
 from tests.support.gateways import CHAT, Streamed, stream, stream_to_end, text_of
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.serving import VerifierProcess
@@ -205,12 +205,7 @@ async def opened(pair: Path, home: Path, url: str, **chosen: Any) -> AsyncIterat
 def held(proxy: FaultProxy) -> asyncio.Event:
     """Have the next reply wait until this event is set."""
     free = asyncio.Event()
-
-    async def wait(exchange: Exchange) -> None:
-        await free.wait()
-        await exchange.relay()
-
-    proxy.at(0, wait)
+    proxy.at(0, until_set(free))
     return free
 
 

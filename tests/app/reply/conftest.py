@@ -13,10 +13,11 @@ import pytest
 from app.config import Settings
 from app.reply.assistant import Assistant
 from drafter.runtime import Drafter
-from tests.support.conversing import ask, assistant
+from tests.support.conversing import ask, assistant, until_connected
 from tests.support.serving import VerifierProcess
 
 OWN_TOKENS = 48
+Tokens = tuple[int, ...]
 Connect = Callable[..., AbstractAsyncContextManager[Assistant]]
 
 
@@ -36,10 +37,27 @@ def connect(drafter: Drafter, database: Path) -> Connect:
     return opened
 
 
-def said(drafter: Drafter, database: Path, url: str | None) -> tuple[int, ...]:
+@pytest.fixture
+async def opened(
+    connect: Connect, verifier: VerifierProcess, request: pytest.FixtureRequest
+) -> AsyncIterator[Assistant]:
+    """An assistant with the `SETTINGS` of its file of tests, connected to the verifier."""
+    async with connect(verifier.url, settings=getattr(request.module, "SETTINGS", None)) as opened:
+        await until_connected(opened)
+        yield opened
+
+
+@pytest.fixture
+async def alone_here(connect: Connect, request: pytest.FixtureRequest) -> AsyncIterator[Assistant]:
+    """The same, connected to nobody."""
+    async with connect(None, settings=request.module.SETTINGS) as opened:
+        yield opened
+
+
+def said(drafter: Drafter, database: Path, url: str | None) -> Tokens:
     """What is answered to `list files` without drafts."""
 
-    async def reference() -> tuple[int, ...]:
+    async def reference() -> Tokens:
         settings = Settings(max_tokens=OWN_TOKENS)
         async with assistant(drafter, database, url, settings=settings, draft=url is None) as opened:
             heard = await ask(opened, "list files")
@@ -50,12 +68,12 @@ def said(drafter: Drafter, database: Path, url: str | None) -> tuple[int, ...]:
 
 
 @pytest.fixture(scope="module")
-def own(verifier: VerifierProcess, drafter: Drafter, tmp_path_factory: pytest.TempPathFactory) -> tuple[int, ...]:
+def own(verifier: VerifierProcess, drafter: Drafter, tmp_path_factory: pytest.TempPathFactory) -> Tokens:
     """48 tokens that the target says to `list files` by itself, one by one."""
     return said(drafter, tmp_path_factory.mktemp("own") / "db", verifier.url)
 
 
 @pytest.fixture(scope="module")
-def alone(drafter: Drafter, tmp_path_factory: pytest.TempPathFactory) -> tuple[int, ...]:
+def alone(drafter: Drafter, tmp_path_factory: pytest.TempPathFactory) -> Tokens:
     """48 tokens that the drafter says to it by itself."""
     return said(drafter, tmp_path_factory.mktemp("alone") / "db", None)

@@ -231,7 +231,7 @@ async def test_stop_keeps_what_is_there(verifier: VerifierProcess, mode: str, co
         conversation = opened.store.conversations.create("stopped").id
         heard = await hear(
             opened.reply(conversation, "list files"),
-            lambda heard: isinstance(heard.events[-1], Verified) and opened.stop(),
+            lambda heard: isinstance(heard.last, Verified) and opened.stop(),
         )
         assert heard.done is not None and heard.done.stopped and heard.done.reason == "stopped"
         answer = opened.store.branches.thread(conversation)[-1]
@@ -271,7 +271,7 @@ async def test_a_database_that_another_program_holds_for_long_costs_no_answer(da
             letting_go = list[asyncio.Task[None]]()
 
             def hold(heard: Heard) -> None:
-                if isinstance(heard.events[-1], Started):
+                if isinstance(heard.last, Started):
                     other.execute("BEGIN IMMEDIATE")
                     letting_go.append(asyncio.create_task(let_go()))
 

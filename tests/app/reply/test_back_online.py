@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import aclosing, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ from tests.app.reply.test_stand_in import Here, standing_in
 from tests.remote.toy_verifier import listening
 from tests.remote.verifier.test_http import until as until_counter
 from tests.support.chat_server import ChatServer, Script
-from tests.support.conversing import Heard, assistant, hear, until_connected, until_mode
+from tests.support.conversing import LEAVE, Heard, Watch, ask, assistant, hear, until_connected, until_mode
 from tests.support.fault_proxy import Exchange, Fault, FaultProxy
 from tests.support.faults import STREAM_BYTES, after, cut_after, lasting, refused, silence
 from tests.support.nothing_lost import target_alone, violations
@@ -120,17 +120,10 @@ def noting(proxy: FaultProxy, fault: Fault) -> list[bytes]:
     return lines
 
 
-async def answer(opened: Assistant, proxy: FaultProxy, heals: str = "") -> Heard:
-    """An answer whose line breaks in the middle, and is back once the local model has written `heals`."""
-    await until_connected(opened)
+async def broken(opened: Assistant, proxy: FaultProxy, watch: Watch = lambda heard: None) -> Heard:
+    """An answer whose line breaks in the middle."""
     proxy.at(0, after(STREAM_BYTES, lasting(refused)))
-    heard = Heard()
-    async with aclosing(opened.reply(opened.store.conversations.create("").id, QUESTION)) as events:
-        async for event in events:
-            heard.apply(event)
-            if heals and isinstance(event, Drafted) and heals in heard.text:
-                await proxy.heal()
-    return heard
+    return await ask(opened, QUESTION, watch=watch)
 
 
 def withdrawn_in(heard: Heard) -> tuple[Dropped, ...]:
@@ -138,16 +131,28 @@ def withdrawn_in(heard: Heard) -> tuple[Dropped, ...]:
     return next((event.texts for event in heard.events if isinstance(event, Withdrawn)), ())
 
 
+def wrong(heard: Heard) -> bool:
+    """Whether a model on this device has just written what the target never says."""
+    return isinstance(heard.last, Drafted) and "🦀" in heard.text
+
+
+def taken_over(heard: Heard) -> bool:
+    """Whether such a model has just been asked to continue."""
+    return isinstance(heard.last, ModeChanged) and heard.last.model == "small one"
+
+
 def stored(opened: Assistant, heard: Heard) -> Message:
     return opened.store.messages.get(heard.message)
 
 
 @asynccontextmanager
-async def with_local(drafter: Drafter, database: Path, proxy: FaultProxy, local: Local) -> AsyncIterator[Assistant]:
+async def with_local(
+    drafter: Drafter, database: Path, proxy: FaultProxy, local: Local, settings: Settings = SETTINGS
+) -> AsyncIterator[Assistant]:
     """An assistant that has met the server behind `proxy`, with a model on this device."""
     async with (
         local.listening() as port,
-        standing_in(drafter, database, proxy.port, Here(f"http://127.0.0.1:{port}/v1"), SETTINGS, path="") as opened,
+        standing_in(drafter, database, proxy.port, Here(f"http://127.0.0.1:{port}/v1"), settings, path="") as opened,
     ):
         await until_connected(opened)
         yield opened
@@ -159,18 +164,15 @@ async def test_the_line_returns_while_the_local_model_writes(
 ) -> None:
     text = drafter.text.decode(own)
     local = Local(whole=text, right=right)
-    async with (
-        local.listening() as port,
-        standing_in(drafter, database, proxy.port, Here(f"http://127.0.0.1:{port}/v1"), SETTINGS, path="") as opened,
-    ):
-        heard = await answer(opened, proxy, heals="🦀")
+    async with with_local(drafter, database, proxy, local) as opened:
+        heard = await broken(opened, proxy, lambda heard: wrong(heard) and proxy.heal())
         assert heard.done is not None, heard.failed
         assert list(heard.done.token_ids) == own and all(heard.done.provenance), "the target's own answer"
         assert violations(heard.events, stored(opened, heard), own, drafter.text) == []
         assert heard.done.stretches == () and heard.done.model == "target", "nothing is left that nobody checked"
         assert 0 < len(local.begun) < len(text) and text.startswith(local.begun)
-        judged = next(event for event in heard.events if isinstance(event, Judged))
-        assert judged.message == heard.message and not judged.dropped
+        judged = heard.judged
+        assert judged is not None and judged.message == heard.message and not judged.dropped
         (withdrawn,) = withdrawn_in(heard)
         assert withdrawn.text.endswith(WRONG.strip())
         assert judged.kept >= len(drafter.text.encode(text[len(local.begun) :][:right])) - 2
@@ -188,21 +190,19 @@ async def test_what_was_not_kept_stays_readable_in_an_answer_that_is_stopped(
 ) -> None:
     local = Local(whole=drafter.text.decode(own), right=0)
     async with with_local(drafter, database, proxy, local) as opened:
-        proxy.at(0, after(STREAM_BYTES, lasting(refused)))
-        heard = Heard()
-        async with aclosing(opened.reply(opened.store.conversations.create("").id, QUESTION)) as events:
-            async for event in events:
-                heard.apply(event)
-                if isinstance(event, Drafted) and "🦀" in heard.text:
-                    await proxy.heal()
-                if isinstance(event, Retracted) and "🦀" not in heard.text:
-                    opened.stop()
+
+        async def watch(heard: Heard) -> None:
+            if wrong(heard):
+                await proxy.heal()
+            if isinstance(heard.last, Retracted) and "🦀" not in heard.text:
+                opened.stop()
+
+        heard = await broken(opened, proxy, watch)
         assert heard.done is not None and heard.done.stopped and all(heard.done.provenance)
-        judged = next(event for event in heard.events if isinstance(event, Judged))
         (withdrawn,) = withdrawn_in(heard)
         assert withdrawn.text.endswith(WRONG.strip())
         (turn,) = Turn.of_thread(opened.store.branches.thread(stored(opened, heard).conversation_id))
-        assert turn.judged == judged and turn.withdrawn == (withdrawn,)
+        assert heard.judged is not None and turn.judged == heard.judged and turn.withdrawn == (withdrawn,)
 
 
 async def test_what_was_not_kept_stays_readable_where_a_later_part_is_not_checked(
@@ -211,23 +211,23 @@ async def test_what_was_not_kept_stays_readable_where_a_later_part_is_not_checke
     text = drafter.text.decode(own)
     local = Local(whole=text, right=12)
     async with with_local(drafter, database, proxy, local) as opened:
-        proxy.at(0, after(STREAM_BYTES, lasting(refused)))
-        heard, read = Heard(), list[str]()
-        async with aclosing(opened.reply(opened.store.conversations.create("").id, QUESTION)) as events:
-            async for event in events:
-                heard.apply(event)
-                if isinstance(event, Drafted) and heard.text.endswith("🦀"):
-                    read.append(local.begun)
-                    if len(read) < 3:
-                        proxy.at(1, lasting(refused))
-                        await proxy.heal()
-                    else:
-                        opened.stop()
+        read = list[str]()
+
+        async def watch(heard: Heard) -> None:
+            if isinstance(heard.last, Drafted) and heard.text.endswith("🦀"):
+                read.append(local.begun)
+                if len(read) < 3:
+                    proxy.at(1, lasting(refused))
+                    await proxy.heal()
+                else:
+                    opened.stop()
+
+        heard = await broken(opened, proxy, watch)
         assert heard.done is not None and not all(heard.done.provenance) and heard.done.stretches[-1].here
         first, second = withdrawn_in(heard)
         assert first.at < second.at and first.text.endswith(WRONG.strip()) and second.text.endswith(WRONG.strip())
         assert [text.startswith(heard.text[: one.at]) for one in (first, second)] == [True, True]
-        assert not any(isinstance(event, Judged) for event in heard.events), "not all of it is checked"
+        assert heard.judged is None, "not all of it is checked"
         conversation = stored(opened, heard).conversation_id
         (turn,) = Turn.of_thread(opened.store.branches.thread(conversation))
         assert turn.withdrawn == (first, second) and turn.verifiable and "not checked" in turn.note
@@ -244,18 +244,11 @@ async def test_what_was_not_kept_stays_readable_where_a_later_part_is_not_checke
 async def test_the_line_returns_before_its_first_word(
     drafter: Drafter, database: Path, proxy: FaultProxy, own: list[int]
 ) -> None:
-    local = Local([Script([], hold=True)])
-    async with with_local(drafter, database, proxy, local) as opened:
-        proxy.at(0, after(STREAM_BYTES, lasting(refused)))
-        heard = Heard()
-        async with aclosing(opened.reply(opened.store.conversations.create("").id, QUESTION)) as events:
-            async for event in events:
-                heard.apply(event)
-                if isinstance(event, ModeChanged) and event.model == "small one":
-                    await proxy.heal()
+    async with with_local(drafter, database, proxy, Local([Script([], hold=True)])) as opened:
+        heard = await broken(opened, proxy, lambda heard: taken_over(heard) and proxy.heal())
         assert heard.done is not None, heard.failed
         assert list(heard.done.token_ids) == own and all(heard.done.provenance)
-        assert heard.done.stretches == () and not any(isinstance(event, Judged) for event in heard.events)
+        assert heard.done.stretches == () and heard.judged is None
 
 
 async def test_the_line_returns_while_the_local_model_loads(
@@ -269,13 +262,7 @@ async def test_the_line_returns_while_the_local_model_loads(
         standing_in(drafter, database, proxy.port, Here(f"http://127.0.0.1:{port}/v1"), SETTINGS, path="") as opened,
     ):
         await until_connected(opened)
-        proxy.at(0, after(STREAM_BYTES, lasting(refused)))
-        heard = Heard()
-        async with aclosing(opened.reply(opened.store.conversations.create("").id, QUESTION)) as events:
-            async for event in events:
-                heard.apply(event)
-                if isinstance(event, ModeChanged) and event.model == "small one":
-                    await proxy.heal()
+        heard = await broken(opened, proxy, lambda heard: taken_over(heard) and proxy.heal())
         assert heard.done is not None, heard.failed
         assert list(heard.done.token_ids) == own and all(heard.done.provenance)
 
@@ -285,11 +272,8 @@ async def test_what_it_finished_alone_is_checked_later(
 ) -> None:
     text = drafter.text.decode(own)
     local = Local(whole=text, right=30, ends=True)
-    async with (
-        local.listening() as port,
-        standing_in(drafter, database, proxy.port, Here(f"http://127.0.0.1:{port}/v1"), SETTINGS, path="") as opened,
-    ):
-        alone = await answer(opened, proxy)
+    async with with_local(drafter, database, proxy, local) as opened:
+        alone = await broken(opened, proxy)
         assert alone.done is not None, alone.failed
         begun = local.begun
         assert alone.text == text[: len(begun) + 30] + WRONG
@@ -304,8 +288,8 @@ async def test_what_it_finished_alone_is_checked_later(
         checked = await hear(opened.verify(alone.message))
         assert checked.done is not None, checked.failed
         assert list(checked.done.token_ids) == own and all(checked.done.provenance) and not checked.done.stretches
-        judged = next(event for event in checked.events if isinstance(event, Judged))
-        assert judged.message == alone.message and judged.dropped.endswith(WRONG.strip())
+        judged = checked.judged
+        assert judged is not None and judged.message == alone.message and judged.dropped.endswith(WRONG.strip())
         assert 0 < judged.kept < judged.of
         assert stored(opened, alone) == drafted, "a message never changes"
         assert len(local.answers) == 1, "only the target checks"
@@ -319,7 +303,7 @@ async def test_a_question_that_it_answered_alone_is_checked_later(
     async with with_local(drafter, database, proxy, local) as opened:
         proxy.line = refused
         await proxy.refuse()
-        heard = await hear(opened.reply(opened.store.conversations.create("").id, QUESTION))
+        heard = await ask(opened, QUESTION)
         assert heard.done is not None and heard.text == text[:30] + WRONG
         assert heard.done.stretches == (Stretch(0, "small one", here=True),) and not any(heard.done.provenance)
         await proxy.heal()
@@ -332,17 +316,16 @@ async def test_it_flaps(drafter: Drafter, database: Path, proxy: FaultProxy, own
     """The line returns and breaks again three times while the local model writes."""
     text = drafter.text.decode(own)
     local = Local(whole=text, right=12)
+    flaps = [lasting(refused)] * 3
     async with with_local(drafter, database, proxy, local) as opened:
-        proxy.at(0, after(STREAM_BYTES, lasting(refused)))
-        heard, flaps = Heard(), 3
-        async with aclosing(opened.reply(opened.store.conversations.create("").id, QUESTION)) as events:
-            async for event in events:
-                heard.apply(event)
-                if isinstance(event, Drafted) and heard.text.endswith("🦀"):
-                    if flaps:
-                        flaps -= 1
-                        proxy.at(1, lasting(refused))
-                    await proxy.heal()
+
+        async def watch(heard: Heard) -> None:
+            if isinstance(heard.last, Drafted) and heard.text.endswith("🦀"):
+                if flaps:
+                    proxy.at(1, flaps.pop())
+                await proxy.heal()
+
+        heard = await broken(opened, proxy, watch)
         assert heard.done is not None, heard.failed
         assert list(heard.done.token_ids) == own and all(heard.done.provenance) and not flaps
         assert violations(heard.events, stored(opened, heard), own, drafter.text) == []
@@ -356,14 +339,15 @@ async def test_what_is_stored_meanwhile_names_who_wrote_it(
 ) -> None:
     local = Local(whole=drafter.text.decode(own), right=30)
     async with with_local(drafter, database, proxy, local) as opened:
-        proxy.at(0, after(STREAM_BYTES, lasting(refused)))
-        heard = Heard()
-        async with aclosing(opened.reply(opened.store.conversations.create("").id, QUESTION)) as events:
-            async for event in events:
-                heard.apply(event)
-                if isinstance(event, RoundEnded) and heard.text.endswith("🦀"):
-                    break
-            half = stored(opened, heard)  # What a program that is killed now leaves behind.
+        left = list[Message]()  # What a program that is killed then leaves behind.
+
+        def watch(heard: Heard) -> object:
+            if isinstance(heard.last, RoundEnded) and heard.text.endswith("🦀"):
+                left.append(stored(opened, heard))
+            return LEAVE if left else None
+
+        heard = await broken(opened, proxy, watch)
+        (half,) = left
         assert half.text == heard.text and not all(half.provenance) and any(half.provenance)
         assert stretches_of(half.stats) == (Stretch(0, "target"), Stretch(len(local.begun), "small one", here=True))
 
@@ -377,19 +361,14 @@ async def test_what_the_server_wrote_meanwhile_comes_at_once(
         sampling, prompt = Sampling(temperature=temperature, seed=7), drafter.text.render([("user", QUESTION)])
         own = await target_alone(client, prompt, sampling, MOST, drafter.text.stop_tokens)
     local = Local(whole=drafter.text.decode(own), right=right)
-    async with (
-        local.listening() as port,
-        standing_in(drafter, database, going_on.port, Here(f"http://127.0.0.1:{port}/v1"), settings, path="") as opened,
-    ):
-        await until_connected(opened)
-        going_on.at(0, after(STREAM_BYTES, lasting(refused)))
-        heard = Heard()
-        async with aclosing(opened.reply(opened.store.conversations.create("").id, QUESTION)) as events:
-            async for event in events:
-                heard.apply(event)
-                if isinstance(event, Drafted) and "🦀" in heard.text:
-                    await until_written(verifier)
-                    await going_on.heal()
+
+    async def watch(heard: Heard) -> None:
+        if wrong(heard):
+            await until_written(verifier)
+            await going_on.heal()
+
+    async with with_local(drafter, database, going_on, local, settings) as opened:
+        heard = await broken(opened, going_on, watch)
         assert heard.done is not None, heard.failed
         assert list(heard.done.token_ids) == own and all(heard.done.provenance)
         assert violations(heard.events, stored(opened, heard), own, drafter.text) == []
@@ -406,12 +385,12 @@ async def test_a_broken_stream_goes_on_without_anybody_standing_in(
     async with assistant(drafter, database, going_on.url, settings=settings) as opened:
         await until_connected(opened)
         lines = noting(going_on, cut_after(STREAM_BYTES))
-        heard = await hear(opened.reply(opened.store.conversations.create("").id, QUESTION))
+        heard = await ask(opened, QUESTION)
         assert heard.done is not None and list(heard.done.token_ids) == own
         assert violations(heard.events, stored(opened, heard), own, drafter.text) == []
         assert lines[0] == b"POST /v1/streams" and lines[1].startswith(b"GET /v1/streams/")
         count = len(lines)
-        further = await hear(opened.reply(stored(opened, heard).conversation_id, "and now?"))
+        further = await ask(opened, "and now?", stored(opened, heard).conversation_id)
         assert further.done is not None and not [line for line in lines[count:] if line.startswith(b"GET /v1/streams/")]
 
 
@@ -447,9 +426,7 @@ async def test_a_person_who_stops_tells_the_server(drafter: Drafter, database: P
     async with assistant(drafter, database, going_on.url, settings=settings) as opened:
         await until_connected(opened)
         lines = noting(going_on, after(STREAM_BYTES, silence))
-        heard = await hear(
-            opened.reply(opened.store.conversations.create("").id, QUESTION), lambda heard: heard.text and opened.stop()
-        )
+        heard = await ask(opened, QUESTION, watch=lambda heard: heard.text and opened.stop())
         assert heard.done is not None and heard.done.stopped
     assert [line for line in lines if line.startswith(b"DELETE /v1/streams/")]
 
@@ -461,7 +438,7 @@ async def test_a_server_that_goes_on_for_nobody_is_not_asked(
     async with assistant(drafter, database, proxy.url, settings=settings) as opened:
         await until_connected(opened)
         lines = noting(proxy, cut_after(STREAM_BYTES))
-        heard = await hear(opened.reply(opened.store.conversations.create("").id, QUESTION))
+        heard = await ask(opened, QUESTION)
         assert heard.done is not None and list(heard.done.token_ids) == own
     assert lines.count(b"POST /v1/streams") > 1 and not [line for line in lines if b"/v1/streams/" in line]
 
@@ -475,7 +452,7 @@ async def test_a_server_that_checks_no_drafts_is_asked_again_only_on_request(dra
         standing_in(drafter, database, port, Here(f"http://127.0.0.1:{here}/v1"), Settings(offline="local")) as opened,
     ):
         await until_connected(opened)
-        heard = await hear(opened.reply(opened.store.conversations.create("").id, QUESTION))
+        heard = await ask(opened, QUESTION)
         assert heard.done is not None and heard.text == f"Use tar to unpack it{WRONG}" and heard.done.token_ids == ()
         (turn,) = Turn.of_thread(opened.store.branches.thread(stored(opened, heard).conversation_id))
         assert turn.verifiable and turn.note == "by small one on this device, not checked"
@@ -506,7 +483,7 @@ async def test_text_is_checked_by_a_server_that_took_its_place(
         standing_in(drafter, database, port, Here(f"http://127.0.0.1:{here}/v1"), SETTINGS) as opened,
     ):
         await until_connected(opened)
-        heard = await hear(opened.reply(opened.store.conversations.create("").id, QUESTION))
+        heard = await ask(opened, QUESTION)
         assert heard.done is not None and heard.text == text[: 9 + 30] + WRONG
         opened.use(AddressSource(verifier.url))
         await until_mode(opened, "hosted")

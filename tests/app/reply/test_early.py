@@ -45,7 +45,7 @@ async def asked(source: Starts, opened: Assistant, *, early: bool) -> tuple[Hear
 
     def watch(heard: Heard) -> None:
         nonlocal shown
-        if not source.up.is_set() and (isinstance(heard.events[-1], Drafted) or not early and heard.modes):
+        if not source.up.is_set() and (isinstance(heard.last, Drafted) or not early and heard.modes):
             shown = heard.text
         if not source.up.is_set() and heard.reply.mode == "warming" and (heard.reply.stats.drafted or not early):
             source.up.set()

@@ -177,7 +177,7 @@ async def test_the_deadline_counts_from_the_last_word_of_reasoning_which_is_no_p
 
     def go_on(heard: Heard) -> None:
         nonlocal thought
-        if isinstance(heard.events[-1], Reasoned):
+        if isinstance(heard.last, Reasoned):
             thought += 1
             clock.advance(1.0)
             peer.goes_on.release()

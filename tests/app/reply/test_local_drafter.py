@@ -7,7 +7,7 @@ import os
 import shutil
 import signal
 from collections.abc import AsyncIterator, Iterator
-from contextlib import aclosing, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -138,13 +138,13 @@ async def test_a_sampled_tree_is_drawn_from_it(device: Device) -> None:
 async def test_a_model_that_is_killed_costs_its_drafts_and_nothing_else(device: Device) -> None:
     expected = await device.plain(EDGE)
     async with device.asking(EDGE.replaced({"ahead": False}, "")) as (opened, model):
-        heard, rounds, conversation = Heard(), 0, opened.store.conversations.create("").id
-        async with aclosing(opened.reply(conversation, QUESTION)) as events:
-            async for event in events:
-                heard.apply(event)
-                rounds += isinstance(event, RoundEnded)
-                if isinstance(event, RoundEnded) and rounds == 2 and model.process_id is not None:
-                    os.kill(model.process_id, signal.SIGKILL)
+
+        def kill(heard: Heard) -> None:
+            rounds = sum(isinstance(event, RoundEnded) for event in heard.events)
+            if isinstance(heard.last, RoundEnded) and rounds == 2 and model.process_id is not None:
+                os.kill(model.process_id, signal.SIGKILL)
+
+        heard = await ask(opened, QUESTION, watch=kill)
     assert heard.done is not None, heard.failed
     assert heard.text == expected
     reports = [event.report for event in heard.events if isinstance(event, RoundEnded)]
@@ -280,14 +280,14 @@ async def test_an_answer_that_it_drafts_is_continued_by_it_when_the_line_breaks(
             conversation = opened.store.conversations.create("").id
             await ask(opened, QUESTION, conversation)
             try_the_other(opened)
-            heard, killed = Heard(), False
-            async with aclosing(opened.reply(conversation, QUESTION)) as events:
-                async for event in events:
-                    heard.apply(event)
-                    if isinstance(event, RoundEnded) and not killed:
-                        said = httpx.get(f"{server.url}/metrics").text
-                        assert "\noutrider_sessions 1.0\n" in said, "both drafters share it"
-                        server.kill()
-                        killed = True
+            alive = [server]
+
+            def kill(heard: Heard) -> None:
+                if isinstance(heard.last, RoundEnded) and alive:
+                    said = httpx.get(f"{server.url}/metrics").text
+                    assert "\noutrider_sessions 1.0\n" in said, "both drafters share it"
+                    alive.pop().kill()
+
+            heard = await ask(opened, QUESTION, conversation, kill)
         assert heard.done is not None, heard.failed
         assert heard.done.stretches[-1].writer == "small one" and len(heard.done.token_ids) <= MOST

@@ -6,7 +6,6 @@ import os
 import shutil
 import signal
 from collections.abc import AsyncIterator
-from contextlib import aclosing
 from pathlib import Path
 
 import pytest
@@ -43,20 +42,21 @@ def target(tiny_pair: Path, tmp_path: Path) -> Path:
 
 async def killed(opened: Assistant, source: LocalModel, *, deleted: bool = False) -> tuple[Heard, list[str]]:
     """An answer whose writer is killed at its first word, and the text that was there at each change of the mode."""
-    heard, begun, process = Heard(), list[str](), None
-    async with aclosing(opened.reply(opened.store.conversations.create("").id, QUESTION)) as events:
-        async for event in events:
-            heard.apply(event)
-            if isinstance(event, ModeChanged) and event.mode == "offline":
-                begun.append(heard.text)
-            if isinstance(event, Verified) and event.text and process is None:
-                process = source.process_id
-                assert process is not None
-                assert os.getpriority(os.PRIO_PROCESS, process) == min(19, os.nice(0) + NICENESS)
-                os.kill(process, signal.SIGKILL)
-                if deleted:
-                    shutil.rmtree(source.path)
-    return heard, begun
+    begun, process = list[str](), None
+
+    def watch(heard: Heard) -> None:
+        nonlocal process
+        if isinstance(heard.last, ModeChanged) and heard.last.mode == "offline":
+            begun.append(heard.text)
+        if isinstance(heard.last, Verified) and heard.last.text and process is None:
+            process = source.process_id
+            assert process is not None
+            assert os.getpriority(os.PRIO_PROCESS, process) == min(19, os.nice(0) + NICENESS)
+            os.kill(process, signal.SIGKILL)
+            if deleted:
+                shutil.rmtree(source.path)
+
+    return await ask(opened, QUESTION, watch=watch), begun
 
 
 async def test_killed_while_it_writes_it_is_started_again_and_goes_on(

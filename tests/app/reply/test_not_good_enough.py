@@ -69,7 +69,7 @@ async def test_killed_in_mid_answer_nothing_is_appended(
             conversation = store.conversations.create("test").id
 
             def kill(heard: Heard) -> None:
-                if isinstance(heard.events[-1], RoundEnded) and serving._process is not None:
+                if isinstance(heard.last, RoundEnded) and serving._process is not None:
                     serving.kill()
                     clock.hurry(20.0)
 

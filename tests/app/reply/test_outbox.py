@@ -8,6 +8,7 @@ from pathlib import Path
 
 from app.config import Settings
 from app.events import Judged, Verified
+from app.reply.assistant import Assistant
 from app.reply.judgement import stored_judgement
 from drafter.runtime import Drafter
 from storage import Store
@@ -56,22 +57,21 @@ async def test_what_is_queued_is_sent_in_order_when_a_verifier_starts(
             assert done[2].done.token_ids == reference.done.token_ids
 
 
-async def test_it_waits_for_a_reply_that_runs_and_comes_after_it(verifier: VerifierProcess, connect: Connect) -> None:
-    async with connect(verifier.url) as opened:
-        conversation = opened.store.conversations.create("busy").id
-        await until_mode(opened, "edge")
-        async with working_off(opened) as done:
-            async with aclosing(opened.reply(conversation, "list files")) as events:
-                async for event in events:
-                    if isinstance(event, Verified) and not opened.store.queue.all():
-                        opened.outbox.enqueue(conversation, "and hidden ones")
-                    assert done == []
-            await until(lambda: len(done) == 1)
-        assert shown(opened.store, conversation) == ANSWERED * 2
-        assert [message.text for message in opened.store.branches.thread(conversation)][::2] == [
-            "list files",
-            "and hidden ones",
-        ]
+async def test_it_waits_for_a_reply_that_runs_and_comes_after_it(opened: Assistant) -> None:
+    conversation = opened.store.conversations.create("busy").id
+    await until_mode(opened, "edge")
+    async with working_off(opened) as done:
+        async with aclosing(opened.reply(conversation, "list files")) as events:
+            async for event in events:
+                if isinstance(event, Verified) and not opened.store.queue.all():
+                    opened.outbox.enqueue(conversation, "and hidden ones")
+                assert done == []
+        await until(lambda: len(done) == 1)
+    assert shown(opened.store, conversation) == ANSWERED * 2
+    assert [message.text for message in opened.store.branches.thread(conversation)][::2] == [
+        "list files",
+        "and hidden ones",
+    ]
 
 
 async def test_while_something_waits_the_verifier_is_looked_for_every_second(connect: Connect) -> None:
@@ -89,17 +89,13 @@ async def test_while_something_waits_the_verifier_is_looked_for_every_second(con
             await until(lambda: connection._probes._waiting == 0)
 
 
-async def test_what_was_taken_back_or_sent_by_another_program_is_not_sent(
-    verifier: VerifierProcess, database: Path, connect: Connect
-) -> None:
-    async with connect(verifier.url) as opened:
-        await until_mode(opened, "edge")
-        conversation = opened.store.conversations.create("kept").id
-        back, taken = (opened.outbox.enqueue(conversation, text) for text in ("one", "two"))
-        opened.outbox.unqueue(back.id)
-        with Store.open(database) as other:
-            assert other.queue.take(taken.id) is not None
-            assert (await hear(opened.send(back))).events == (await hear(opened.send(taken))).events == []
+async def test_what_was_taken_back_or_sent_by_another_program_is_not_sent(opened: Assistant, database: Path) -> None:
+    conversation = opened.store.conversations.create("kept").id
+    back, taken = (opened.outbox.enqueue(conversation, text) for text in ("one", "two"))
+    opened.outbox.unqueue(back.id)
+    with Store.open(database) as other:
+        assert other.queue.take(taken.id) is not None
+        assert (await hear(opened.send(back))).events == (await hear(opened.send(taken))).events == []
 
 
 async def test_the_line_lost_on_the_way_leaves_it_to_be_verified(tiny_pair: Path, connect: Connect) -> None:
@@ -111,7 +107,7 @@ async def test_the_line_lost_on_the_way_leaves_it_to_be_verified(tiny_pair: Path
             queued = opened.outbox.enqueue(conversation, "list files")
 
             def cut(heard: Heard) -> None:
-                if isinstance(heard.events[-1], Verified) and heard.modes == ["edge"]:
+                if isinstance(heard.last, Verified) and heard.modes == ["edge"]:
                     verifier.kill()
 
             heard = await hear(opened.send(queued), cut)
@@ -126,36 +122,30 @@ async def test_the_line_lost_on_the_way_leaves_it_to_be_verified(tiny_pair: Path
             assert shown(opened.store, conversation) == ANSWERED
 
 
-async def test_what_can_never_be_answered_leaves_the_queue(verifier: VerifierProcess, connect: Connect) -> None:
-    async with connect(verifier.url) as opened:
-        await until_mode(opened, "edge")
-        conversation = opened.store.conversations.create("long").id
-        heard = await hear(opened.send(opened.outbox.enqueue(conversation, "x" * 3000)))
-        assert heard.failed is not None and heard.failed.code == "too_long"
-        assert opened.outbox.queued() == []
-        assert shown(opened.store, conversation) == [("user", "done", False), ("assistant", "failed", False)]
+async def test_what_can_never_be_answered_leaves_the_queue(opened: Assistant) -> None:
+    conversation = opened.store.conversations.create("long").id
+    heard = await hear(opened.send(opened.outbox.enqueue(conversation, "x" * 3000)))
+    assert heard.failed is not None and heard.failed.code == "too_long"
+    assert opened.outbox.queued() == []
+    assert shown(opened.store, conversation) == [("user", "done", False), ("assistant", "failed", False)]
 
 
-async def test_what_fails_is_not_tried_again_with_the_same_verifier(
-    verifier: VerifierProcess, connect: Connect
-) -> None:
-    async with connect(verifier.url) as opened:
-        await until_mode(opened, "edge")
-        conversation = opened.store.conversations.create("stopped").id
-        queued = opened.outbox.enqueue(conversation, "list files")
-        await hear(opened.send(queued), lambda heard: isinstance(heard.events[-1], Verified) and opened.stop())
-        (waiting,) = opened.outbox.queued()
-        assert waiting.message_id is not None, "cut off, not answered"
-        async with working_off(opened) as done:
-            opened.outbox.stir()
-            other = opened.outbox.enqueue(conversation, "another")
-            for _ in range(20):
-                await asyncio.sleep(0)
-            assert done == [] and not opened.replying
-        opened.outbox.unqueue(waiting.id)
-        async with working_off(opened) as done:
-            await until(lambda: len(done) == 1)
-        assert other not in opened.outbox.queued()
+async def test_what_fails_is_not_tried_again_with_the_same_verifier(opened: Assistant) -> None:
+    conversation = opened.store.conversations.create("stopped").id
+    queued = opened.outbox.enqueue(conversation, "list files")
+    await hear(opened.send(queued), lambda heard: isinstance(heard.last, Verified) and opened.stop())
+    (waiting,) = opened.outbox.queued()
+    assert waiting.message_id is not None, "cut off, not answered"
+    async with working_off(opened) as done:
+        opened.outbox.stir()
+        other = opened.outbox.enqueue(conversation, "another")
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert done == [] and not opened.replying
+    opened.outbox.unqueue(waiting.id)
+    async with working_off(opened) as done:
+        await until(lambda: len(done) == 1)
+    assert other not in opened.outbox.queued()
 
 
 async def test_a_server_that_checks_no_drafts_answers_all_that_waits(

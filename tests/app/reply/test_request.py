@@ -12,13 +12,14 @@ from app.config import Settings
 from app.events import Dropped, Failed, Judged, Redrawn, Started, Verified, Withdrawn
 from app.reply import backend as backend_module
 from app.reply import routing as routing_module
+from app.reply.assistant import Assistant
 from app.reply.errors import NoAnswer
 from app.reply.outcome import failed
 from app.reply.request import FRESH_TEMPERATURE, Request, resume
 from drafter.runtime import Drafter
 from models.text.chat_text import ChatText
 from remote.protocol import Sampling
-from tests.app.reply.conftest import Connect
+from tests.app.reply.conftest import Connect, Tokens
 from tests.support.conversing import ask, hear, stored_answer, until_connected, until_mode
 from tests.support.serving import VerifierProcess
 from tests.support.tiny_text import CHAT_TEMPLATE, END, train_tokenizer
@@ -35,35 +36,34 @@ stored = partial(stored_answer, status="stopped")
 # ---- in other words --------------------------------------------------------------------------------------------------
 
 
-async def test_an_edited_question_is_a_branch_of_its_own(verifier: VerifierProcess, connect: Connect) -> None:
-    async with connect(verifier.url, settings=SETTINGS) as opened:
-        store, conversation = opened.store, opened.store.conversations.create("two branches").id
-        await ask(opened, "show disk usage", conversation)
-        await ask(opened, QUESTION, conversation)
-        before = store.branches.thread(conversation)
-        heard = await hear(opened.edit(before[2].id, "and hidden ones"))
-        assert heard.done is not None and all(heard.done.provenance)
-        after = store.branches.thread(conversation)
-        assert after[:2] == before[:2] and [message.text for message in after[2:]] == ["and hidden ones", heard.text]
-        assert store.branches.versions(conversation) == {after[2].id: (2, 2)}
-        assert store.branches.path(before[-1].id) == before
-        other = store.conversations.create("asked at once").id
-        await ask(opened, "show disk usage", other)
-        assert (await ask(opened, "and hidden ones", other)).text == heard.text, "it reads its own branch only"
-        further = await ask(opened, "and now?", conversation)
-        assert [message.id for message in store.branches.thread(conversation)[:4]] == [message.id for message in after]
-        assert store.messages.get(further.message).parent_id == store.branches.thread(conversation)[4].id
-        for refused in (opened.edit(after[1].id, "no question"), opened.edit("c0ffee", "nothing")):
-            heard = await hear(refused)
-            assert heard.failed is not None and heard.failed.message
-        assert len(store.messages.of(conversation)) == 8
+async def test_an_edited_question_is_a_branch_of_its_own(opened: Assistant) -> None:
+    store, conversation = opened.store, opened.store.conversations.create("two branches").id
+    await ask(opened, "show disk usage", conversation)
+    await ask(opened, QUESTION, conversation)
+    before = store.branches.thread(conversation)
+    heard = await hear(opened.edit(before[2].id, "and hidden ones"))
+    assert heard.done is not None and all(heard.done.provenance)
+    after = store.branches.thread(conversation)
+    assert after[:2] == before[:2] and [message.text for message in after[2:]] == ["and hidden ones", heard.text]
+    assert store.branches.versions(conversation) == {after[2].id: (2, 2)}
+    assert store.branches.path(before[-1].id) == before
+    other = store.conversations.create("asked at once").id
+    await ask(opened, "show disk usage", other)
+    assert (await ask(opened, "and hidden ones", other)).text == heard.text, "it reads its own branch only"
+    further = await ask(opened, "and now?", conversation)
+    assert [message.id for message in store.branches.thread(conversation)[:4]] == [message.id for message in after]
+    assert store.messages.get(further.message).parent_id == store.branches.thread(conversation)[4].id
+    for refused in (opened.edit(after[1].id, "no question"), opened.edit("c0ffee", "nothing")):
+        heard = await hear(refused)
+        assert heard.failed is not None and heard.failed.message
+    assert len(store.messages.of(conversation)) == 8
 
 
 # ---- again -----------------------------------------------------------------------------------------------------------
 
 
 async def test_an_answer_that_is_there_is_not_given_again(
-    verifier: VerifierProcess, own: tuple[int, ...], connect: Connect
+    verifier: VerifierProcess, own: Tokens, connect: Connect
 ) -> None:
     settings = SETTINGS.replaced({"seed": 5}, "test")
     async with connect(verifier.url, settings=settings) as opened:
@@ -86,46 +86,38 @@ async def test_an_answer_that_is_there_is_not_given_again(
         assert all(all(answer.provenance) for answer in answers)
 
 
-async def test_a_drafted_answer_given_again_is_the_targets_own(
-    verifier: VerifierProcess, own: tuple[int, ...], alone: tuple[int, ...], connect: Connect
-) -> None:
-    async with connect(verifier.url, settings=SETTINGS) as opened:
-        await until_mode(opened, "edge")
-        drafted = stored(opened, alone[:24], verified=0, status="done")
-        heard = await hear(opened.regenerate(drafted.id))
-        assert heard.done is not None and heard.done.token_ids == own[:24] and all(heard.done.provenance)
-        stopped = stored(opened, own[:5])
-        heard = await hear(opened.regenerate(stopped.id))
-        assert heard.done is not None and heard.done.token_ids == own[:24], "it was not there yet"
-        imported = stored(opened, (), status="done")
-        heard = await hear(opened.regenerate(imported.id))
-        assert heard.done is not None and heard.done.token_ids == own[:24]
+async def test_a_drafted_answer_given_again_is_the_targets_own(opened: Assistant, own: Tokens, alone: Tokens) -> None:
+    drafted = stored(opened, alone[:24], verified=0, status="done")
+    heard = await hear(opened.regenerate(drafted.id))
+    assert heard.done is not None and heard.done.token_ids == own[:24] and all(heard.done.provenance)
+    stopped = stored(opened, own[:5])
+    heard = await hear(opened.regenerate(stopped.id))
+    assert heard.done is not None and heard.done.token_ids == own[:24], "it was not there yet"
+    imported = stored(opened, (), status="done")
+    heard = await hear(opened.regenerate(imported.id))
+    assert heard.done is not None and heard.done.token_ids == own[:24]
 
 
-async def test_without_a_line_the_drafter_gives_another_one(
-    own: tuple[int, ...], alone: tuple[int, ...], connect: Connect
-) -> None:
-    async with connect(None, settings=SETTINGS) as opened:
-        drafted = stored(opened, alone[:24], verified=0, status="done")
-        heard = await hear(opened.regenerate(drafted.id))
-        assert heard.done is not None and heard.done.token_ids != alone[:24] and not any(heard.done.provenance)
-        verified = stored(opened, own[:24], status="done")
-        heard = await hear(opened.regenerate(verified.id))
-        assert heard.done is not None and heard.done.token_ids == alone[:24], "the drafter's own was not there yet"
+async def test_without_a_line_the_drafter_gives_another_one(alone_here: Assistant, own: Tokens, alone: Tokens) -> None:
+    drafted = stored(alone_here, alone[:24], verified=0, status="done")
+    heard = await hear(alone_here.regenerate(drafted.id))
+    assert heard.done is not None and heard.done.token_ids != alone[:24] and not any(heard.done.provenance)
+    verified = stored(alone_here, own[:24], status="done")
+    heard = await hear(alone_here.regenerate(verified.id))
+    assert heard.done is not None and heard.done.token_ids == alone[:24], "the drafter's own was not there yet"
 
 
-async def test_a_question_without_an_answer_is_answered(alone: tuple[int, ...], connect: Connect) -> None:
-    async with connect(None, settings=SETTINGS) as opened:
-        store, answer = opened.store, stored(opened, (5, 6), status="done")
-        store.bin.delete_message(answer.id)
-        (question,) = store.branches.thread(answer.conversation_id)
-        heard = await hear(opened.regenerate(question.id))
-        assert heard.done is not None and heard.done.token_ids == alone[:24]
-        assert [message.id for message in store.branches.thread(answer.conversation_id)] == [question.id, heard.message]
-        lone = store.messages.add(store.conversations.create().id, "assistant", "hi", parent_id=None, status="done")
-        for nothing in (lone.id, "c0ffee", answer.id):
-            heard = await hear(opened.regenerate(nothing))
-            assert heard.failed is not None and heard.failed.message and len(heard.events) == 1
+async def test_a_question_without_an_answer_is_answered(alone_here: Assistant, alone: Tokens) -> None:
+    store, answer = alone_here.store, stored(alone_here, (5, 6), status="done")
+    store.bin.delete_message(answer.id)
+    (question,) = store.branches.thread(answer.conversation_id)
+    heard = await hear(alone_here.regenerate(question.id))
+    assert heard.done is not None and heard.done.token_ids == alone[:24]
+    assert [message.id for message in store.branches.thread(answer.conversation_id)] == [question.id, heard.message]
+    lone = store.messages.add(store.conversations.create().id, "assistant", "hi", parent_id=None, status="done")
+    for nothing in (lone.id, "c0ffee", answer.id):
+        heard = await hear(alone_here.regenerate(nothing))
+        assert heard.failed is not None and heard.failed.message and len(heard.events) == 1
 
 
 # ---- on --------------------------------------------------------------------------------------------------------------
@@ -134,7 +126,7 @@ async def test_a_question_without_an_answer_is_answered(alone: tuple[int, ...], 
 @pytest.mark.parametrize("mode", ["edge", "hosted"])
 @pytest.mark.parametrize(("there", "verified"), [(1, None), (20, None), (20, 12), (9, 0)])
 async def test_a_stopped_answer_goes_on_as_if_it_had_not_been(
-    verifier: VerifierProcess, own: tuple[int, ...], mode: str, there: int, verified: int | None, connect: Connect
+    verifier: VerifierProcess, own: Tokens, mode: str, there: int, verified: int | None, connect: Connect
 ) -> None:
     settings = SETTINGS.replaced({"mode": mode, "max_tokens": 48 - there}, "test")
     async with connect(verifier.url, settings=settings) as opened:
@@ -154,19 +146,15 @@ async def test_a_stopped_answer_goes_on_as_if_it_had_not_been(
         assert opened.store.branches.versions(cut.conversation_id) == {resumed.id: (2, 2)}
 
 
-async def test_what_the_target_does_not_keep_of_it_is_told(
-    verifier: VerifierProcess, own: tuple[int, ...], connect: Connect
-) -> None:
-    async with connect(verifier.url, settings=SETTINGS) as opened:
-        await until_mode(opened, "edge")
-        other = next(token for token in own if token != own[12])
-        cut = stored(opened, (*own[:12], other, *own[13:20]), verified=10)
-        opened.outbox.enqueue_verification(cut.id)
-        heard = await hear(opened.resume(cut.id))
-        assert heard.done is not None and heard.done.token_ids == own[:44] and all(heard.done.provenance)
-        (judged,) = (event for event in heard.events if isinstance(event, Judged))
-        assert (judged.message, judged.kept, judged.of) == (cut.id, 2, 10) and cut.text.endswith(judged.dropped)
-        assert opened.outbox.queued() == [], "it is verified along the way"
+async def test_what_the_target_does_not_keep_of_it_is_told(opened: Assistant, own: Tokens) -> None:
+    other = next(token for token in own if token != own[12])
+    cut = stored(opened, (*own[:12], other, *own[13:20]), verified=10)
+    opened.outbox.enqueue_verification(cut.id)
+    heard = await hear(opened.resume(cut.id))
+    assert heard.done is not None and heard.done.token_ids == own[:44] and all(heard.done.provenance)
+    (judged,) = (event for event in heard.events if isinstance(event, Judged))
+    assert (judged.message, judged.kept, judged.of) == (cut.id, 2, 10) and cut.text.endswith(judged.dropped)
+    assert opened.outbox.queued() == [], "it is verified along the way"
 
 
 async def test_a_sampled_answer_goes_on_with_the_coin_it_was_begun_with(
@@ -189,23 +177,22 @@ async def test_a_sampled_answer_goes_on_with_the_coin_it_was_begun_with(
         assert heard.done is not None and opened.store.messages.get(heard.message).stats["temperature"] == 0.0
 
 
-async def test_the_drafter_goes_on_alone(own: tuple[int, ...], alone: tuple[int, ...], connect: Connect) -> None:
-    async with connect(None, settings=SETTINGS) as opened:
-        cut = stored(opened, alone[:24], verified=0)
-        heard = await hear(opened.resume(cut.id))
-        assert heard.done is not None and heard.done.token_ids == alone and not any(heard.done.provenance)
-        verified = stored(opened, own[:10])
-        heard = await hear(opened.resume(verified.id))
-        assert heard.done is not None and heard.done.token_ids[:10] == own[:10]
-        assert heard.done.provenance == (True,) * 10 + (False,) * 24
+async def test_the_drafter_goes_on_alone(alone_here: Assistant, own: Tokens, alone: Tokens) -> None:
+    cut = stored(alone_here, alone[:24], verified=0)
+    heard = await hear(alone_here.resume(cut.id))
+    assert heard.done is not None and heard.done.token_ids == alone and not any(heard.done.provenance)
+    verified = stored(alone_here, own[:10])
+    heard = await hear(alone_here.resume(verified.id))
+    assert heard.done is not None and heard.done.token_ids[:10] == own[:10]
+    assert heard.done.provenance == (True,) * 10 + (False,) * 24
 
 
 async def test_stopped_and_gone_on_with_it_is_the_answer_that_it_would_have_been(
-    verifier: VerifierProcess, own: tuple[int, ...], connect: Connect
+    verifier: VerifierProcess, own: Tokens, connect: Connect
 ) -> None:
     async with connect(verifier.url, settings=LONG) as opened:
         asking = opened.reply(opened.store.conversations.create("stopped").id, QUESTION)
-        heard = await hear(asking, lambda heard: isinstance(heard.events[-1], Verified) and opened.stop())
+        heard = await hear(asking, lambda heard: isinstance(heard.last, Verified) and opened.stop())
         cut = opened.store.messages.get(heard.message)
         assert cut.status == "stopped" and 0 < len(cut.tokens) < 48
         message = ""
@@ -221,44 +208,39 @@ async def test_stopped_and_gone_on_with_it_is_the_answer_that_it_would_have_been
 
 
 async def test_what_was_withdrawn_before_stands_where_the_text_is_still_the_same(
-    verifier: VerifierProcess, own: tuple[int, ...], connect: Connect
+    opened: Assistant, own: Tokens
 ) -> None:
-    async with connect(verifier.url, settings=SETTINGS) as opened:
-        await until_mode(opened, "edge")
-        other = next(token for token in own if token != own[12])
-        tokens = (*own[:12], other, *own[13:20])
-        text = stored(opened, tokens, verified=10).text
-        withdrawn = [[0, "near"], [len(text), "far"]]
-        drafted = stored(opened, tokens, verified=10, stats={"withdrawn": withdrawn}, status="done")
-        heard = await hear(opened.verify(drafted.id))
-        assert heard.done is not None, heard.failed
-        near, far = next(event for event in heard.events if isinstance(event, Withdrawn)).texts
-        assert near == Dropped(0, "near") and far.text == "far"
-        assert 0 < far.at < len(text) and text[: far.at] == heard.text[: far.at]
-        assert opened.store.messages.get(heard.message).stats["withdrawn"] == [[0, "near"], [far.at, "far"]]
+    other = next(token for token in own if token != own[12])
+    tokens = (*own[:12], other, *own[13:20])
+    text = stored(opened, tokens, verified=10).text
+    withdrawn = [[0, "near"], [len(text), "far"]]
+    drafted = stored(opened, tokens, verified=10, stats={"withdrawn": withdrawn}, status="done")
+    heard = await hear(opened.verify(drafted.id))
+    assert heard.done is not None, heard.failed
+    near, far = next(event for event in heard.events if isinstance(event, Withdrawn)).texts
+    assert near == Dropped(0, "near") and far.text == "far"
+    assert 0 < far.at < len(text) and text[: far.at] == heard.text[: far.at]
+    assert opened.store.messages.get(heard.message).stats["withdrawn"] == [[0, "near"], [far.at, "far"]]
 
 
 @pytest.mark.parametrize("waits", [True, False])
-async def test_nobody_is_told_to_ask_again_what_is_sent_by_itself(connect: Connect, waits: bool) -> None:
-    async with connect(None, settings=SETTINGS) as opened:
-        request = Request(stored(opened, (), status="failed"), Sampling(), None, waits=waits)
-        error = NoAnswer("No answer: the server is away.", "unavailable", passing=True, advice="Ask again.")
-        outcome = failed(request, None, error)
-        said = "The question waits and is sent when the server is back." if waits else "Ask again."
-        assert isinstance(outcome.last, Failed) and str(outcome.last) == f"No answer: the server is away. {said}"
+async def test_nobody_is_told_to_ask_again_what_is_sent_by_itself(alone_here: Assistant, waits: bool) -> None:
+    request = Request(stored(alone_here, (), status="failed"), Sampling(), None, waits=waits)
+    error = NoAnswer("No answer: the server is away.", "unavailable", passing=True, advice="Ask again.")
+    outcome = failed(request, None, error)
+    said = "The question waits and is sent when the server is back." if waits else "Ask again."
+    assert isinstance(outcome.last, Failed) and str(outcome.last) == f"No answer: the server is away. {said}"
 
 
 async def test_what_the_model_has_checked_is_no_longer_marked_as_written_here(
-    verifier: VerifierProcess, own: tuple[int, ...], drafter: Drafter, connect: Connect
+    opened: Assistant, own: Tokens, drafter: Drafter
 ) -> None:
-    async with connect(verifier.url, settings=SETTINGS) as opened:
-        await until_mode(opened, "edge")
-        cut = opened.store.messages.ask(opened.store.conversations.create().id, QUESTION, parent_id=None)
-        stretches = [{"at": 0, "writer": "talker", "here": False}, {"at": 3, "writer": "small one", "here": True}]
-        opened.store.messages.finish(cut.id, (), (), drafter.text.decode(own[:12]), "stopped", {"stretches": stretches})
-        heard = await hear(opened.resume(cut.id))
-        assert heard.done is not None and all(heard.done.provenance), heard.failed
-        assert heard.done.stretches == () and "stretches" not in opened.store.messages.get(heard.message).stats
+    cut = opened.store.messages.ask(opened.store.conversations.create().id, QUESTION, parent_id=None)
+    stretches = [{"at": 0, "writer": "talker", "here": False}, {"at": 3, "writer": "small one", "here": True}]
+    opened.store.messages.finish(cut.id, (), (), drafter.text.decode(own[:12]), "stopped", {"stretches": stretches})
+    heard = await hear(opened.resume(cut.id))
+    assert heard.done is not None and all(heard.done.provenance), heard.failed
+    assert heard.done.stretches == () and "stretches" not in opened.store.messages.get(heard.message).stats
 
 
 async def test_one_that_is_left_at_once_keeps_who_wrote_it(connect: Connect) -> None:
@@ -274,34 +256,33 @@ async def test_one_that_is_left_at_once_keeps_who_wrote_it(connect: Connect) -> 
         assert killed.stats["stretches"] == stretches, "as if the program was killed before the first checkpoint"
 
 
-async def test_what_cannot_go_on_says_why(monkeypatch: pytest.MonkeyPatch, connect: Connect) -> None:
-    async with connect(None, settings=SETTINGS) as opened:
-        store, text = opened.store, opened.backend.routing.drafters.first.text
-        whole = stored(opened, (5, 6, min(text.stop_tokens)), status="done")
-        ended = stored(opened, (5, 6), status="done", stats={"reason": "end"})
-        empty = stored(opened, (), status="failed")
-        writing = store.messages.ask(whole.conversation_id, "and now?", parent_id=whole.id)
-        refused = {
-            whole.id: "complete",
-            ended.id: "complete",
-            empty.id: "no text to continue; ask for another answer",
-            writing.id: "still being written",
-            store.branches.thread(ended.conversation_id)[0].id: "question",
-            "c0ffee": "c0ffee",
-        }
-        before = [store.messages.of(conversation.id) for conversation in store.conversations.all()]
-        for message_id, why in refused.items():
-            heard = await hear(opened.resume(message_id))
-            assert heard.failed is not None and why in heard.failed.message and len(heard.events) == 1
-        assert [store.messages.of(conversation.id) for conversation in store.conversations.all()] == before
+async def test_what_cannot_go_on_says_why(alone_here: Assistant, monkeypatch: pytest.MonkeyPatch) -> None:
+    store, text = alone_here.store, alone_here.backend.routing.drafters.first.text
+    whole = stored(alone_here, (5, 6, min(text.stop_tokens)), status="done")
+    ended = stored(alone_here, (5, 6), status="done", stats={"reason": "end"})
+    empty = stored(alone_here, (), status="failed")
+    writing = store.messages.ask(whole.conversation_id, "and now?", parent_id=whole.id)
+    refused = {
+        whole.id: "complete",
+        ended.id: "complete",
+        empty.id: "no text to continue; ask for another answer",
+        writing.id: "still being written",
+        store.branches.thread(ended.conversation_id)[0].id: "question",
+        "c0ffee": "c0ffee",
+    }
+    before = [store.messages.of(conversation.id) for conversation in store.conversations.all()]
+    for message_id, why in refused.items():
+        heard = await hear(alone_here.resume(message_id))
+        assert heard.failed is not None and why in heard.failed.message and len(heard.events) == 1
+    assert [store.messages.of(conversation.id) for conversation in store.conversations.all()] == before
 
-        cut = stored(opened, (5, 6))
-        for module in (backend_module, routing_module):
-            monkeypatch.setattr(module, "CONTEXT_TOKENS", 3)
-        heard = await hear(opened.resume(cut.id))
-        assert heard.failed is not None and heard.failed.code == "too_long"
-        assert store.messages.get(heard.message).tokens == cut.tokens, "nothing is lost"
-        assert store.branches.thread(cut.conversation_id)[-1].text == cut.text
+    cut = stored(alone_here, (5, 6))
+    for module in (backend_module, routing_module):
+        monkeypatch.setattr(module, "CONTEXT_TOKENS", 3)
+    heard = await hear(alone_here.resume(cut.id))
+    assert heard.failed is not None and heard.failed.code == "too_long"
+    assert store.messages.get(heard.message).tokens == cut.tokens, "nothing is lost"
+    assert store.branches.thread(cut.conversation_id)[-1].text == cut.text
 
 
 async def test_an_answer_stored_without_tokens_goes_on_where_it_can_be_spelt(

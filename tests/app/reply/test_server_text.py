@@ -8,7 +8,7 @@ import logging
 import shutil
 from collections import namedtuple
 from collections.abc import AsyncIterator, Iterator
-from contextlib import aclosing, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,7 +16,7 @@ import msgspec
 import pytest
 
 from app.config import Settings
-from app.events import Drafted, Judged, ModeChanged, Retracted, RoundEnded, Stretch, Verified
+from app.events import Drafted, Judged, Retracted, RoundEnded, Stretch, Verified
 from app.remotes.connection import Connection
 from app.remotes.drafter_meter import LONGEST_TRIAL
 from app.remotes.local_drafter import MOST_MADE
@@ -30,12 +30,21 @@ from models.text.chat_text import ChatText
 from models.text.text_side import read_text_side
 from remote import VerifierClient
 from remote.protocol import Sampling
-from storage import Message
-from tests.app.reply.test_back_online import MOST, QUESTION, SETTINGS, WRONG, Local, withdrawn_in
+from tests.app.reply.test_back_online import (
+    MOST,
+    QUESTION,
+    SETTINGS,
+    WRONG,
+    Local,
+    stored,
+    taken_over,
+    withdrawn_in,
+    wrong,
+)  # fmt: skip
 from tests.app.reply.test_stand_in import Here, rest_of, standing_in
 from tests.support.conversing import Heard, ask, hear, until, until_connected, until_mode
 from tests.support.fault_proxy import Exchange, Fault, FaultProxy
-from tests.support.faults import after, cut_after, lasting, refused
+from tests.support.faults import after, cut_after, lasting, refused, until_set
 from tests.support.nothing_lost import target_alone, violations
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.serving import VerifierProcess
@@ -165,25 +174,15 @@ async def until_checked(opened: Assistant) -> None:
     await until(lambda: isinstance(connection(opened).verifier, Verifier))
 
 
-def stored(opened: Assistant, heard: Heard) -> Message:
-    return opened.store.messages.get(heard.message)
-
-
 def turn_of(opened: Assistant, heard: Heard) -> Turn:
     (turn,) = Turn.of_thread(opened.store.branches.thread(stored(opened, heard).conversation_id))
     return turn
 
 
-async def cut(opened: Assistant, line: Line, heals: str = "") -> Heard:
-    """An answer whose line breaks in the middle, and is back once the local model has written `heals`."""
+async def cut(opened: Assistant, line: Line, *, heals: bool = False) -> Heard:
+    """An answer whose line breaks in the middle. `heals`: until the local model has written what is wrong."""
     line.strikes = after(STREAM_BYTES, lasting(refused))
-    heard = Heard()
-    async with aclosing(opened.reply(opened.store.conversations.create("").id, QUESTION)) as events:
-        async for event in events:
-            heard.apply(event)
-            if heals and isinstance(event, Drafted) and heals in heard.text:
-                await line.heal()
-    return heard
+    return await ask(opened, QUESTION, watch=lambda heard: heals and wrong(heard) and line.heal())
 
 
 @pytest.mark.parametrize("right", [0, 40])
@@ -193,7 +192,7 @@ async def test_what_another_model_wrote_is_checked_when_the_line_is_back(
     local = Local(whole=text.decode(own), right=right)
     async with device.with_local(local) as opened:
         await until_checked(opened)
-        heard = await cut(opened, line, heals="🦀")
+        heard = await cut(opened, line, heals=True)
         assert heard.done is not None, heard.failed
         assert list(heard.done.token_ids) == own and all(heard.done.provenance), "the target's own answer"
         assert violations(heard.events, stored(opened, heard), own, text) == []
@@ -275,14 +274,14 @@ async def test_an_answer_that_was_begun_in_other_tokens_is_not_sent_to_the_serve
     local = Loading(whole=text.decode(own), right=30, ends=True)
     async with device.with_local(local, connects=False) as opened:
         await until_mode(opened, "offline")
-        heard = Heard()
-        async with aclosing(opened.reply(opened.store.conversations.create("").id, QUESTION)) as events:
-            async for event in events:
-                heard.apply(event)
-                if isinstance(event, ModeChanged) and event.model == "small one" and not local.loaded.is_set():
-                    await line.heal()
-                    await until_checked(opened)
-                    local.loaded.set()
+
+        async def watch(heard: Heard) -> None:
+            if taken_over(heard) and not local.loaded.is_set():
+                await line.heal()
+                await until_checked(opened)
+                local.loaded.set()
+
+        heard = await ask(opened, QUESTION, watch=watch)
         assert heard.done is not None and heard.text == text.decode(own)[:30] + WRONG, heard.failed
         checked = await hear(opened.verify(heard.message))
         assert checked.done is not None and list(checked.done.token_ids) == own, checked.failed
@@ -319,23 +318,17 @@ async def test_it_is_fetched_only_where_a_model_on_this_device_writes(device: De
 async def test_it_changes_nothing_in_the_middle_of_an_answer(
     device: Device, line: Line, own: list[int], text: ChatText
 ) -> None:
-    begun = asyncio.Event()
-
-    async def waits(exchange: Exchange) -> None:
-        await begun.wait()
-        await exchange.relay()
-
-    line.fault = waits
+    line.fault = until_set(begun := asyncio.Event())
     async with device.with_local(Local(whole="")) as opened:
         plain = connection(opened).verifier
-        heard = Heard()
-        async with aclosing(opened.reply(opened.store.conversations.create("").id, QUESTION)) as events:
-            async for event in events:
-                heard.apply(event)
-                if isinstance(event, Verified) and not begun.is_set():
-                    begun.set()
-                    await until(lambda: any((device.folder / "tokenizers").glob("*.json")))
-                assert connection(opened).verifier is plain
+
+        async def watch(heard: Heard) -> None:
+            if isinstance(heard.last, Verified) and not begun.is_set():
+                begun.set()
+                await until(lambda: any((device.folder / "tokenizers").glob("*.json")))
+            assert connection(opened).verifier is plain
+
+        heard = await ask(opened, QUESTION, watch=watch)
         assert heard.done is not None and heard.text == text.decode(own)
         await until_checked(opened)
         assert {path.suffix for path in (device.folder / "tokenizers").iterdir()} == {"", ".json", ".tried"}
@@ -344,13 +337,7 @@ async def test_it_changes_nothing_in_the_middle_of_an_answer(
 async def test_what_was_measured_of_another_models_drafters_is_forgotten(
     device: Device, line: Line, own: list[int]
 ) -> None:
-    measured = asyncio.Event()
-
-    async def waits(exchange: Exchange) -> None:
-        await measured.wait()
-        await exchange.relay()
-
-    line.fault = waits
+    line.fault = until_set(measured := asyncio.Event())
     async with device.with_local(Local(whole="")) as opened:
         speed = connection(opened).speed
         await speed.recall("small model", "whole model")
@@ -459,13 +446,7 @@ async def test_a_damaged_one_is_fetched_again(device: Device, line: Line) -> Non
 
 
 async def test_two_programs_fetch_it_once(device: Device, line: Line) -> None:
-    both = asyncio.Event()
-
-    async def waits(exchange: Exchange) -> None:
-        await both.wait()
-        await exchange.relay()
-
-    line.fault = waits
+    line.fault = until_set(both := asyncio.Event())
     async with device.with_local(Local(whole="")) as one, device.with_local(Local(whole="")) as other:
         both.set()
         for opened in (one, other):

@@ -23,7 +23,7 @@ from remote.protocol import Sampling
 from storage import Store
 from tests.support import model_servers
 from tests.support.chat_server import ChatServer, Script
-from tests.support.conversing import Heard, ask, hear, until, until_connected, until_mode, working_off
+from tests.support.conversing import Heard, ask, until, until_connected, until_mode, working_off
 from tests.support.model_servers import ModelServer
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.serving import VerifierProcess
@@ -211,13 +211,11 @@ async def test_while_it_still_reads_the_server_counts_as_away(drafter: Drafter, 
         await connected(opened)
 
         def free(heard: Heard) -> None:
-            if isinstance(last := heard.events[-1], ModeChanged) and last.why.startswith(
-                "small one on this device reads"
-            ):
-                assert last.mode == "offline"
+            if isinstance(heard.last, ModeChanged) and heard.last.why.startswith("small one on this device reads"):
+                assert heard.last.mode == "offline"
                 local.free.set()
 
-        heard = await hear(opened.reply(opened.store.conversations.create("").id, QUESTION), free)
+        heard = await ask(opened, QUESTION, watch=free)
         assert heard.done is not None and heard.text == "Use tar it"
 
 
@@ -261,14 +259,10 @@ async def test_an_answer_of_outriders_own_server_goes_on_too(
     settings = Settings(mode="hosted", offline="local", max_tokens=200, temperature=0.0)
     with VerifierProcess(tiny_pair) as dying:
         async with standing_in(drafter, database, dying.port, Here(verifier.url + "/v1"), settings, path="") as opened:
-            heard, conversation = Heard(), opened.store.conversations.create("").id
-            async with aclosing(opened.reply(conversation, QUESTION)) as events:
-                alive = True
-                async for event in events:
-                    heard.apply(event)
-                    if alive and isinstance(event, Verified):
-                        dying.kill()
-                        alive = False
+            alive = [dying]
+            heard = await ask(
+                opened, QUESTION, watch=lambda heard: isinstance(heard.last, Verified) and alive and alive.pop().kill()
+            )
     assert heard.done is not None, heard.failed
     first, second = heard.done.stretches
     assert (first.writer, first.here, second.here) == ("target", False, True) and 0 < second.at < len(heard.text)

@@ -49,7 +49,7 @@ async def test_an_answer_on_its_way_is_finished_where_it_began(verifier: Verifie
     settings = Settings(max_tokens=60)
     async with connect(verifier.url, settings=settings) as opened:
         expected = await ask(opened, QUESTION)
-    server, heard, said = ChatServer([Script([SAID])]), Heard(), list[ModeChanged]()
+    server, said = ChatServer([Script([SAID])]), list[ModeChanged]()
     async with server.listening() as port, connect(verifier.url, settings=settings) as opened:
 
         async def watch() -> None:
@@ -58,12 +58,13 @@ async def test_an_answer_on_its_way_is_finished_where_it_began(verifier: Verifie
 
         await until_mode(opened, "edge")
         watching = asyncio.create_task(watch())
-        async with aclosing(opened.reply(opened.store.conversations.create("a").id, QUESTION)) as events:
-            async for event in events:
-                heard.apply(event)
-                if isinstance(event, Verified) and not opened.backend.routing.leaving:
-                    opened.use(AddressSource(f"http://127.0.0.1:{port}"))
-                    await until_mode(opened, "hosted")
+
+        async def switch(heard: Heard) -> None:
+            if isinstance(heard.last, Verified) and not opened.backend.routing.leaving:
+                opened.use(AddressSource(f"http://127.0.0.1:{port}"))
+                await until_mode(opened, "hosted")
+
+        heard = await ask(opened, QUESTION, watch=switch)
         assert heard.done is not None and heard.text == expected.text
         assert heard.done.provenance == (True,) * len(heard.done.token_ids) and server.asked == []
         # What the reply reported last was the old one's; the status bar hears of the new one without another question.

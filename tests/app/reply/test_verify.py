@@ -10,7 +10,7 @@ from app.reply.assistant import Assistant
 from app.reply.judgement import stored_judgement
 from drafter.runtime import Drafter
 from storage import Message
-from tests.app.reply.conftest import Connect
+from tests.app.reply.conftest import Connect, Tokens
 from tests.support.conversing import Heard, ask, hear, stored_answer, until_mode
 from tests.support.serving import VerifierProcess
 
@@ -21,78 +21,70 @@ QUESTION = "list files"
 
 
 @pytest.fixture
-def own(own: tuple[int, ...]) -> tuple[int, ...]:
+def own(own: Tokens) -> Tokens:
     """As many of the target's tokens as an answer has here."""
     return own[:40]
 
 
-def drafted(opened: Assistant, tokens: tuple[int, ...], verified: int = 0) -> Message:
+def drafted(opened: Assistant, tokens: Tokens, verified: int = 0) -> Message:
     """A stored answer of these tokens, of which the first are verified."""
     return stored_answer(opened, tokens, verified=verified)
 
 
 async def verify(opened: Assistant, message_id: str) -> tuple[Heard, Judged | None]:
     heard = await hear(opened.verify(message_id))
-    return heard, next((event for event in heard.events if isinstance(event, Judged)), None)
+    return heard, heard.judged
 
 
-async def test_what_the_target_agrees_with_stays(
-    verifier: VerifierProcess, own: tuple[int, ...], connect: Connect
-) -> None:
-    async with connect(verifier.url, settings=SETTINGS) as opened:
-        await until_mode(opened, "edge")
-        answer = drafted(opened, own)
-        heard, judged = await verify(opened, answer.id)
-        assert heard.done is not None and heard.done.token_ids == own and all(heard.done.provenance)
-        assert judged == Judged(answer.id, 40, 40, "", len(answer.text))
-        assert str(judged) == "the model kept all 40 drafted tokens"
-        assert heard.done.stats.rounds <= 5, "drafts as deep as the verifier takes them"
-        assert heard.reply.solid == answer.text and heard.reply.ghost == ""
-        verified = opened.store.branches.thread(answer.conversation_id)[-1]
-        assert (verified.id, verified.tokens, verified.status) == (heard.message, own, "done")
-        assert stored_judgement(verified, answer) == judged
-        assert verified.verifies == answer.id
-        assert opened.store.messages.get(answer.id) == answer
+async def test_what_the_target_agrees_with_stays(opened: Assistant, own: Tokens) -> None:
+    answer = drafted(opened, own)
+    heard, judged = await verify(opened, answer.id)
+    assert heard.done is not None and heard.done.token_ids == own and all(heard.done.provenance)
+    assert judged == Judged(answer.id, 40, 40, "", len(answer.text))
+    assert str(judged) == "the model kept all 40 drafted tokens"
+    assert heard.done.stats.rounds <= 5, "drafts as deep as the verifier takes them"
+    assert heard.reply.solid == answer.text and heard.reply.ghost == ""
+    verified = opened.store.branches.thread(answer.conversation_id)[-1]
+    assert (verified.id, verified.tokens, verified.status) == (heard.message, own, "done")
+    assert stored_judgement(verified, answer) == judged
+    assert verified.verifies == answer.id
+    assert opened.store.messages.get(answer.id) == answer
 
 
 @pytest.mark.parametrize(("verified", "departs"), [(0, 0), (0, 23), (10, 17)])
 async def test_what_it_does_not_keep_is_told_and_its_own_answer_stands_beside(
-    verifier: VerifierProcess, drafter: Drafter, own: tuple[int, ...], verified: int, departs: int, connect: Connect
+    opened: Assistant, drafter: Drafter, own: Tokens, verified: int, departs: int
 ) -> None:
-    async with connect(verifier.url, settings=SETTINGS) as opened:
-        await until_mode(opened, "edge")
-        other = own[-1] if own[departs] != own[-1] else own[-2]
-        answer = drafted(opened, (*own[:departs], other, *own[departs + 1 : 39]), verified)
-        heard, judged = await verify(opened, answer.id)
-        assert heard.done is not None and heard.done.token_ids == own and all(heard.done.provenance)
-        assert judged is not None
-        assert (judged.kept, judged.of) == (departs - verified, 39 - verified)
-        assert judged.dropped and answer.text.endswith(judged.dropped)
-        assert heard.done.stats.verified == 40 - verified
-        assert heard.text == drafter.text.decode(own)
-        assert [one.id for one in opened.store.messages.of(answer.conversation_id)[1:]] == [answer.id, heard.message]
+    other = own[-1] if own[departs] != own[-1] else own[-2]
+    answer = drafted(opened, (*own[:departs], other, *own[departs + 1 : 39]), verified)
+    heard, judged = await verify(opened, answer.id)
+    assert heard.done is not None and heard.done.token_ids == own and all(heard.done.provenance)
+    assert judged is not None
+    assert (judged.kept, judged.of) == (departs - verified, 39 - verified)
+    assert judged.dropped and answer.text.endswith(judged.dropped)
+    assert heard.done.stats.verified == 40 - verified
+    assert heard.text == drafter.text.decode(own)
+    assert [one.id for one in opened.store.messages.of(answer.conversation_id)[1:]] == [answer.id, heard.message]
 
 
 async def test_an_answer_of_another_vocabulary_is_judged_by_what_it_says(
-    verifier: VerifierProcess, drafter: Drafter, own: tuple[int, ...], connect: Connect
+    opened: Assistant, drafter: Drafter, own: Tokens
 ) -> None:
-    async with connect(verifier.url, settings=SETTINGS) as opened:
-        await until_mode(opened, "edge")
-        said = drafter.text.decode(own[:10]) + "or so"
-        tokens = tuple(reversed(range(10, 30)))
-        conversation = opened.store.conversations.create("by another drafter").id
-        pending = opened.store.messages.ask(conversation, QUESTION, parent_id=None)
-        opened.store.messages.finish(pending.id, tokens, [at < 15 for at in range(20)], said, "done", {})
-        heard, judged = await verify(opened, pending.id)
-        assert heard.done is not None and heard.done.token_ids == own and all(heard.done.provenance)
-        assert judged is not None and judged.of == len(drafter.text.encode(said))
-        assert opened.store.messages.get(pending.id).tokens == tokens, "a message never changes"
-        prompt = await ask(opened, "and now?", conversation)
-        assert prompt.done is not None
+    said = drafter.text.decode(own[:10]) + "or so"
+    tokens = tuple(reversed(range(10, 30)))
+    conversation = opened.store.conversations.create("by another drafter").id
+    pending = opened.store.messages.ask(conversation, QUESTION, parent_id=None)
+    opened.store.messages.finish(pending.id, tokens, [at < 15 for at in range(20)], said, "done", {})
+    heard, judged = await verify(opened, pending.id)
+    assert heard.done is not None and heard.done.token_ids == own and all(heard.done.provenance)
+    assert judged is not None and judged.of == len(drafter.text.encode(said))
+    assert opened.store.messages.get(pending.id).tokens == tokens, "a message never changes"
+    prompt = await ask(opened, "and now?", conversation)
+    assert prompt.done is not None
 
 
 async def test_a_conversation_begun_offline_goes_on_with_the_target(
-    verifier: VerifierProcess, drafter: Drafter, own: tuple[int, ...], connect: Connect
+    verifier: VerifierProcess, drafter: Drafter, own: Tokens, connect: Connect
 ) -> None:
     async with connect(verifier.url, settings=SETTINGS) as opened:
         earlier = opened.store.conversations.create("earlier").id
@@ -116,19 +108,15 @@ async def test_a_conversation_begun_offline_goes_on_with_the_target(
         assert [message.id for message in thread if message.role == "assistant"] == [heard.message, further.message]
 
 
-async def test_what_was_said_since_stays_in_sight(
-    verifier: VerifierProcess, own: tuple[int, ...], connect: Connect
-) -> None:
-    async with connect(verifier.url, settings=SETTINGS) as opened:
-        await until_mode(opened, "edge")
-        answer = drafted(opened, own[:20])
-        further = await ask(opened, "and hidden ones", answer.conversation_id)
-        heard, judged = await verify(opened, answer.id)
-        assert judged is not None and judged.kept == judged.of == 20
-        assert heard.done is not None and heard.done.token_ids == own, "it goes on where the draft ended"
-        thread = opened.store.branches.thread(answer.conversation_id)
-        assert [message.id for message in thread][1::2] == [answer.id, further.message]
-        assert opened.store.messages.get(heard.message).parent_id == answer.parent_id
+async def test_what_was_said_since_stays_in_sight(opened: Assistant, own: Tokens) -> None:
+    answer = drafted(opened, own[:20])
+    further = await ask(opened, "and hidden ones", answer.conversation_id)
+    heard, judged = await verify(opened, answer.id)
+    assert judged is not None and judged.kept == judged.of == 20
+    assert heard.done is not None and heard.done.token_ids == own, "it goes on where the draft ended"
+    thread = opened.store.branches.thread(answer.conversation_id)
+    assert [message.id for message in thread][1::2] == [answer.id, further.message]
+    assert opened.store.messages.get(heard.message).parent_id == answer.parent_id
 
 
 @pytest.mark.parametrize("url", [None, NOBODY])
@@ -142,24 +130,18 @@ async def test_without_a_verifier_it_says_so_and_stores_nothing(url: str | None,
         assert len(opened.store.messages.of(answer.conversation_id)) == 2
 
 
-async def test_what_is_verified_needs_no_verification(verifier: VerifierProcess, connect: Connect) -> None:
-    async with connect(verifier.url, settings=SETTINGS) as opened:
-        await until_mode(opened, "edge")
-        answer = drafted(opened, (5, 6, 7), verified=3)
-        heard, _ = await verify(opened, answer.id)
-        assert heard.failed is not None and "checked already" in heard.failed.message
-        heard, _ = await verify(opened, "c0ffee")
-        assert heard.failed is not None and "c0ffee" in heard.failed.message
+async def test_what_is_verified_needs_no_verification(opened: Assistant) -> None:
+    answer = drafted(opened, (5, 6, 7), verified=3)
+    heard, _ = await verify(opened, answer.id)
+    assert heard.failed is not None and "checked already" in heard.failed.message
+    heard, _ = await verify(opened, "c0ffee")
+    assert heard.failed is not None and "c0ffee" in heard.failed.message
 
 
-async def test_stopped_it_leaves_the_drafted_answer_where_it_was(
-    verifier: VerifierProcess, own: tuple[int, ...], connect: Connect
-) -> None:
-    async with connect(verifier.url, settings=SETTINGS) as opened:
-        await until_mode(opened, "edge")
-        answer = drafted(opened, own[:3])
-        heard = await hear(opened.verify(answer.id), lambda heard: opened.stop())
-        assert not any(isinstance(event, Judged) for event in heard.events)
-        thread = opened.store.branches.thread(answer.conversation_id)
-        assert thread[-1] == answer
-        assert opened.store.messages.of(answer.conversation_id)[-1].status == "stopped"
+async def test_stopped_it_leaves_the_drafted_answer_where_it_was(opened: Assistant, own: Tokens) -> None:
+    answer = drafted(opened, own[:3])
+    heard = await hear(opened.verify(answer.id), lambda heard: opened.stop())
+    assert not any(isinstance(event, Judged) for event in heard.events)
+    thread = opened.store.branches.thread(answer.conversation_id)
+    assert thread[-1] == answer
+    assert opened.store.messages.of(answer.conversation_id)[-1].status == "stopped"
