@@ -65,7 +65,7 @@ class RemotesScreen(Dialog[None]):
         with titled(Vertical(), "Servers", ""):
             yield OptionList(id="list", compact=True)
             yield VerticalScroll(id="findings")
-            yield Static(self._hint(), id="hint", markup=False)
+            yield Static(id="hint", markup=False)
 
     def on_mount(self) -> None:
         self._list(self.switcher.now)
@@ -222,13 +222,24 @@ class RemotesScreen(Dialog[None]):
         if self._state() != self._shown:
             self._list(self._highlighted())
 
-    def _hint(self) -> Content:
-        keys = [binding for binding in declared(RemotesScreen) if binding.key not in ("q", "delete")]
-        named = [(key_of(self, binding.id or ""), binding.description.lower()) for binding in keys]
-        return Content("   ").join(Content.assemble((key, "bold"), " ", (what, QUIET)) for key, what in named)
+    def _hint(self, width: int) -> Content:
+        """What the keys do, in lines of this many cells. No line ends between a key and its word."""
+        lines = [Content()]
+        for binding in declared(RemotesScreen):
+            if binding.key not in ("q", "delete"):
+                what = binding.description.lower()
+                one = Content.assemble((key_of(self, binding.id or ""), "bold"), " ", (what, QUIET))
+                between = "   " if lines[-1] else ""
+                if lines[-1] and lines[-1].cell_length + len(between) + one.cell_length > width:
+                    lines.append(one)
+                else:
+                    lines[-1] = Content.assemble(lines[-1], between, one)
+        return Content("\n").join(lines)
 
     def on_resize(self) -> None:
         self._list(self._highlighted() if self.query_one(OptionList).options else self.switcher.now)
+        hint = self.query_one("#hint", Static)
+        hint.update(self._hint(hint.content_size.width))
 
     def _highlighted(self) -> str:
         option = self.query_one(OptionList).highlighted_option
