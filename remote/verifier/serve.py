@@ -32,7 +32,7 @@ from remote.verifier.connections import config as connection_config
 from remote.verifier.deliveries import Deliveries, TokenizerDelivery
 from remote.verifier.drafting.lookups import OwnLookups
 from remote.verifier.drafting.own_drafter import OwnDrafter
-from remote.verifier.freed_memory import give_back_at_once, start_giving_back
+from remote.verifier.freed_memory import start_giving_back, use_again
 from remote.verifier.holders import EVERYONE
 from remote.verifier.http import VerifierApp, create_app
 from remote.verifier.learning.learning import Learning, cannot_learn
@@ -84,7 +84,7 @@ def serve(options: ServeOptions) -> None:
 
     Raises what `START_ERRORS` names.
     """
-    give_back_at_once()
+    use_again()
     spin_briefly()
     if options.watch_stdin:  # An app that started the server and is killed leaves no orphan.
         threading.Thread(target=_end_with_stdin, daemon=True).start()

@@ -27,7 +27,7 @@ from models.extras import how_to_install
 from models.free_memory import CACHE_SHARE
 from models.telemetry import switch_off
 from remote.verifier.connections import bind
-from remote.verifier.freed_memory import give_back_at_once, start_giving_back
+from remote.verifier.freed_memory import start_giving_back, use_again
 from remote.verifier.http import VerifierApp
 from remote.verifier.loader import say, timed_step
 from remote.verifier.making.maker import look_up
@@ -94,7 +94,7 @@ def cluster_address() -> str | None:
 
 def replica_app(options: ServeOptions) -> VerifierApp:
     """The app of one replica, in its own process. Raises what `START_ERRORS` names."""
-    give_back_at_once()
+    use_again()
     app = build_app(options)
     start_giving_back()
     return app

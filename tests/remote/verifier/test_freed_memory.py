@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(_function("malloc_trim") is None, reason="this C
 READ = """
 import sys, threading, time
 from pathlib import Path
-from remote.verifier.freed_memory import give_back_at_once, start_giving_back
+from remote.verifier.freed_memory import start_giving_back, use_again
 
 def resident():
     line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmRSS"))
@@ -35,23 +35,27 @@ while time.monotonic() < deadline and resident() > 60:
     time.sleep(0.02)
 print(resident())
 """
-# The first block that is freed has the C library take the others from the heap, and the newest one stays there.
-LARGE = f"""{READ}
+# The blocks of each step are freed together, so by default the C library returns them, and their pages are new again.
+AGAIN = f"""{READ}
+import resource
 if sys.argv[1] == "yes":
-    give_back_at_once()
-first = bytearray(4 << 20)
-del first
-blocks = [bytearray(b"x" * (1 << 20)) for _ in range(100)]
-newest = [bytearray(b"x" * (100 << 10)), blocks[-1]]
-print(resident(), flush=True)
-del blocks
-print(resident())
+    use_again()
+
+def new_pages():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(20):
+        blocks = [bytes(b"x" * (1 << 20)) for _ in range(8)]
+        del blocks
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+print(new_pages())
+print(new_pages())
 """
 # Each thread holds a small block, and tells in which of the C library's places it lies.
 PLACES = f"""{READ}
 import ctypes
 if sys.argv[1] == "yes":
-    give_back_at_once()
+    use_again()
 c = ctypes.CDLL(None)
 c.malloc.restype, c.malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
 places, barrier = set(), threading.Barrier(4)
@@ -77,12 +81,17 @@ def told(program: str, gives_back: str, seconds: float = 0.0, **environment: str
     return int(before), int(after)
 
 
-@pytest.mark.parametrize(("program", "seconds"), [(SMALL, (30.0, 0.5)), (LARGE, (0.0, 0.0))], ids=["small", "large"])
-def test_freed_memory_is_given_back_and_else_would_be_kept(program: str, seconds: tuple[float, float]) -> None:
-    before, after = told(program, "yes", seconds[0])
+def test_freed_memory_is_given_back_and_else_would_be_kept() -> None:
+    before, after = told(SMALL, "yes", 30.0)
     assert before > 100 and after < before - 80
-    before, after = told(program, "no", seconds[1])
+    before, after = told(SMALL, "no", 0.5)
     assert after > before - 20
+
+
+def test_freed_memory_is_used_again_and_else_would_be_new() -> None:
+    _, again = told(AGAIN, "yes")
+    _, new = told(AGAIN, "no")
+    assert again < 100 and new > 1000
 
 
 def test_threads_take_memory_from_one_place_unless_the_environment_says_otherwise() -> None:
@@ -90,5 +99,3 @@ def test_threads_take_memory_from_one_place_unless_the_environment_says_otherwis
     apart, _ = told(PLACES, "no")
     chosen, _ = told(PLACES, "yes", MALLOC_ARENA_MAX="8")
     assert alone < apart and alone < chosen
-    before, after = told(LARGE, "yes", MALLOC_MMAP_THRESHOLD_=str(32 << 20))
-    assert after > before - 20
