@@ -174,16 +174,19 @@ class Lane:
             plain = [replace(one, tree=DraftTree.empty()) if one.nodes else one for one in requests]
             firsts = self.decode(plain, vocabulary, alike)
             return [np.concatenate((first, *self._nodes(one, vocabulary))) for first, one in zip(firsts, requests)]
-        rows, wanted = list[_Row](), list[list[int]]()
+        rows, wanted, count = list[_Row](), list[list[int]](), 0
         alone = requests[0].context if len(requests) == 1 else None
         for request in requests:
             assert isinstance(request.context, LlamaContext)
-            begun, sequences = len(rows), request.context.begin(request)
+            sequences, places = request.context.begin(request), dict[int, int]()
             tokens, positions = request.tokens, request.positions.tolist()
             order = [*range(request.pending), *(request.pending + node for node in request.context.order)]
             first = request.rows - request.wanted
-            places = {row: begun + at for at, row in enumerate(order)}
-            rows += [_Row(tokens[row], positions[row], sequences[row], row >= first) for row in order]
+            for row in order:
+                rows.append(_Row(tokens[row], positions[row], sequences[row], row >= first))
+                if row >= first:
+                    places[row] = count
+                    count += 1
             wanted.append([places[row] for row in range(first, request.rows)])
         self._last = alone if isinstance(alone, LlamaContext) else None
         parts, at = list[Floats](), 0
@@ -191,8 +194,7 @@ class Lane:
             parts.append(self._decoded(rows[at : at + size], vocabulary))
             at += size
         logits = parts[0] if len(parts) == 1 else np.concatenate(parts)
-        number = np.cumsum([row.wanted for row in rows]) - 1
-        return [logits[number[places]] if places else logits[:0] for places in wanted]
+        return [_rows(logits, places) for places in wanted]
 
     def _nodes(self, request: Forward, vocabulary: int) -> Iterator[Floats]:
         """Run the nodes of a tree one after another, each on a copy of its parent's state: their logits, (1, V)."""
@@ -206,11 +208,12 @@ class Lane:
     def _decoded(self, rows: Sequence[_Row], vocabulary: int) -> Floats:
         """Run rows as one batch. Returns the wanted logits, in order."""
         batch = self._batch
+        tokens, positions, counts = batch.token, batch.pos, batch.n_seq_id
+        sequences, wanted = batch.seq_id, batch.logits
         for at, row in enumerate(rows):
-            batch.token[at], batch.pos[at], batch.n_seq_id[at] = row.token, row.position, len(row.sequences)
+            tokens[at], positions[at], counts[at], wanted[at] = row.token, row.position, len(row.sequences), row.wanted
             for number, sequence in enumerate(row.sequences):
-                batch.seq_id[at][number] = sequence
-            batch.logits[at] = row.wanted
+                sequences[at][number] = sequence
         batch.n_tokens = len(rows)
         if status := self._lib.llama_decode(self._context, batch):
             raise EngineError(f"llama.cpp could not compute this (status {status}){last_words()}")
@@ -475,6 +478,13 @@ def _pieces(requests: Sequence[Forward], alike: int | None) -> list[int]:
     if (prompt := request.pending - again) == 1:
         return _cut(request.rows, size)
     return [piece for piece in (*_cut(again, size), prompt, *_cut(request.nodes, size)) if piece]
+
+
+def _rows(logits: Floats, places: Sequence[int]) -> Floats:
+    """These rows of the logits, without a copy if they follow one another."""
+    first = places[0] if places else 0
+    inside = range(first, first + len(places))
+    return logits[first : inside.stop] if places == list(inside) else logits[places]
 
 
 def _cut(rows: int, size: int) -> list[int]:
