@@ -15,6 +15,7 @@ reproduces.
 from __future__ import annotations
 
 import hashlib
+import math
 import struct
 from dataclasses import dataclass
 
@@ -25,8 +26,10 @@ from drafter.search import Proposals
 
 LEAST_TEMPERATURE = 1e-300
 """Smaller temperatures above 0 are raised to this: a log-probability divided by it is still finite."""
-LIGHT = 1 / 16
-"""A token of at most this share of the largest weight is light; see `race`."""
+LIGHT = 1 / 256
+"""A token of at most this share of the largest weight is light; see `contenders`."""
+BLOCK = 1 << 14
+"""Tokens whose random numbers are made together: few enough that they stay in the cache of a core."""
 _MASK = (1 << 64) - 1
 
 
@@ -43,23 +46,25 @@ def coin(seed: int, position: int, attempt: int = 0) -> float:
 
 def arrivals(seed: int, position: int, tokens: NDArray[np.integer]) -> NDArray[np.float64]:
     """The times of tokens (n,) at a position, (n,), from an exponential distribution of mean 1."""
-    return _times(_uniform(seed, position, tokens))
+    times: NDArray[np.float64] = -np.log((_uniform(seed, position, tokens).astype(np.float64) + 0.5) * 2.0**-53)
+    return times
 
 
 def _uniform(seed: int, position: int, tokens: NDArray[np.integer]) -> NDArray[np.uint64]:
     """A random number of 53 bits for each token (n,): the larger, the earlier the token arrives."""
     key = struct.pack("<QQ", seed & _MASK, position & _MASK)
     (start,) = struct.unpack("<Q", hashlib.blake2b(key, digest_size=8, person=b"outrider race").digest())
+    mixed = tokens.astype(np.uint64)
     with np.errstate(over="ignore"):  # The numbers of SplitMix64 (Steele, Lea, Flood 2014) wrap around.
-        mixed = np.uint64(start) + (tokens.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
-        mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return (mixed ^ (mixed >> np.uint64(31))) >> np.uint64(11)
-
-
-def _times(uniform: NDArray[np.uint64]) -> NDArray[np.float64]:
-    times: NDArray[np.float64] = -np.log((uniform.astype(np.float64) + 0.5) * 2.0**-53)
-    return times
+        mixed += np.uint64(1)
+        mixed *= np.uint64(0x9E3779B97F4A7C15)
+        mixed += np.uint64(start)
+        mixed ^= mixed >> np.uint64(30)
+        mixed *= np.uint64(0xBF58476D1CE4E5B9)
+        mixed ^= mixed >> np.uint64(27)
+        mixed *= np.uint64(0x94D049BB133111EB)
+        mixed ^= mixed >> np.uint64(31)
+    return mixed >> np.uint64(11)
 
 
 def race(tokens: NDArray[np.integer], weights: NDArray[np.float64], seed: int, position: int) -> int:
@@ -67,14 +72,22 @@ def race(tokens: NDArray[np.integer], weights: NDArray[np.float64], seed: int, p
 
     `tokens` and `weights`: (n,); at least one weight is above 0.
     """
-    uniform, least = _uniform(seed, position, tokens), weights.max() * LIGHT
-    with np.errstate(over="ignore", invalid="ignore"):  # A tiny weight never arrives.
-        heavy = weights > least
-        first = (_times(uniform[heavy]) / weights[heavy]).min()
-        # A vocabulary has few heavy tokens, and only a light one that arrives very early can be ahead of them.
-        racing = np.flatnonzero(heavy | ((weights > 0) & (uniform >= np.exp(-first * least) * 2.0**53 - 1)))
-        times = _times(uniform[racing]) / weights[racing]
-    return int(tokens[racing[times.argmin()]])
+    with np.errstate(divide="ignore", over="ignore"):  # A tiny weight never arrives.
+        times = arrivals(seed, position, tokens) / (weights / weights.max())
+    return int(tokens[times.argmin()])
+
+
+def contenders(leads: NDArray[np.float32], seed: int, position: int) -> NDArray[np.intp]:
+    """The tokens of a whole vocabulary that may win the race at a position.
+
+    `leads` (V,): the logarithms of their weights, of which the largest is 0. A vocabulary has few heavy tokens, and
+    only a light one that arrives very early can be ahead of them.
+    """
+    heavy = np.flatnonzero(leads > math.log(LIGHT))
+    first = (arrivals(seed, position, heavy) / np.exp(leads[heavy].astype(np.float64))).min()
+    least = np.uint64(max(0, int(math.exp(-first * LIGHT) * 2**53) - 2))
+    blocks = (np.arange(start, min(start + BLOCK, len(leads))) for start in range(0, len(leads), BLOCK))
+    return np.concatenate([heavy, *(block[_uniform(seed, position, block) >= least] for block in blocks)])
 
 
 @dataclass(frozen=True)

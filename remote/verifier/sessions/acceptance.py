@@ -17,18 +17,24 @@ target allows; it could have appended these tokens itself. Greedy output is alwa
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from drafter.coin import coin, race
+from drafter.coin import coin, contenders, race
 from models.tree import ROOT, Candidates, DraftTree
 from remote.protocol import Sampling
 
 LEAST_TEMPERATURE = float(np.finfo(np.float32).tiny)
 """Smaller temperatures above 0 count as this, because some processors flush smaller numbers to 0."""
+
+FEW = 256
+"""Tokens that usually have most of the probability."""
+BLOCK = 64
+"""Tokens of a vocabulary whose largest logit is found before all are compared."""
 
 Floats = NDArray[np.float32]
 Probabilities = NDArray[np.float64]
@@ -99,16 +105,18 @@ def chooser(
         return lambda row, position: best[row]
     candidates = {} if tree is None or tree.candidates is None else tree.candidates
     children = {} if tree is None else tree.children()
-    every = np.arange(logits.shape[-1])
 
     def choose(row: int, position: int) -> int:
-        # One row at a time: a walk visits one path of the tree, and warping a row sorts the whole vocabulary.
+        # One row at a time: a walk visits one path of the tree, and each row has the whole vocabulary.
         given, node = logits[row] if process is None else process(row, logits[row]), row - 1
-        target = target_distribution(given, sampling)
         if node in candidates:
-            tried = list(children[node])
+            tried, target = list(children[node]), target_distribution(given, sampling)
             return recursive_rejection(target, candidates[node], tried, lambda i: coin(sampling.seed, position, i))
-        return race(every, target, sampling.seed, position)
+        leads = _leads(given, sampling.temperature)
+        racing = _within_reach(leads, sampling)
+        if racing is None:
+            racing = contenders(leads, sampling.seed, position)
+        return race(racing, np.exp(leads[racing].astype(np.float64)), sampling.seed, position)
 
     return choose
 
@@ -119,31 +127,56 @@ def target_distribution(logits: Floats, sampling: Sampling) -> Probabilities:
     (V,) float32 logits -> (V,) float64. Logits may be infinite, but not all of them -inf. Those of inf share all of the
     probability.
     """
-    # Probabilities depend only on differences. Below a best logit of 0, no temperature gives inf or NaN, however small.
-    best = logits.max()
-    with np.errstate(over="ignore", invalid="ignore"):
-        below = np.where(logits == best, np.float32(0), logits - best)
-        warped = below / np.float32(max(sampling.temperature, LEAST_TEMPERATURE))
-    if 0 < sampling.top_k < len(warped):
-        least = np.partition(warped, len(warped) - sampling.top_k)[len(warped) - sampling.top_k]
-        warped = np.where(warped < least, -np.inf, warped)
-    if sampling.top_p < 1:
-        shares = _softmax(warped)
-        # Sorting a whole vocabulary takes longer than all the rest, so what surely falls away is left out of it.
-        small = shares * len(shares) < 1 - sampling.top_p
-        order = np.flatnonzero(~small)
-        order = order[np.argsort(warped[order], kind="stable")]
-        unlikely = shares[small].sum() + np.cumsum(shares[order]) <= 1 - sampling.top_p
-        unlikely[-1] = False
-        warped[small] = warped[order[unlikely]] = -np.inf
-    return _softmax(warped)
-
-
-def _softmax(logits: NDArray[np.floating]) -> Probabilities:
-    """The probabilities of logits whose largest is 0."""
-    weights = np.exp(logits.astype(np.float64))
+    leads = _leads(logits, sampling.temperature)
+    weights, kept = np.exp(leads.astype(np.float64)), _within_reach(leads, sampling)
+    if kept is not None:
+        weights[np.delete(np.arange(len(weights)), kept)] = 0
     probabilities: Probabilities = weights / weights.sum()
     return probabilities
+
+
+def _leads(logits: Floats, temperature: float) -> Floats:
+    """The logarithms of the tokens' weights, (V,), of which the largest is 0."""
+    # Probabilities depend only on differences. Below a best logit of 0, no temperature gives inf or NaN, however small.
+    best = logits.max()
+    if best == np.inf:
+        logits, best = np.where(logits == best, np.float32(0), np.float32(-np.inf)), np.float32(0)
+    with np.errstate(over="ignore"):
+        leads: Floats = logits - best
+        leads /= np.float32(max(temperature, LEAST_TEMPERATURE))
+    return leads
+
+
+def _within_reach(leads: Floats, sampling: Sampling) -> NDArray[np.intp] | None:
+    """The tokens that top-k and top-p leave, or None for all."""
+    kept: NDArray[np.intp] | None = None
+    if 0 < sampling.top_k < len(leads):
+        kept = np.flatnonzero(leads >= _kth_largest(leads, sampling.top_k))
+        leads = leads[kept]
+    if sampling.top_p < 1:
+        total = np.exp(leads.astype(np.float64)).sum()
+        # Sorting takes longer than all the rest, so it leaves out small weights, if those surely fall away together.
+        for count in (FEW, len(leads)):
+            near = np.flatnonzero(leads > math.log((1 - sampling.top_p) / count))
+            weights = np.exp(leads[near].astype(np.float64))
+            if weights.sum() >= sampling.top_p * total:
+                break
+        order = np.argsort(leads[near], kind="stable")
+        near, weights = near[order], weights[order]
+        unlikely = (total - weights.sum()) / total + np.cumsum(weights / total) <= 1 - sampling.top_p
+        unlikely[-1] = False
+        near = near[~unlikely]
+        kept = near if kept is None else kept[near]
+    return kept
+
+
+def _kth_largest(leads: Floats, k: int) -> np.float32:
+    """The k-th largest, quickly: k blocks have one each that is no smaller than the k-th largest of their maxima."""
+    blocks = leads[: len(leads) // BLOCK * BLOCK].reshape(-1, BLOCK).max(axis=1)
+    if len(blocks) >= k:
+        leads = leads[leads >= np.partition(blocks, -k)[-k]]
+    largest: np.float32 = np.partition(leads, -k)[-k]
+    return largest
 
 
 def recursive_rejection(

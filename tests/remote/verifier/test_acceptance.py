@@ -18,6 +18,7 @@ from transformers.generation.logits_process import (
     TopPLogitsWarper,
 )
 
+from drafter.coin import arrivals
 from drafter.multicandidate import DraftSampling, grow_sampled
 from drafter.search import Pace, Proposals
 from models.engines.engine import BrokenTarget
@@ -163,7 +164,9 @@ def test_a_token_of_probability_zero_is_never_drawn(weights: list[float], unifor
     top_k=st.sampled_from([0, 1, 5, 400, 5000]),
     top_p=st.sampled_from([0.02, 0.5, 0.9, 0.999, 1.0]),
 )
-def test_each_row_is_warped_as_transformers_warps_it(seed: int, temperature: float, top_k: int, top_p: float) -> None:
+def test_each_row_is_warped_as_transformers_warps_it_and_drawn_from(
+    seed: int, temperature: float, top_k: int, top_p: float
+) -> None:
     logits = np.random.default_rng(seed).normal(0, 4, 500).astype(np.float32)
     logits[::50] = logits[0]  # Equal ones, and some that no text may have.
     logits[7::100] = -np.inf
@@ -173,12 +176,16 @@ def test_each_row_is_warped_as_transformers_warps_it(seed: int, temperature: flo
     expected = torch.from_numpy(logits - logits.max())[None]
     for warper in warpers:
         expected = warper(torch.empty((1, 0), dtype=torch.long), expected)
-    shares = target_distribution(logits, Sampling(temperature=temperature, top_k=top_k, top_p=top_p))
+    sampling = Sampling(temperature=temperature, top_k=top_k, top_p=top_p, seed=seed)
+    shares = target_distribution(logits, sampling)
     wanted = expected[0].double().softmax(-1).numpy()
     # Of equal logits at the edge of top-p, either may be the one that is cut.
     np.testing.assert_allclose(np.sort(shares), np.sort(wanted), atol=1e-9)
     differing = np.flatnonzero((shares > 0) != (wanted > 0))
     assert len(set(logits[differing].tolist())) <= 1
+    with np.errstate(divide="ignore"):
+        first = (arrivals(seed, 3, np.arange(500)) / shares).argmin()
+    assert chooser(logits[None], sampling)(0, 3) == first
 
 
 # ---- recursive rejection ---------------------------------------------------------------------------------------------
