@@ -147,7 +147,7 @@ class Lane:
             written = self._lib.llama_state_seq_get_data(self._context, state, size, self._scratch)
         finally:
             self.cut(self._scratch)
-        return bytes(state[:written])
+        return bytes(memoryview(state)[:written])
 
     def states(self, sequence: int, count: int) -> list[bytes]:
         """The first `count` rows, in parts, because llama.cpp leaves out what is before the window of the last one."""
