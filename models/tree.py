@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
@@ -105,6 +106,7 @@ class DraftTree:
         return len(self.tokens)
 
     @classmethod
+    @cache
     def empty(cls) -> DraftTree:
         """A tree without candidates. A round with it yields one token, as plain decoding does."""
         return cls(np.zeros(0, np.int32), np.zeros(0, np.int32), acceptance=np.zeros(0))
@@ -122,7 +124,7 @@ class DraftTree:
     def depths(self) -> np.ndarray:
         """The depth of each node, (n,) int32; 1 for children of the root."""
         depths = np.zeros(len(self) + 1, np.int32)  # The last entry stands for the root, so parent -1 reads 0.
-        for node, parent in enumerate(self.parents):
+        for node, parent in enumerate(self.parents.tolist()):
             depths[node] = depths[parent] + 1
         return depths[:-1]
 

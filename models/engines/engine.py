@@ -171,7 +171,7 @@ class Forward:
     @property
     def positions(self) -> NDArray[np.int64]:
         committed = np.arange(self.context.computed, self.context.computed + self.pending)
-        return committed if self.tree is None else np.append(committed, self._depths[self.since :])
+        return np.append(committed, self._depths[self.since :]) if self.nodes else committed
 
     @property
     def before(self) -> NDArray[np.int64]:

@@ -78,6 +78,8 @@ def at_most(tree: DraftTree, depth: int, kept: NDArray[np.bool_] | None = None) 
     Deeper nodes could not be accepted, and their positions may exceed the target's maximum. `kept`: only these nodes,
     (n,), of a tree without candidates. The parent of each is among them or the root.
     """
+    if kept is None and len(tree) <= depth:
+        return tree, np.arange(len(tree))
     wanted = tree.depths() <= depth
     nodes = np.flatnonzero(wanted if kept is None else wanted & kept)
     if len(nodes) == len(tree):
