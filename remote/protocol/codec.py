@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Sequence
 
 import msgspec
-import numpy as np
 
 from remote.protocol.fields import (
     MAX_FRAME_BYTES,
@@ -21,18 +20,18 @@ from remote.protocol.messages import (
 )
 
 
-def pack_tokens(tokens: Iterable[int]) -> bytes:
-    return np.fromiter(tokens, "<i4").tobytes()
+def pack_tokens(tokens: Sequence[int]) -> bytes:
+    return struct.pack(f"<{len(tokens)}i", *tokens)
 
 
 def unpack_tokens(data: bytes) -> list[int]:
     """Decode int32 token ids. Raises `ProtocolError` for a ragged length or a negative id."""
     if len(data) % 4:
         raise ProtocolError(f"{len(data)} bytes are no whole number of int32 tokens")
-    tokens = np.frombuffer(data, "<i4")
-    if tokens.size and int(tokens.min()) < 0:
-        raise ProtocolError(f"negative token id {int(tokens.min())}")
-    return [int(token) for token in tokens]
+    tokens = struct.unpack(f"<{len(data) // 4}i", data)
+    if (least := min(tokens, default=0)) < 0:
+        raise ProtocolError(f"negative token id {least}")
+    return list(tokens)
 
 
 def encode(message: Struct) -> bytes:
