@@ -49,9 +49,8 @@ class Turn:
         self.done = False
         self.left = False
         """Whether nobody waits for it any more."""
-        self.over = anyio.Event()
-        """Whether it is done and the event loop was notified."""
-        self.loop = asyncio.get_running_loop()
+        self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        """Done when it is done and the event loop was notified."""
         self._result: object = None
         self._error: BaseException | None = None
 
@@ -182,7 +181,7 @@ class Turns:
     async def _done(self, turn: Turn) -> object:
         """Wait for a turn. Returns its result, or raises its error."""
         try:
-            await turn.over.wait()
+            await turn.over
         finally:
             turn.left = True
         return turn.result()
@@ -223,9 +222,9 @@ class Turns:
             for turn in done:
                 self._queues[turn.name].remove(turn)
                 self._queues.move_to_end(turn.name)
-        for loop in {turn.loop for turn in done}:
+        for loop in {turn.over.get_loop() for turn in done}:
             with suppress(RuntimeError):  # The loop has ended, so nobody waits.
-                loop.call_soon_threadsafe(_wake, [turn for turn in done if turn.loop is loop])
+                loop.call_soon_threadsafe(_wake, [turn for turn in done if turn.over.get_loop() is loop])
 
     def _cycle(self, turns: Sequence[Turn]) -> None:
         start, rows, asking = time.monotonic(), 0, list[Turn]()
@@ -250,7 +249,8 @@ class Turns:
 
 def _wake(done: Sequence[Turn]) -> None:
     for turn in done:
-        turn.over.set()
+        if not turn.over.done():  # Whoever waited may have been cancelled.
+            turn.over.set_result(None)
 
 
 def computed_together(engine: Engine, requests: Sequence[Forward]) -> list[Computed | Exception]:

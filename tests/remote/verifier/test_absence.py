@@ -396,5 +396,5 @@ async def test_sessions_of_absent_devices_wait_for_others(target: Engine) -> Non
     waiting = [turns._in_line(Turn(name, lambda name=name: done.append(name))) for name in names]
     held.set()
     for turn in (first, *waiting):
-        await turn.over.wait()
+        await turn.over
     assert done[-1] == "away" and sorted(done) == sorted(names)
