@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal, get_args
@@ -240,6 +241,28 @@ class Folders:
         return cls(platform.user_config_path, platform.user_data_path, platform.user_log_path)
 
 
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Turn what is wrong with a person's file into a `ConfigError` that says how to correct it."""
+    try:
+        yield
+    except NotText as error:
+        raise ConfigError(f"{path} {error}.") from None
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path} is not valid TOML: {error}. Correct it, or delete it to start afresh.") from None
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}. Check its permissions.") from None
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """The same for a file that is written."""
+    try:
+        yield
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be written: {error.strerror}. Nothing was changed.") from None
+
+
 def load_settings(folders: Folders, environment: Mapping[str, str] = os.environ) -> Settings:
     """Read the settings: the defaults, then the file, then the environment. An empty variable counts as not set.
 
@@ -247,16 +270,8 @@ def load_settings(folders: Folders, environment: Mapping[str, str] = os.environ)
     """
     settings = Settings()
     path = folders.settings
-    try:
+    with reading(path), suppress(FileNotFoundError, NotADirectoryError):
         settings = settings.replaced(tomllib.loads(read_text(path)), str(path))
-    except (FileNotFoundError, NotADirectoryError):
-        pass
-    except NotText as error:
-        raise ConfigError(f"{path} {error}.") from None
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{path} is not valid TOML: {error}. Correct it, or delete it to start afresh.") from None
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be read: {error.strerror}. Check its permissions.") from None
     for name in Settings.__struct_fields__:
         variable = PREFIX + name.upper()
         if value := environment.get(variable):

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 
-from app.config import PROMPT_NAME, ConfigError, Folders
-from app.files import NotText, text_of, write_private
+from app.config import PROMPT_NAME, ConfigError, Folders, reading, writing
+from app.files import text_of, write_private
 from storage import Choices, Message, Store
+from storage.records import well_formed
 
 ENDINGS = (".md", ".txt")
 """Endings of the files. If two files have the same name, the first ending counts."""
@@ -42,12 +44,9 @@ class SystemPrompts:
 
     def names(self) -> list[str]:
         """All names, in alphabetical order. Raises `ConfigError` if the folder cannot be read."""
-        try:
+        files: list[Path] = []
+        with reading(self.folder), suppress(FileNotFoundError, NotADirectoryError):
             files = [path for path in self.folder.iterdir() if path.suffix in ENDINGS and path.is_file()]
-        except (FileNotFoundError, NotADirectoryError):
-            return []
-        except OSError as error:
-            raise ConfigError(f"{self.folder} cannot be read: {error.strerror}. Check its permissions.") from None
         return sorted({path.stem for path in files if name_problem(path.stem) is None}, key=str.casefold)
 
     def ignored(self) -> list[Path]:
@@ -80,19 +79,15 @@ class SystemPrompts:
     def get(self, name: str) -> str:
         """The text of a prompt. Raises `ConfigError`, which says what is wrong with the name or the file."""
         path = self.path(name)
-        try:
-            with path.open("rb") as file:
-                data = file.read(MOST_BYTES + 1)
-        except FileNotFoundError:
-            raise self._unknown(name) from None
-        except OSError as error:
-            raise ConfigError(f"{path} cannot be read: {error.strerror}. Check its permissions.") from None
-        if len(data) > MOST_BYTES:
-            raise ConfigError(f"{path} is too long: {TOO_LONG}. Make it shorter.")
-        try:
+        with reading(path):
+            try:
+                with path.open("rb") as file:
+                    data = file.read(MOST_BYTES + 1)
+            except FileNotFoundError:
+                raise self._unknown(name) from None
+            if len(data) > MOST_BYTES:
+                raise ConfigError(f"{path} is too long: {TOO_LONG}. Make it shorter.")
             text = text_of(data).replace("\r\n", "\n").strip()
-        except NotText as error:
-            raise ConfigError(f"{path} {error}.") from None
         if not text:
             raise ConfigError(f"{path} is empty. Write the system prompt into it, or delete it.")
         return text
@@ -102,10 +97,8 @@ class SystemPrompts:
         path, text = self.path(name), text.strip()
         if problem := text_problem(text):
             raise ConfigError(problem)
-        try:
+        with writing(path):
             write_private(path, f"{well_formed(text)}\n")
-        except OSError as error:
-            raise ConfigError(f"{path} cannot be written: {error.strerror}. Nothing was changed.") from None
         return path
 
     def remove(self, name: str) -> None:
@@ -182,8 +175,3 @@ def text_problem(text: str) -> str | None:
     if len(text.encode("utf-8", "replace")) > MOST_BYTES:
         return TOO_LONG
     return None
-
-
-def well_formed(text: str) -> str:
-    """The text in a form that UTF-8 can encode: the bytes of a command line may not be text."""
-    return text.encode("utf-8", "replace").decode("utf-8")

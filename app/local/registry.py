@@ -11,6 +11,7 @@ import json
 import re
 import tomllib
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from itertools import chain, count
 from pathlib import Path
@@ -18,8 +19,8 @@ from typing import NamedTuple, get_args
 
 import msgspec
 
-from app.config import ConfigError, Folders, Settings, Unanswered
-from app.files import NotText, one_at_a_time, read_text, write_private
+from app.config import ConfigError, Folders, Settings, Unanswered, reading, writing
+from app.files import one_at_a_time, read_text, write_private
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,62}")
 MOST_NAME = 56
@@ -159,18 +160,12 @@ class LocalModels:
 
     def _change(self, change: Callable[[dict[str, str], str | None], tuple[dict[str, str], str | None]]) -> None:
         """Read the file again, because another window may have written it, and write what `change` makes of it."""
-        try:
-            with one_at_a_time(self.path):
-                before = _read(self.path)
-                models, use = change(before.models, before.use)
-                lines = [] if use is None else [f"use = {json.dumps(use)}\n"]
-                lines += [
-                    "\n[models]\n",
-                    *(f"{json.dumps(name)} = {json.dumps(path)}\n" for name, path in models.items()),
-                ]
-                write_private(self.path, HEADER + "".join(lines))
-        except OSError as error:
-            raise ConfigError(f"{self.path} cannot be written: {error.strerror}. Nothing was changed.") from None
+        with writing(self.path), one_at_a_time(self.path):
+            before = _read(self.path)
+            models, use = change(before.models, before.use)
+            lines = [] if use is None else [f"use = {json.dumps(use)}\n"]
+            lines += ["\n[models]\n", *(f"{json.dumps(name)} = {json.dumps(path)}\n" for name, path in models.items())]
+            write_private(self.path, HEADER + "".join(lines))
         self._file = _File(use, models)
 
 
@@ -202,12 +197,8 @@ def check_name(name: str) -> None:
 
 def _read(path: Path) -> _File:
     try:
-        return msgspec.convert(tomllib.loads(read_text(path)), _File)
-    except FileNotFoundError:
-        return _File()
-    except NotText as error:
-        raise ConfigError(f"{path} {error}.") from None
-    except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
+        with reading(path), suppress(FileNotFoundError):
+            return msgspec.convert(tomllib.loads(read_text(path)), _File)
+    except msgspec.ValidationError as error:
         raise ConfigError(f"{path} cannot be read: {error}. Correct it, or delete it to start afresh.") from None
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be read: {error.strerror}. Check its permissions.") from None
+    return _File()

@@ -11,14 +11,15 @@ import os
 import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 from urllib.parse import urlsplit
 
 import msgspec
 
-from app.config import CHOICES, ConfigError, Folders, PromptName, Unanswered, Url, same_server
-from app.files import NotText, one_at_a_time, read_text, write_private
+from app.config import CHOICES, ConfigError, Folders, PromptName, Unanswered, Url, reading, same_server, writing
+from app.files import one_at_a_time, read_text, write_private
 from app.remotes.tokens import Tokens
 from remote.credentials import bearer_token, without_credentials
 
@@ -210,14 +211,11 @@ class Remotes:
 
         Another window may have written since this one read it: a person takes a while to type a token.
         """
-        try:
-            with one_at_a_time(self.path):
-                file = _read(self.path)
-                self._remotes, self.used = dict(file.remotes), file.use
-                remotes, use = change(dict(file.remotes), file.use)
-                write_private(self.path, _toml(remotes, use))
-        except OSError as error:
-            raise ConfigError(f"{self.path} cannot be written: {error.strerror}. Nothing was changed.") from None
+        with writing(self.path), one_at_a_time(self.path):
+            file = _read(self.path)
+            self._remotes, self.used = dict(file.remotes), file.use
+            remotes, use = change(dict(file.remotes), file.use)
+            write_private(self.path, _toml(remotes, use))
         self._remotes, self.used = remotes, use
 
 
@@ -286,19 +284,12 @@ def checked(remote: Remote) -> Remote:
 
 
 def _read(path: Path) -> _File:
+    file = _File()
     try:
-        found = tomllib.loads(read_text(path))
-        file = msgspec.convert(found, _File)
-    except FileNotFoundError:
-        return _File()
-    except NotText as error:
-        raise ConfigError(f"{path} {error}.") from None
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{path} is not valid TOML: {error}. Correct it, or delete it to start afresh.") from None
+        with reading(path), suppress(FileNotFoundError):
+            file = msgspec.convert(tomllib.loads(read_text(path)), _File)
     except msgspec.ValidationError as error:
         raise ConfigError(f"{path}: {explain(error)}. Correct it, or delete it to start afresh.") from None
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be read: {error.strerror}. Check its permissions.") from None
     for name in file.remotes:
         if problem := name_problem(name):
             raise ConfigError(f"{path}: the server {name!r}: {problem}.")

@@ -321,10 +321,10 @@ def test_a_damaged_file_of_models_stops_no_chat_that_needs_none(
     (home / "config").mkdir(parents=True)
     (home / "config" / "local.toml").write_text("[models")
     asked = outrider("ask", "list files")
-    assert asked.code == 0 and asked.out and asked.err.count("local.toml cannot be read") == 1
+    assert asked.code == 0 and asked.out and asked.err.count("local.toml is not valid TOML") == 1
     assert outrider("remote", "list").code == 0
     found = outrider("doctor")
-    assert found.code == 1 and "local.toml cannot be read" in said(found, "local")
+    assert found.code == 1 and "local.toml is not valid TOML" in said(found, "local")
     for words in (["ask", "--local", "guide", "list files"], ["local", "list"], ["local", "use", "guide"]):
         refused = outrider(*words)
-        assert refused.code == 2 and "local.toml cannot be read" in refused.err
+        assert refused.code == 2 and "local.toml is not valid TOML" in refused.err

@@ -142,7 +142,7 @@ async def test_what_cannot_run_or_has_no_effect_is_said(store: Store, folders: F
         assert app.core.standing_by is None, "a setting comes first"
         LocalModels(folders).path.write_text("[models")
         await pilot.press("enter")
-        await wait_until(pilot, lambda: app.toasted("local.toml cannot be read"), PATIENCE_SECONDS)
+        await wait_until(pilot, lambda: app.toasted("local.toml is not valid TOML"), PATIENCE_SECONDS)
 
 
 async def test_the_picker_of_models_leads_there(store: Store, folders: Folders) -> None:
