@@ -248,9 +248,7 @@ class OutriderApp(PlainCrashes):
 
     def action_pick(self) -> None:
         """Pick the model of the open conversation, or accept the one on this device that the person is asked about."""
-        if isinstance(self.screen, ChatScreen) and self.screen.asks_about_local:
-            self.screen.let_local()
-        else:
+        if not (isinstance(self.screen, ChatScreen) and self.screen.accept_local()):
             self.action_models()
 
     def action_models(self, words: str = "") -> None:

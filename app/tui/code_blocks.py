@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from app.attachments.renderer import fenced
 from app.tui.markdown.blocks import closed_length
 from app.tui.markdown.leaf import Leaf
 from app.tui.markdown.parser import leaves
@@ -27,10 +28,7 @@ class CodeBlock:
     @cached_property
     def fenced(self) -> str:
         """The block as separate Markdown."""
-        marks = "```"
-        while marks in self.code:
-            marks += "`"
-        return f"{marks}{self.language}\n{self.code}\n{marks}"
+        return fenced(self.code, self.language)
 
     @cached_property
     def shell(self) -> ShellBlock | None:

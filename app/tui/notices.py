@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 from textual.widget import Widget
 
+from app.config import ConfigError
 from app.events import Done
 from app.sanitise import sanitise
 from app.tui.keymap import key_of
@@ -23,8 +24,8 @@ def excerpt(text: str) -> str:
 
 
 @contextmanager
-def reporting(node: Widget) -> Iterator[None]:
-    """Show an error raised in the `with` block, and continue after it."""
+def reporting(node: Widget, title: str = "Storage") -> Iterator[None]:
+    """Show an error raised in the `with` block, and continue after it. `title`: what it is about."""
     try:
         yield
     except NotPossible as reason:
@@ -32,7 +33,9 @@ def reporting(node: Widget) -> Iterator[None]:
     except ReplyRunning:
         say_busy(node)
     except StorageError as error:
-        complain(node, error)
+        complain(node, error, title)
+    except ConfigError as error:
+        complain(node, error, title, timeout=15)
 
 
 def complain(node: Widget, error: Exception, title: str = "Storage", timeout: float | None = None) -> None:

@@ -424,11 +424,6 @@ class OpenConversation:
             if sanitise(message.text) == turn.text:
                 turn.shade(ranges)
 
-    def unshade(self) -> None:
-        """Remove the shading."""
-        for turn in self.turns:
-            turn.shade(())
-
     # ---- the context -------------------------------------------------------------------------------------------------
 
     async def measure(self) -> Context | None:

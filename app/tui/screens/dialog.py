@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widget import Widget
+from textual.widgets import Static
+
+from app.sanitise import sanitise
 
 Result = TypeVar("Result")
 Panel = TypeVar("Panel", bound=Widget)
@@ -15,6 +19,12 @@ class Dialog(ModalScreen[Result]):
     """Subclasses compose one widget that is `titled`. All their styles are in `dialogs.tcss`."""
 
     CSS_PATH = "dialogs.tcss"
+
+    def say(self, sentence: str | None, line: str = "problem") -> None:
+        """Show a sentence in the line with that id, or hide the line."""
+        shown = self.query_one(f"#{line}", Static)
+        shown.update(Content(sanitise(sentence or "")))
+        shown.display = bool(sentence)
 
 
 def titled(panel: Panel, title: str, keys: str) -> Panel:

@@ -6,11 +6,9 @@ from collections.abc import Iterable, Iterator
 
 from textual import events, on
 from textual.containers import Horizontal
-from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
-from app.sanitise import sanitise
 from app.tui.screens.dialog import Dialog, Result
 
 
@@ -40,12 +38,6 @@ class Form(Dialog[Result]):
         if wrong:
             self.query_one(f"#{wrong[0]}", Input).focus()
         return not wrong
-
-    def say(self, sentence: str | None, line: str = "problem") -> None:
-        """Show a sentence in the line with that id, or hide the line."""
-        shown = self.query_one(f"#{line}", Static)
-        shown.update(Content(sanitise(sentence or "")))
-        shown.display = sentence is not None
 
     def _judge(self, name: str) -> bool:
         problem = self.problem(name)

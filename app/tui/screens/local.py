@@ -16,7 +16,7 @@ from app.config import ConfigError
 from app.files import size_text
 from app.sanitise import sanitise
 from app.tui.keymap import hint, key_of
-from app.tui.notices import complain
+from app.tui.notices import reporting
 from app.tui.screens.dialog import Dialog, titled
 from app.tui.screens.rows import below
 from app.tui.stand_ins import LocalModel, StandIns, state_of
@@ -65,14 +65,14 @@ class LocalScreen(Dialog[None]):
 
     @work(group="look", exclusive=True)
     async def _look(self) -> None:
-        self._say("Looking for the models of Ollama, LM Studio, llama.cpp and Hugging Face …")
+        self.say("Looking for the models of Ollama, LM Studio, llama.cpp and Hugging Face …", "said")
         try:
             self._found = await self._stand_ins.found()
         except ConfigError:
             return  # It was reported with the list.
         self._list()
         here = "" if self._listed else "No model was found here. "
-        self._say(f"{here}Other files: outrider local add FILE")
+        self.say(f"{here}Other files: outrider local add FILE", "said")
 
     # ---- actions -----------------------------------------------------------------------------------------------------
 
@@ -89,16 +89,13 @@ class LocalScreen(Dialog[None]):
             self.app.copy_to_clipboard(row)
             return
         model = self._highlighted()
-        try:
+        with reporting(self, "Local models"):
             notice = await self._stand_ins.use(model)
-        except ConfigError as error:
-            complain(self, error, "Local models", timeout=15)
-            return
-        self._found = [one for one in self._found if one is not model]
-        self._list()
-        now = self._stand_ins.now
-        said = "Questions wait for the server." if now is None else f"{now.name} answers while a server is away."
-        self.notify(sanitise(notice or said), severity="warning" if notice else "information", markup=False)
+            self._found = [one for one in self._found if one is not model]
+            self._list()
+            now = self._stand_ins.now
+            said = "Questions wait for the server." if now is None else f"{now.name} answers while a server is away."
+            self.notify(sanitise(notice or said), severity="warning" if notice else "information", markup=False)
 
     @work(group="use", exclusive=True)
     async def action_forget(self) -> None:
@@ -107,10 +104,8 @@ class LocalScreen(Dialog[None]):
         if model is None or model.program:
             self.notify(f"Only added models can be forgotten; {key_of(self, 'local.use')} adds one.", markup=False)
             return
-        try:
+        with reporting(self, "Local models"):
             await self._stand_ins.forget(model.name)
-        except ConfigError as error:
-            complain(self, error, "Local models", timeout=15)
         self._list()
         self._look()
 
@@ -122,10 +117,8 @@ class LocalScreen(Dialog[None]):
     def _list(self) -> None:
         """List what was added, as it is stored now, what was found, and what could be fetched."""
         options = self.query_one(OptionList)
-        try:
+        with reporting(self, "Local models"):
             self._listed = [*self._stand_ins.added(), *self._found]
-        except ConfigError as error:
-            complain(self, error, "Local models", timeout=15)
         now = self._stand_ins.now
         self._shown = self._state()
         at = options.highlighted
@@ -172,9 +165,6 @@ class LocalScreen(Dialog[None]):
     def _highlighted(self) -> LocalModel | None:
         """The highlighted model, if it is on this device."""
         return self._listed[int(self._row_id())] if self._row_id().isdecimal() else None
-
-    def _say(self, text: str) -> None:
-        self.query_one("#said", Static).update(Content(text))
 
 
 def _to_fetch(model: Entry) -> str:

@@ -13,11 +13,10 @@ from textual.content import Content
 from textual.widgets import Input, OptionList
 from textual.widgets.option_list import Option
 
-from app.config import ConfigError
 from app.remotes.registry import BUNDLED
 from app.sanitise import sanitise
 from app.tui.keymap import hint
-from app.tui.notices import complain
+from app.tui.notices import reporting
 from app.tui.screens.dialog import Dialog, titled
 
 if TYPE_CHECKING:
@@ -82,21 +81,18 @@ class ModelsScreen(Dialog[PickedModel | Literal["local"] | None]):
     @work(group="models", exclusive=True)
     async def _ask_servers(self) -> None:
         """Show the list of each server as soon as it is there."""
-        try:
+        with reporting(self, "Models"):
             self._servers = self._switcher.servers()
             self._fill()
             async for listed in self._switcher.models(self._servers):
                 self._listed[listed.server] = listed
                 self._fill()
-        except ConfigError as error:
-            complain(self, error, "Models", timeout=15)
-            return
-        if self._emptied:
-            return
-        name = self._words.strip()
-        same = self._switcher.named(list(self._listed.values()), name) if name else []
-        if len(same) == 1 and self.query_one(Input).value == self._words:
-            self.dismiss(PickedModel(same[0]))
+            if self._emptied:
+                return
+            name = self._words.strip()
+            same = self._switcher.named(list(self._listed.values()), name) if name else []
+            if len(same) == 1 and self.query_one(Input).value == self._words:
+                self.dismiss(PickedModel(same[0]))
 
     @property
     def _emptied(self) -> bool:

@@ -12,11 +12,10 @@ from textual.content import Content
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
-from app.config import ConfigError
 from app.remotes.switcher import RemoteSwitcher
 from app.sanitise import sanitise
 from app.tui.keymap import hint, key_of
-from app.tui.notices import complain
+from app.tui.notices import reporting
 from app.tui.screens.dialog import Dialog, titled
 from app.tui.screens.remote_form import RemoteForm
 from app.tui.screens.rows import below
@@ -71,12 +70,12 @@ class NearbyScreen(Dialog[str | None]):
 
     @work(group="look", exclusive=True)
     async def _look(self) -> None:
-        self._say("Looking at the usual ports of this device …")
+        self.say("Looking at the usual ports of this device …", "said")
         found = await self.switcher.look()
         self._servers = found.servers
         if self._server is None:
             self._list_servers()
-        self._say(self._summary(found))
+        self.say(self._summary(found), "said")
 
     @on(OptionList.OptionSelected)
     def choose(self, event: OptionList.OptionSelected) -> None:
@@ -108,33 +107,24 @@ class NearbyScreen(Dialog[str | None]):
             self._list_models(server)
 
     def _use_bundled(self) -> None:
-        if self.switcher.now is None:
+        with reporting(self, "Servers"):
+            if self.switcher.now is not None:
+                self._told("The bundled model answers now.", self.switcher.use(None))
             self.dismiss(None)
-            return
-        try:
-            notice = self.switcher.use(None)
-        except ConfigError as error:
-            complain(self, error, "Servers", timeout=15)
-            return
-        self._told("The bundled model answers now.", notice)
-        self.dismiss(None)
 
     @work(group="adopt", exclusive=True)
     async def _adopt(self, server: NearbyServer, model: str) -> None:
-        try:
+        with reporting(self, "Servers"):
             name, notice = await self.switcher.adopt(server, model)
-        except ConfigError as error:
-            complain(self, error, "Servers", timeout=15)
-            return
-        self._told(f"{model} at {server.program.title} answers now. This server is called {name}.", notice)
-        self.dismiss(name)
+            self._told(f"{model} at {server.program.title} answers now. This server is called {name}.", notice)
+            self.dismiss(name)
 
     @work(group="adopt", exclusive=True)
     async def _open_form(self, server: NearbyServer) -> None:
         """Open the form for what the server does not say: its token, or the name of a model."""
         from app.remotes.nearby import free_name
 
-        try:
+        with reporting(self, "Servers"):
             name = free_name(server.program, [name for name, _ in self.switcher.remotes()])
             missing = "token" if server.locked else "model"
             form = RemoteForm(self.switcher, None, server.remote(None), proposed=name, missing=missing)
@@ -142,8 +132,6 @@ class NearbyScreen(Dialog[str | None]):
             if saved is not None:
                 self._told(f"{saved} answers now.", self.switcher.use(saved))
                 self.dismiss(saved)
-        except ConfigError as error:
-            complain(self, error, "Servers", timeout=15)
 
     def action_back(self) -> None:
         """Escape: from the models to the servers, from there back to the chat."""
@@ -166,7 +154,7 @@ class NearbyScreen(Dialog[str | None]):
         self._list([(str(at), Content(sanitise(model.id))) for at, model in enumerate(server.models[:SHOWN_MODELS])])
         more = len(server.models) - SHOWN_MODELS
         others = f" {more} more are not listed: {key_of(self, 'app.remotes')} adds one by its name." if more > 0 else ""
-        self._say(f"Which model of {server.program.title}?{others}")
+        self.say(f"Which model of {server.program.title}?{others}", "said")
 
     def _list(self, rows: list[tuple[str, Content]], highlighted: int = 0) -> None:
         options = self.query_one(OptionList)
@@ -183,11 +171,6 @@ class NearbyScreen(Dialog[str | None]):
             again = key_of(self, "nearby.again")
             said.insert(0, f"No model server answers here. Start one, and {again} looks again.")
         return "\n".join(said)
-
-    def _say(self, text: str) -> None:
-        line = self.query_one("#said", Static)
-        line.update(Content(sanitise(text)))
-        line.display = bool(text)
 
     def _told(self, sentence: str, notice: str) -> None:
         self.app.notify(sanitise(sentence), title="Server", markup=False)

@@ -14,7 +14,7 @@ from textual.widgets.option_list import Option
 from app.reply.assistant import Assistant
 from app.sanitise import sanitise
 from app.tui.keymap import hint
-from app.tui.notices import complain
+from app.tui.notices import complain, reporting
 from app.tui.screens.dialog import Dialog, titled
 from app.tui.turn import one_line
 from app.tui.widgets.folding_text_area import FoldingTextArea
@@ -83,20 +83,17 @@ class QueueScreen(Dialog[str | None]):
 
     def _show(self, highlighted: str | None) -> None:
         """List the current entries: another window or the verifier may have taken some."""
-        try:
+        with reporting(self, "Queue"):
             self._queued = self._core.outbox.queued()
             titles = {one.id: one_line(one.title) for one in self._core.store.conversations.all()}
-        except StorageError as error:
-            complain(self, error, "Queue")
-            return
-        options = self.query_one(OptionList)
-        before = options.highlighted or 0
-        options.set_options([_option(queued, titles) for queued in self._queued])
-        if not self._queued:
-            options.add_option(Option(Content.styled("Nothing waits.", QUIET), disabled=True))
-            return
-        ids = [queued.id for queued in self._queued]
-        options.highlighted = ids.index(highlighted) if highlighted in ids else min(before, len(ids) - 1)
+            options = self.query_one(OptionList)
+            before = options.highlighted or 0
+            options.set_options([_option(queued, titles) for queued in self._queued])
+            if not self._queued:
+                options.add_option(Option(Content.styled("Nothing waits.", QUIET), disabled=True))
+                return
+            ids = [queued.id for queued in self._queued]
+            options.highlighted = ids.index(highlighted) if highlighted in ids else min(before, len(ids) - 1)
 
     @property
     def _chosen(self) -> Queued | None:
@@ -141,21 +138,16 @@ class QueueScreen(Dialog[str | None]):
         if at is None or not 0 <= at + step < len(self._queued):
             return
         moved = self._queued[at].id
-        try:
+        with reporting(self, "Queue"):
             self._core.store.queue.swap(moved, self._queued[at + step].id)
-        except StorageError as error:
-            complain(self, error, "Queue")
         self._show(moved)
 
     def action_remove(self) -> None:
         queued = self._chosen
         if queued is None:
             return
-        try:
+        with reporting(self, "Queue"):
             self._core.outbox.unqueue(queued.id)
-        except StorageError as error:
-            complain(self, error, "Queue")
-        else:
             if queued.kind == "ask":
                 self.removed.append(sanitise(queued.text))
         self._show(None)

@@ -18,7 +18,7 @@ from app.remotes.registry import Remote, Remotes
 from app.remotes.switcher import RemoteSwitcher
 from app.sanitise import sanitise
 from app.tui.keymap import declared, key_of
-from app.tui.notices import complain
+from app.tui.notices import reporting
 from app.tui.screens.confirm import Confirm
 from app.tui.screens.dialog import Dialog, titled
 from app.tui.screens.nearby import NearbyScreen
@@ -84,20 +84,15 @@ class RemotesScreen(Dialog[None]):
         name = self._highlighted()
         if name == ADDRESS:
             return
-        try:
+        with reporting(self, "Servers"):
             notice = self.switcher.use(None if name == BUNDLED else name)
-        except ConfigError as error:
-            self._complain(error)
-            return
-        if notice:
-            self.notify(sanitise(notice), severity="warning", markup=False)
-        if self._own is not None:
-            key = key_of(self, "app.models").capitalize()
-            self.notify(
-                f"The open conversation stays with {sanitise(self._own)}, which was chosen for it. {key} changes that.",
-                markup=False,
-            )
-        self._list(name)
+            if notice:
+                self.notify(sanitise(notice), severity="warning", markup=False)
+            if self._own is not None:
+                key = key_of(self, "app.models").capitalize()
+                stays = f"The open conversation stays with {sanitise(self._own)}, which was chosen for it."
+                self.notify(f"{stays} {key} changes that.", markup=False)
+            self._list(name)
 
     def action_add(self) -> None:
         self._open_form(None)
@@ -108,16 +103,13 @@ class RemotesScreen(Dialog[None]):
 
     @work(group="form", exclusive=True)
     async def _open_form(self, name: str | None) -> None:
-        try:
+        with reporting(self, "Servers"):
             remote = None if name is None else self.switcher.remotes().get(name)
-        except ConfigError as error:
-            self._complain(error)
-            return
-        saved = await self.app.push_screen_wait(RemoteForm(self.switcher, name, remote))
-        if saved is not None:
-            self._list(saved)
-            place = self._place(saved)
-            self.notify(sanitise(f"{saved}: its token: {place}" if place else saved), title="Kept", markup=False)
+            saved = await self.app.push_screen_wait(RemoteForm(self.switcher, name, remote))
+            if saved is not None:
+                self._list(saved)
+                place = self._place(saved)
+                self.notify(sanitise(f"{saved}: its token: {place}" if place else saved), title="Kept", markup=False)
 
     def action_test(self) -> None:
         if (name := self._named()) is not None:
@@ -132,15 +124,12 @@ class RemotesScreen(Dialog[None]):
         await findings.mount(waiting)
         self.add_class("-tested")
         self.call_after_refresh(self.query_one(OptionList).scroll_to_highlight)
-        try:
+        with reporting(self, "Servers"):
             async for found in self.switcher.test(name):
                 await findings.mount(_finding(found), before=waiting)
                 findings.scroll_end(animate=False)
-        except ConfigError as error:
-            self._complain(error)
-        finally:
-            if waiting.is_attached:
-                await waiting.remove()
+        if waiting.is_attached:
+            await waiting.remove()
 
     @work(group="form", exclusive=True)
     async def action_look(self) -> None:
@@ -158,10 +147,8 @@ class RemotesScreen(Dialog[None]):
         question = f"Remove {name} and its token?{in_use if name == self.switcher.now else ''}"
         if not await self.app.push_screen_wait(Confirm(question)):
             return
-        try:
+        with reporting(self, "Servers"):
             await self.switcher.remove(name)
-        except ConfigError as error:
-            self._complain(error)
         self._list(self.switcher.now)
 
     # ---- what is shown -----------------------------------------------------------------------------------------------
@@ -170,13 +157,12 @@ class RemotesScreen(Dialog[None]):
         """List all remotes, as they are stored now."""
         options = self.query_one(OptionList)
         remotes: Remotes | None = None
-        try:
+        with reporting(self, "Servers"):
             remotes = self.switcher.remotes()
-        except ConfigError as error:
-            self._complain(error)
         options.clear_options()
         now = self.switcher.now
-        options.add_option(Option(self._bundled(now is None), id=BUNDLED))
+        bundled = self._row("bundled model", "started on this device when it is needed", now is None)
+        options.add_option(Option(bundled, id=BUNDLED))
         known = {} if remotes is None else dict(remotes)
         if now is not None and now not in known:
             options.add_option(Option(self._row(sanitise(now), "", True), id=ADDRESS))
@@ -186,9 +172,6 @@ class RemotesScreen(Dialog[None]):
         ids = [option.id for option in options.options]
         wanted = BUNDLED if highlighted is None else highlighted if highlighted in ids else ADDRESS
         options.highlighted = ids.index(wanted) if wanted in ids else 0
-
-    def _bundled(self, used: bool) -> Content:
-        return self._row("bundled model", "started on this device when it is needed", used)
 
     def _remote(self, name: str, remote: Remote, remotes: Remotes, used: bool) -> Content:
         kind = {"auto": "", "verifier": "checks drafts, ", "openai": "OpenAI-compatible, "}[remote.kind]
@@ -261,9 +244,6 @@ class RemotesScreen(Dialog[None]):
             return remotes.token_place(remotes.get(name))
         except ConfigError:
             return ""
-
-    def _complain(self, error: ConfigError) -> None:
-        complain(self, error, "Servers", timeout=15)
 
 
 def _finding(found: Finding) -> Horizontal:

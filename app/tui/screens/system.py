@@ -15,7 +15,7 @@ from app.editor import EditorFailed
 from app.sanitise import sanitise
 from app.system_prompts import SystemPrompt, SystemPrompts, name_problem, text_problem
 from app.tui.keymap import hint
-from app.tui.notices import complain
+from app.tui.notices import reporting
 from app.tui.screens.confirm import Confirm
 from app.tui.screens.dialog import Dialog, titled
 from app.tui.suspension import edit
@@ -69,7 +69,7 @@ class SystemForm(Dialog[SystemPrompt | None]):
             if name in self._taken:
                 problem = f"there is a system prompt {name} already; choose another name"
         if problem is not None:
-            self._say(problem)
+            self.say(problem)
         else:
             self.dismiss(SystemPrompt(text, name))
 
@@ -79,13 +79,8 @@ class SystemForm(Dialog[SystemPrompt | None]):
         try:
             area.text = await edit(self.app, area.full_text)
         except EditorFailed as error:
-            self._say(str(error))
+            self.say(str(error))
         area.focus()
-
-    def _say(self, sentence: str) -> None:
-        line = self.query_one("#problem", Static)
-        line.update(Content(sanitise(sentence)))
-        line.display = True
 
 
 QUIET = "$foreground 60%"
@@ -133,13 +128,11 @@ class SystemScreen(Dialog[SystemPrompt | None]):
             self._choices.append(now)
             what = f"{now.name}, an older text" if now.name else "only here"
             options.append(Option(self._line(what, now.text, chosen=True)))
-        try:
+        with reporting(self, "System prompts"):
             for known, text, problem in self._prompts.all():
                 self._choices.append(None if problem else SystemPrompt(text, known))
                 chosen = not problem and SystemPrompt(text, known) == now
                 options.append(Option(self._line(known, problem or text, chosen=chosen)))
-        except ConfigError as error:
-            complain(self, error, "System prompts")
         if len(options) == 1:
             where = f"The library is empty. It is the folder {self._prompts.folder}"
             options.append(Option(Content.styled(sanitise(where), QUIET), disabled=True))
@@ -205,10 +198,8 @@ class SystemScreen(Dialog[SystemPrompt | None]):
         """Keep a prompt in the library. A conversation keeps the text that it has."""
         if written is None or written.name is None:
             return
-        try:
+        with reporting(self, "System prompts"):
             self._prompts.put(written.name, written.text)
-        except ConfigError as error:
-            complain(self, error, "System prompts")
         self._show(written.name)
 
     @work(group="form", exclusive=True)
@@ -219,8 +210,6 @@ class SystemScreen(Dialog[SystemPrompt | None]):
             return
         asked = f"Remove {prompt.name} from the library? Conversations that have it keep it."
         if await self.app.push_screen_wait(Confirm(asked)):
-            try:
+            with reporting(self, "System prompts"):
                 self._prompts.remove(prompt.name)
-            except ConfigError as error:
-                complain(self, error, "System prompts")
             self._show()

@@ -14,12 +14,12 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from app.tui.keymap import key_of
-from app.tui.notices import complain, reporting, say_busy
+from app.tui.notices import reporting, say_busy
 from app.tui.open_conversation import OpenConversation
 from app.tui.turn import one_line
 from app.tui.widgets.conversation_list import ConversationList
 from app.tui.widgets.part_keys import PartKeys
-from storage import Conversation, StorageError
+from storage import Conversation
 
 SEARCH_SECONDS = 0.1
 """Seconds from the last letter to the search."""
@@ -212,13 +212,10 @@ class Sidebar(Vertical):
     @work(exclusive=True, group="list")
     async def refresh_list(self) -> None:
         """Read the list again, in a thread: thousands of conversations take a while."""
-        try:
+        with reporting(self):
             conversations = await asyncio.to_thread(self._store.conversations.all)
-        except StorageError as error:
-            complain(self, error)
-            return
-        if self.conversations.is_attached:
-            self.conversations.show(conversations, self._conversation.id)
+            if self.conversations.is_attached:
+                self.conversations.show(conversations, self._conversation.id)
 
     @on(ConversationList.Commanded)
     def obey(self, event: ConversationList.Commanded) -> None:

@@ -12,7 +12,7 @@ from app.config import ConfigError, Folders, Settings, is_address
 from app.sanitise import sanitise
 from app.system_prompts import NO_PROMPT, SystemPrompt, SystemPrompts
 from app.tui.keymap import key_of
-from app.tui.notices import complain, reporting
+from app.tui.notices import reporting
 from app.tui.open_conversation import OpenConversation
 
 if TYPE_CHECKING:
@@ -28,19 +28,15 @@ async def choose_system(screen: Screen[None], conversation: OpenConversation, gi
     """
     prompts = SystemPrompts(Folders.locate())
     chosen: SystemPrompt | None
-    if given.strip():
-        try:
+    with reporting(screen, "System prompts"):
+        if given.strip():
             chosen = prompts.meant_by(given.strip())
-        except ConfigError as error:
-            complain(screen, error, "System prompts")
-            return False
-    else:
-        from app.tui.screens.system import SystemScreen  # The first frame needs no other screen.
+        else:
+            from app.tui.screens.system import SystemScreen  # The first frame needs no other screen.
 
-        chosen = await screen.app.push_screen_wait(SystemScreen(prompts, conversation.system))
-    if chosen is None:
-        return False
-    with reporting(screen):
+            chosen = await screen.app.push_screen_wait(SystemScreen(prompts, conversation.system))
+        if chosen is None:
+            return False
         conversation.choose(msgspec.structs.replace(conversation.choices, system=chosen.text, system_name=chosen.name))
         name = NO_PROMPT if not chosen.text else chosen.name or "your own text"
         screen.notify(f"System prompt from the next answer on: {name}.", markup=False)
@@ -107,14 +103,8 @@ def keep_model(node: Widget, conversation: OpenConversation, switcher: RemoteSwi
         node.notify(f"That server has no name yet. Give it one with {key}, then choose its model.", severity="warning")
         return
     name = None if model.checks else model.name  # Such a server has one model.
-    notice = ""
-    try:
-        if not picked.only_here:
-            notice = switcher.make_default(model.server, name)
-    except ConfigError as error:
-        complain(node, error, "Models", timeout=15)
-        return
-    with reporting(node):
+    with reporting(node, "Models"):
+        notice = "" if picked.only_here else switcher.make_default(model.server, name)
         conversation.choose(msgspec.structs.replace(conversation.choices, remote=model.server, model=name))
         whom = "This conversation is" if picked.only_here else "This conversation, and each new one, is"
         said = f"{whom} answered by {model.shown} ({sanitise(model.server)}). {notice}".strip()

@@ -12,7 +12,7 @@ from textual.widgets import Static
 from app.config import ConfigError
 from app.sanitise import sanitise
 from app.tui.keymap import key_of
-from app.tui.notices import complain
+from app.tui.notices import reporting
 from app.tui.stand_ins import LocalModel, StandIns
 from app.tui.widgets.status_bar import shortened
 
@@ -75,13 +75,10 @@ class LocalOffer(Static):
         self._end()
         if model is None or stand_ins is None:
             return
-        try:
+        with reporting(self, "Local models"):
             notice = await stand_ins.use(model)
-        except ConfigError as error:
-            complain(self, error, "Local models", timeout=15)
-            return
-        said = f"{model.name} answers while a server is away. /local changes that."
-        self.notify(sanitise(notice or said), markup=False)
+            said = f"{model.name} answers while a server is away. /local changes that."
+            self.notify(sanitise(notice or said), markup=False)
 
     def decline(self) -> None:
         """Ask never again."""

@@ -331,7 +331,8 @@ class MessageActions(Vertical):
         conversation = self._conversation
         conversation.shading = not conversation.shading
         if not conversation.shading:
-            conversation.unshade()
+            for turn in conversation.turns:
+                turn.shade(())
             await self.transcript.refresh_notes()
             return
         self._shade()

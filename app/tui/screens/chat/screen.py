@@ -16,7 +16,7 @@ from textual.message import Message
 from textual.screen import Screen
 
 from app.config import BUNDLED_TARGET, Settings
-from app.events import ModeChanged, Stats
+from app.events import ModeChanged
 from app.model_names import short_model
 from app.remotes.registry import BUNDLED
 from app.reply.assistant import Assistant
@@ -256,14 +256,12 @@ class ChatScreen(Screen[None]):
         if (switcher := self._switcher) is not None:
             tell_if_gone(self, self.conversation, switcher)
 
-    @property
-    def asks_about_local(self) -> bool:
-        """Whether the person is being asked to let a model on this device answer."""
-        return self._view.local_offer.asks
-
-    def let_local(self) -> None:
-        """Answer that question with yes."""
-        self._view.local_offer.accept()
+    def accept_local(self) -> bool:
+        """Answer yes if the person is being asked to let a model on this device answer. Returns whether they are."""
+        asked = self._view.local_offer.asks
+        if asked:
+            self._view.local_offer.accept()
+        return asked
 
     @property
     def _switcher(self) -> RemoteSwitcher | None:
@@ -527,7 +525,7 @@ class ChatScreen(Screen[None]):
         """Show the new figures of an answer."""
         if self._alive:
             if event.conversation == self.conversation.id:
-                self._show_figures(event.stats)
+                self._status.show_stats(event.stats)
             self._status.show_context(self.conversation.context)
             self._panel.draw()
 
@@ -539,11 +537,7 @@ class ChatScreen(Screen[None]):
         if shown != self._figures_of:
             self._figures_of = shown
             live = opened.live
-            self._show_figures(live.stats if live is not None and live.conversation == opened.id else None)
-
-    def _show_figures(self, stats: Stats | None) -> None:
-        """Hand the figures of the open conversation's answer to each widget that shows some. None: there are none."""
-        self._status.show_stats(stats)
+            self._status.show_stats(live.stats if live is not None and live.conversation == opened.id else None)
 
     @on(ConversationView.Grown)
     @work(exclusive=True, group="context")

@@ -1,0 +1,24 @@
+"""What the command line prints: colours, and JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any, TextIO
+
+from app.sanitise import escape_json
+
+
+def in_colour(stream: TextIO) -> bool:
+    """Whether the stream is a terminal with colours that are not switched off (no-color.org)."""
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def coloured(text: str, style: str) -> str:
+    """`style`: SGR parameters of ECMA-48, such as "1;31" for bold red."""
+    return f"\x1b[{style}m{text}\x1b[0m"
+
+
+def print_json(value: dict[str, Any]) -> None:
+    """Print one line of JSON. Terminal control characters are escaped, which JSON itself does not require."""
+    print(escape_json(json.dumps(value, ensure_ascii=False)), flush=True)
