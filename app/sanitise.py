@@ -26,8 +26,8 @@ CSI, STRINGS = "\x9b", "\x90\x98\x9d\x9e\x9f"
 _HARMLESS = re.compile(
     f"[^\x00-\x08\x0b-\x1f\x7f-\x9f{INVISIBLE}]+"  # C0 without tab and newline, DEL, C1
 )
-_HIDDEN = re.compile(f"[\x7f-\x9f{INVISIBLE}]")
-"""Characters that JSON itself does not escape."""
+_HIDDEN = re.compile(f"[\x7f-\x9f\ud800-\udfff{INVISIBLE}]")
+"""Characters that JSON itself does not escape. Lone surrogates are bytes of file names that are no UTF-8."""
 _INVISIBLE = re.compile(f"[{INVISIBLE}]")
 
 

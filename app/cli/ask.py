@@ -6,7 +6,6 @@ Output and exit codes are an interface.
 from __future__ import annotations
 
 import asyncio
-import json
 import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing, asynccontextmanager
@@ -16,6 +15,7 @@ from typing import Any, TextIO
 from msgspec.structs import replace
 
 from app.attachments.preview import too_large
+from app.cli.output import print_json
 from app.cli.settings import AskOptions
 from app.config import Folders, Settings
 from app.events import (
@@ -41,7 +41,6 @@ from app.prompts import PromptEntry
 from app.remotes.choice import choices_named
 from app.remotes.offers import Told
 from app.reply.bootstrap import open_assistant
-from app.sanitise import escape_json
 from app.system_prompts import keep_system_prompt
 from app.titles import title_from
 from storage import Attachment, Choices, Message, Store
@@ -184,7 +183,7 @@ async def ask(
         thread = [] if result.done is None else store.branches.thread(chosen)
     if options.json and result.done is not None:
         conversation = {"conversation": chosen if folders.saved else None}
-        _print_json({**conversation, **result.as_json(), **_risks(asked_in(thread), result)})
+        print_json({**conversation, **result.as_json(), **_risks(asked_in(thread), result)})
     _complain_of_end(result, asked_in(thread), options, saved=folders.saved)
     return _exit_code(result)
 
@@ -218,7 +217,7 @@ async def ask_all(prompts: Sequence[PromptEntry], settings: Settings, folders: F
                 told = result.told
                 name = {} if prompt.id is None else {"id": prompt.id}
                 asked = "\n".join(prompt.turns[max(number - 1, 0) : number + 1])
-                _print_json({**name, "prompt": turn, **result.as_json(), **_risks(asked, result)})
+                print_json({**name, "prompt": turn, **result.as_json(), **_risks(asked, result)})
                 if result.done is None:
                     code = _exit_code(result)
                     break
@@ -367,8 +366,3 @@ def _exit_code(result: AskResult) -> int:
         return FAILED if result.done.cut_by == "broken" else OK
     unreachable = result.failed is not None and result.failed.code in UNANSWERED
     return UNREACHABLE if unreachable else FAILED
-
-
-def _print_json(value: dict[str, Any]) -> None:
-    """Print one line of JSON. Terminal control characters are escaped, which JSON itself does not require."""
-    print(escape_json(json.dumps(value, ensure_ascii=False)), flush=True)

@@ -5,7 +5,6 @@ stdout is data; exit codes: 0 ok, 1 there is no such conversation, 2 usage.
 
 from __future__ import annotations
 
-import json as json_text
 import sys
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -14,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from app.cli import completion
-from app.cli.colour import coloured, in_colour
 from app.cli.options import Json
+from app.cli.output import coloured, in_colour, print_json
 from app.cli.settings import opened_store, read_store
 from app.exits import complain
 
@@ -71,7 +70,7 @@ def show_list(most: Most = None, json: Json = False, binned: Binned = False, ori
     if json:
         for one in shown:
             about = {"title": one.title, "created": one.created, "updated": one.updated, "pinned": one.pinned}
-            print(json_text.dumps({"id": one.id, **about, "from": begun(one)}))
+            print_json({"id": one.id, **about, "from": begun(one)})
         return
     short = short_ids([one.id for one in everything])
     for one in shown:
@@ -147,7 +146,7 @@ def search(
         if json:
             where = {"conversation": message.conversation_id, "message": message.id, "created": message.created}
             about = {"role": message.role, "unchecked": unchecked(message.stats) or None}
-            print(json_text.dumps({**where, **about, "text": message.text}))
+            print_json({**where, **about, "text": message.text})
         else:
             said = unchecked(message.stats)
             role = f"{message.role} ({sanitise(said)})" if said else message.role

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from app.cli.settings import settings_with
-from app.exits import FAILED, complain
+from app.exits import FAILED, complain, fail
 
 if TYPE_CHECKING:
     from app.config import Folders, Settings
@@ -65,11 +65,9 @@ def learn(
             _forget(store, folders)
             return
         if not settings.learn:
-            complain("learning is switched off: `learn = false` in the settings")
-            raise typer.Exit(FAILED)
+            fail("learning is switched off: `learn = false` in the settings", FAILED)
         if deep and (missing := missing_for_deep()):
-            complain(missing)
-            raise typer.Exit(FAILED)
+            fail(missing, FAILED)
         if hasattr(os, "nice"):
             os.nice(NICENESS)
         with alone(folders):
@@ -110,8 +108,7 @@ def rollback() -> None:
             said = "as it came" if now is None else f"with version {now.number}"
             print(f"version {gone.number} is taken back; it drafts {said}", file=sys.stderr)
             return
-    complain("no version is in use")
-    raise typer.Exit(FAILED)
+    fail("no version is in use", FAILED)
 
 
 def _learn_all(store: Store, settings: Settings, folders: Folders, *, fewest: int, deep: bool, ask: bool) -> bool:
@@ -183,8 +180,7 @@ def _forget(store: Store, folders: Folders) -> None:
         if folders.learnt.is_dir():
             shutil.rmtree(folders.learnt)
     except OSError as error:
-        complain(f"{error.filename or folders.learnt} cannot be deleted: {error.strerror}")
-        raise typer.Exit(FAILED) from None
+        fail(f"{error.filename or folders.learnt} cannot be deleted: {error.strerror}", FAILED)
     print("Nothing is left of what the small models learnt here.", file=sys.stderr)
 
 

@@ -6,7 +6,6 @@ stdout is data; exit codes: 0 ok, 1 the model does not run or was not fetched, 2
 from __future__ import annotations
 
 import asyncio
-import json as json_text
 import sys
 import time
 from pathlib import Path
@@ -16,6 +15,7 @@ import typer
 
 from app.cli.completion import catalogue_models, local_models
 from app.cli.options import Json
+from app.cli.output import print_json
 from app.cli.settings import settings_with
 from app.exits import FAILED, INTERRUPTED, UNREACHABLE, USAGE, complain, fail
 from app.files import size_text
@@ -59,7 +59,7 @@ def find_models(
     found = find(folders or [])
     for one in found:
         if json:
-            print(json_text.dumps({"name": one.name, "size": one.size, "program": one.program, "file": str(one.path)}))
+            print_json({"name": one.name, "size": one.size, "program": one.program, "file": str(one.path)})
         else:
             print(sanitise(f"{one.name}  {size_text(one.size)}  {one.program}  {one.path}"))
     if not found:
@@ -120,7 +120,7 @@ def show_catalogue(json: Json = False) -> None:
     known = catalogue()
     for one in known.models:
         if json:
-            print(json_text.dumps(msgspec.structs.asdict(one)))
+            print_json(msgspec.structs.asdict(one))
         else:
             sizes = f"{size_text(one.size):>6}, about {size_text(one.memory):>6} of memory"
             print(f"{one.name:20}{sizes}  {one.licence}  {one.good_for}")
@@ -213,7 +213,7 @@ def show_list(json: Json = False) -> None:
         count += 1
         size = path.stat().st_size if path.is_file() else None
         if json:
-            print(json_text.dumps({"name": name, "size": size, "file": str(path), "used": name == models.used}))
+            print_json({"name": name, "size": size, "file": str(path), "used": name == models.used})
         else:
             print(
                 "*" if name == models.used else " ",

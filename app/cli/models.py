@@ -5,13 +5,13 @@ stdout is data; exit codes: 0 ok, 1 no server gave a list, 2 usage, 3 the named 
 
 from __future__ import annotations
 
-import json as json_text
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from app.cli import completion
 from app.cli.options import Json
+from app.cli.output import print_json
 from app.cli.settings import settings_with
 from app.exits import FAILED, OK, UNREACHABLE, complain, run
 
@@ -59,17 +59,11 @@ async def _list(settings: Settings, folders: Folders, remote: str | None, *, as_
 
 
 def _print(listed: ServerModels, *, as_json: bool) -> None:
-    from app.sanitise import escape_json, sanitise
+    from app.sanitise import sanitise
 
     for model in listed.models:
         if as_json:
-            fields = {
-                "server": model.server,
-                "model": model.name,
-                "checks_drafts": model.checks,
-                "context": model.context,
-                "images": model.images,
-            }
-            print(escape_json(json_text.dumps(fields, ensure_ascii=False)), flush=True)
+            about = {"checks_drafts": model.checks, "context": model.context, "images": model.images}
+            print_json({"server": model.server, "model": model.name, **about})
         else:
             print(sanitise(model.server), model.shown, model.about, sep="  ", flush=True)

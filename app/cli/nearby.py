@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from app.cli.options import Json
+from app.cli.output import print_json
 from app.exits import OK, UNREACHABLE, complain, run
 
 if TYPE_CHECKING:
@@ -32,10 +33,9 @@ async def _find(ports: list[int], *, as_json: bool) -> int:
 
     found = await look(ports or PORTS)
     if as_json:
-        for server in found.servers:
-            _print_json(server)
-        for one in found.unusable:
-            _print_json(one)
+        listed: list[NearbyServer | Unusable] = [*found.servers, *found.unusable]
+        for one in listed:
+            print_json(_fields(one))
     else:
         width = max((len(server.program.title) for server in found.servers), default=0)
         for server in found.servers:
@@ -60,11 +60,8 @@ def places(ports: tuple[int, ...] | list[int]) -> str:
     return f"127.0.0.1, port{'s' if len(ports) > 1 else ''} {', '.join(map(str, ports))}"
 
 
-def _print_json(one: NearbyServer | Unusable) -> None:
-    import json
-
+def _fields(one: NearbyServer | Unusable) -> dict[str, object]:
     from app.remotes.nearby import HOST, NearbyServer
-    from app.sanitise import escape_json
 
     fields: dict[str, object] = {"address": f"{HOST}:{one.port}", "program": None, "url": None, "models": []}
     fields |= {"checks_drafts": False, "wants_token": False, "why_not": None}
@@ -78,4 +75,4 @@ def _print_json(one: NearbyServer | Unusable) -> None:
         }
     else:
         fields["why_not"] = one.why
-    print(escape_json(json.dumps(fields, ensure_ascii=False)))
+    return fields

@@ -6,8 +6,6 @@ import json
 import os
 from typing import Any, TextIO
 
-from app.sanitise import escape_json
-
 
 def in_colour(stream: TextIO) -> bool:
     """Whether the stream is a terminal with colours that are not switched off (no-color.org)."""
@@ -21,4 +19,6 @@ def coloured(text: str, style: str) -> str:
 
 def print_json(value: dict[str, Any]) -> None:
     """Print one line of JSON. Terminal control characters are escaped, which JSON itself does not require."""
+    from app.sanitise import escape_json
+
     print(escape_json(json.dumps(value, ensure_ascii=False)), flush=True)

@@ -15,6 +15,7 @@ import typer
 from app.cli import completion
 from app.cli.nearby import find
 from app.cli.options import Json
+from app.cli.output import print_json
 from app.cli.piped import PIPE_SECONDS, WAITING, told_after
 from app.cli.settings import settings_with
 from app.exits import FAILED, INTERRUPTED, OK, UNREACHABLE, USAGE, complain, fail, run
@@ -202,6 +203,8 @@ def show(json: Json = False) -> None:
 
     One line each: * if in use, name, address, kind, where the token is kept, what a model on this device does for it.
     """
+    import msgspec
+
     from app.config import ConfigError
     from app.local.registry import duties
     from app.sanitise import sanitise
@@ -215,7 +218,8 @@ def show(json: Json = False) -> None:
         except ConfigError as error:
             wrong = str(error)
         if json:
-            _print_json(name, remote, remotes, None if duty is None else duty.name)
+            fields = {"name": name, "used": name == remotes.used, **msgspec.structs.asdict(remote)}
+            print_json({**fields, "local_model": None if duty is None else duty.name, "token_place": place})
             continue
         mark = "*" if name == remotes.used else " "
         told = [str(duty)] if duty is not None else [wrong] if wrong else []
@@ -395,12 +399,3 @@ def _patience_for_the_keyring() -> Iterator[None]:
     asks = f"waiting for the keyring, which may ask you to unlock it; without it after {seconds}"
     with told_after(SILENT_SECONDS, asks):
         yield
-
-
-def _print_json(name: str, remote: Remote, remotes: Remotes, local: str | None) -> None:
-    import json
-
-    import msgspec
-
-    fields = {"name": name, "used": name == remotes.used, **msgspec.structs.asdict(remote), "local_model": local}
-    print(json.dumps({**fields, "token_place": remotes.token_place(remote)}, ensure_ascii=False))

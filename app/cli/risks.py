@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from app.cli.colour import coloured, in_colour
+from app.cli.output import coloured, in_colour
 from app.commands.requests import unasked
 from app.commands.risk import Risk, Severity
 from app.commands.risks import answer_risks

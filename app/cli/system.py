@@ -5,7 +5,6 @@ stdout is data; exit codes: 0 ok, 1 the editor failed, 2 usage, also a prompt th
 
 from __future__ import annotations
 
-import json as json_text
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +14,7 @@ import typer
 
 from app.cli import completion
 from app.cli.options import Json
+from app.cli.output import print_json
 from app.cli.piped import read_piped
 from app.exits import FAILED, USAGE, complain, fail
 from app.files import NotText, text_of
@@ -43,7 +43,8 @@ def system(context: typer.Context) -> None:
 @system_commands.command("list")
 def show_list(json: Json = False) -> None:
     """List the system prompts: name and beginning."""
-    from app.sanitise import escape_json, sanitise
+    from app.sanitise import sanitise
+    from app.system_prompts import name_problem
 
     prompts = _library()
     count = 0
@@ -52,13 +53,13 @@ def show_list(json: Json = False) -> None:
         if problem:
             complain(problem)
         if json:
-            about = {"name": name, "file": str(prompts.path(name)), "text": text or None, "problem": problem or None}
-            print(escape_json(json_text.dumps(about, ensure_ascii=False)))
+            about = {"text": text or None, "problem": problem or None}
+            print_json({"name": name, "file": str(prompts.path(name)), **about})
         elif not problem:
             line = " ".join(sanitise(text).split())
             print(name, line if len(line) <= EXCERPT else f"{line[: EXCERPT - 1]}…", sep="  ")
     for path in prompts.ignored():
-        complain(f"{path} is left out: {_problem_of(path.stem)}")
+        complain(f"{path} is left out: {name_problem(path.stem)}")
     if not count:
         complain(f"no system prompts; add one: outrider system add NAME. They are files in {prompts.folder}")
 
@@ -66,13 +67,12 @@ def show_list(json: Json = False) -> None:
 @system_commands.command("show")
 def show(name: Name, json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False) -> None:
     """Print a system prompt."""
-    from app.sanitise import escape_json, sanitise
+    from app.sanitise import sanitise
 
     prompts = _library()
     text = prompts.get(name)
     if json:
-        about = {"name": name, "file": str(prompts.path(name)), "text": text}
-        print(escape_json(json_text.dumps(about, ensure_ascii=False)))
+        print_json({"name": name, "file": str(prompts.path(name)), "text": text})
     else:
         print(sanitise(text))
 
@@ -129,12 +129,6 @@ def _library() -> SystemPrompts:
     from app.system_prompts import SystemPrompts
 
     return SystemPrompts(Folders.locate())
-
-
-def _problem_of(name: str) -> str:
-    from app.system_prompts import name_problem
-
-    return name_problem(name) or ""
 
 
 def _put(prompts: SystemPrompts, name: str, text: str) -> None:

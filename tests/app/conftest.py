@@ -11,6 +11,7 @@ from app.config import Folders
 from models.text.chat_text import ChatText
 from storage import Store
 from tests.support.commands import Outrider, runner
+from tests.support.keyring import MemoryKeyring, NoKeyring, use_keyring
 from tests.support.made_once import made_once
 from tests.support.tiny_text import tiny_text
 
@@ -57,6 +58,20 @@ def store(database: Path) -> Iterator[Store]:
 @pytest.fixture
 def folders(tmp_path: Path) -> Folders:
     return Folders.locate({"OUTRIDER_HOME": str(tmp_path)})
+
+
+@pytest.fixture
+def ring(monkeypatch: pytest.MonkeyPatch) -> MemoryKeyring:
+    """The keyring of this device."""
+    ring = MemoryKeyring()
+    use_keyring(monkeypatch, ring)
+    return ring
+
+
+@pytest.fixture
+def no_ring(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A device without a keyring."""
+    use_keyring(monkeypatch, NoKeyring())
 
 
 @pytest.fixture

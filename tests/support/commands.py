@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -20,6 +21,16 @@ class CommandResult(NamedTuple):
     code: int
     out: str
     err: str
+
+    @property
+    def rows(self) -> list[Any]:
+        """stdout as lines of JSON."""
+        return [json.loads(line) for line in self.out.splitlines()]
+
+    @property
+    def json(self) -> Any:
+        """stdout as one JSON value."""
+        return json.loads(self.out)
 
 
 Outrider = Callable[..., CommandResult]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -33,7 +32,7 @@ def test_ask_prints_the_text_alone_and_json_has_the_rest(outrider: Outrider, ser
     with serving(told) as (address, _):
         asked = outrider("ask", "how?", "--remote", address, "--json")
         plain = outrider("ask", "how?", "--remote", address)
-    found, expected = json.loads(asked.out), told.expected
+    found, expected = asked.json, told.expected
     assert asked.code == plain.code == 0 and plain.out == expected["text"] + "\n"
     assert (found["text"], found["reasoning"]) == (expected["text"], expected["reasoning"])
     assert found["tau"] is None and "verified" not in found["provenance"]

@@ -76,7 +76,7 @@ def test_a_dash_is_what_is_piped(outrider: Outrider, home: Path) -> None:
 
 def test_a_conversation_goes_on(outrider: Outrider, home: Path) -> None:
     def asked(*arguments: str) -> str:
-        return str(json.loads(outrider("ask", "--json", *arguments).out)["conversation"])
+        return str(outrider("ask", "--json", *arguments).json["conversation"])
 
     nothing = outrider("ask", "-c", "and then?")
     assert nothing.code == 1 and "no conversation to continue" in nothing.err and nothing.out == ""
@@ -100,7 +100,7 @@ def test_nothing_of_an_unsaved_question_is_anywhere_on_the_disk(
 ) -> None:
     monkeypatch.setenv("OUTRIDER_LOG", "debug")
     answered = outrider("ask", "--no-save", "--json", SECRET)
-    assert answered.code == 0 and json.loads(answered.out)["conversation"] is None
+    assert answered.code == 0 and answered.json["conversation"] is None
     prompts = tmp_path / "prompts.jsonl"
     prompts.write_text(json.dumps({"prompt": f"{SECRET} again"}))
     assert outrider("ask", "--no-save", "--prompts", str(prompts)).code == 0

@@ -35,7 +35,7 @@ def test_the_risks_stand_on_stderr_and_the_answer_alone_on_stdout(outrider: Outr
 
 
 def test_json_has_every_risk_with_its_place(outrider: Outrider, server: ChatServer) -> None:
-    answer = json.loads(outrider("ask", "delete the build folder and save the rest in out.txt", "--json").out)
+    answer = outrider("ask", "delete the build folder and save the rest in out.txt", "--json").json
     text = answer["text"]
     assert [
         (text[slice(*risk["span"])], risk["kind"], risk["severity"], risk["asked"]) for risk in answer["risks"]
@@ -47,7 +47,7 @@ def test_json_has_every_risk_with_its_place(outrider: Outrider, server: ChatServ
     assert answer["risks"][1]["words"] == ["build"]
     assert set(answer["risks"][1]) == {"kind", "severity", "words", "sentence", "span", "asked"}
     server.scripts = [Script(["Hello! `rm` deletes files."])]
-    assert json.loads(outrider("ask", "hello", "--json").out)["risks"] == [], "it has no commands"
+    assert outrider("ask", "hello", "--json").json["risks"] == [], "it has no commands"
 
 
 def test_a_question_that_goes_on_asks_for_what_the_one_before_did(

@@ -237,10 +237,10 @@ def test_a_port_that_is_taken() -> None:
 
 def test_json(outrider: Outrider, home: Path) -> None:
     well = outrider("doctor", "--json")
-    assert well.code == 0 and json.loads(well.out)["ok"] is True
+    assert well.code == 0 and well.json["ok"] is True
     home.joinpath("config").mkdir()
     home.joinpath("config", "config.toml").write_text("mode = 'x\x1b'")
-    found = json.loads(outrider("doctor", "--json").out)
+    found = outrider("doctor", "--json").json
     assert found["ok"] is False
     assert {one["part"]: one["state"] for one in found["findings"]}["settings"] == "broken"
     assert all(set(one) == {"state", "part", "text"} for one in found["findings"])
@@ -304,7 +304,7 @@ def test_which_model_on_this_device_stands_in_for_which_server(
     assert outrider("local", "use", "guide").code == 0
     told = [["guide answers while it is away"], ["other answers while it is away"], ["guide drafts for it"], []]
     assert [line.split("  ")[5:] for line in outrider("remote", "list").out.splitlines()] == told
-    rows = [json.loads(line) for line in outrider("remote", "list", "--json").out.splitlines()]
+    rows = outrider("remote", "list", "--json").rows
     assert [row["local_model"] for row in rows] == ["guide", "other", "guide", None]
     servers = said(outrider("doctor"), "servers").splitlines()
     assert all("".join(words) in line and line.startswith("✓") for words, line in zip(told, servers, strict=True))

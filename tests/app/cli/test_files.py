@@ -118,7 +118,7 @@ def test_a_server_that_refuses_an_image_is_explained(outrider: Outrider, server:
 def test_thoughts_are_kept_apart_and_never_sent_back(outrider: Outrider, server: ChatServer, home: Path) -> None:
     server.scripts = [Script(["<think>let me ", "see\x1b[2J</think>", "It says hi."]), Script(["Yes."])]
     result = outrider("ask", "--json", "what is this?")
-    assert json.loads(result.out)["reasoning"] == "let me see"
+    assert result.json["reasoning"] == "let me see"
     assert outrider("ask", "-c", "sure?").code == 0
     assert "let me" not in json.dumps(server.asked[1])
     with Store.open(home / "data" / "outrider.db") as store:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 import sys
 from contextlib import closing
@@ -64,9 +63,9 @@ def test_a_pinned_conversation_keeps_its_place_in_time(outrider: Outrider) -> No
 
 
 def test_json_has_whole_ids(outrider: Outrider, ids: dict[str, str]) -> None:
-    (newest,) = [json.loads(line) for line in outrider("history", "list", "-n", "1", "--json").out.splitlines()]
+    (newest,) = outrider("history", "list", "-n", "1", "--json").rows
     assert (newest["id"], newest["title"], newest["pinned"]) == (ids["first"], "first", False)
-    (found,) = [json.loads(line) for line in outrider("history", "search", "third", "--json").out.splitlines()]
+    (found,) = outrider("history", "search", "third", "--json").rows
     assert (found["conversation"], found["role"], found["text"]) == (
         ids["third"],
         "user",
@@ -80,7 +79,7 @@ def test_the_beginning_of_an_id_is_enough(outrider: Outrider, ids: dict[str, str
     shown = outrider("history", "show", short)
     assert shown.code == 0 and "what is the first question?" in shown.out
     assert outrider("export", short).out == shown.out
-    assert json.loads(outrider("history", "show", short, "--json").out)
+    assert outrider("history", "show", short, "--json").json
     assert "what is the first question?" in outrider("history", "show").out, "without an id, the last"
     assert outrider("ask", "--queue", "-c", "and then?").code == 0
     assert outrider("ask", "--queue", "--conversation", short, "and", "after", "that?").code == 0
@@ -154,7 +153,7 @@ def test_what_was_asked_in_the_shell_is_told_apart(outrider: Outrider, ids: dict
     assert listed(outrider, "list", "--from", "chat") == ["first", "fourth", "second"]
     assert listed(outrider, "--from", "chat", "-n", "1") == ["first"]
     assert len(listed(outrider)) == 4
-    rows = [json.loads(line) for line in outrider("history", "--json").out.splitlines()]
+    rows = outrider("history", "--json").rows
     assert {row["title"]: row["from"] for row in rows}["third"] == "shell"
     assert [row["from"] for row in rows].count("chat") == 3
 
@@ -180,5 +179,5 @@ def test_a_search_says_who_wrote_what_nobody_checked(
         assert (unchecked(found.stats) or None) == said
     (line,) = outrider("history", "search", "needle").out.splitlines()
     assert line.endswith(f"assistant ({said})  a needle" if said else "assistant  a needle")
-    (row,) = map(json.loads, outrider("history", "search", "needle", "--json").out.splitlines())
+    (row,) = outrider("history", "search", "needle", "--json").rows
     assert row["unchecked"] == said

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 import os
 import shutil
 import subprocess
@@ -86,7 +85,7 @@ def test_the_layers_of_a_drafter_learn_too(
     used = versions.publish(
         msgspec.structs.replace(tried[0], messages=tried[0].messages[:9]), None, versions.folder / "new"
     )
-    after = json.loads(outrider("ask", "what is it", "--remote", verifier.url, "--json").out)
+    after = outrider("ask", "what is it", "--remote", verifier.url, "--json").json
     assert after["text"].strip() == before.strip()
     with Store.open(home / "data/outrider.db") as store:
         assert store.branches.thread(after["conversation"])[-1].stats["learnt"] == used.number

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import sys
@@ -29,11 +28,11 @@ def file(tmp_path: Path) -> Path:
 def test_a_model_is_found_added_listed_and_forgotten(outrider: Outrider, file: Path) -> None:
     pytest.importorskip("llama_cpp")
     found, size = outrider("local", "find", str(file.parent), "--json"), file.stat().st_size
-    assert json.loads(found.out) == {"name": "small-Q4", "size": size, "program": str(file.parent), "file": str(file)}
+    assert found.json == {"name": "small-Q4", "size": size, "program": str(file.parent), "file": str(file)}
     added = outrider("local", "add", str(file), "--name", "mine")
     assert added.code == 0 and "outrider local use mine" in added.err
     listed = outrider("local", "list", "--json")
-    assert json.loads(listed.out) == {"name": "mine", "size": size, "file": str(file), "used": False}
+    assert listed.json == {"name": "mine", "size": size, "file": str(file), "used": False}
     file.rename(file.with_name("gone"))
     assert outrider("local").out == f"   mine  missing  {file}\n"
     forgotten = outrider("local", "rm", "mine")
@@ -129,7 +128,7 @@ def test_an_option_names_the_model_that_answers_this_time(outrider: Outrider, mo
     assert outrider("ask", "--remote", away, "hello").code == 3
     answered = outrider("ask", "--remote", away, "--local", "guide", "--json", "hello")
     assert answered.code == 0, answered.err
-    assert [one["writer"] for one in json.loads(answered.out)["stretches"]] == ["guide"]
+    assert [one["writer"] for one in answered.json["stretches"]] == ["guide"]
     assert "guide, on this device, wrote all of it; it was not checked" in answered.err
     for command in (["ask", "hello"], ["chat"]):
         unknown = outrider(*command, "--local", "nobody")
@@ -157,5 +156,5 @@ def test_a_server_has_settings_of_its_own(outrider: Outrider) -> None:
     assert outrider(*add).code == 2
     assert outrider("local", "add", str(BUNDLED_TARGET), "--name", "guide").code == 0
     assert outrider(*add).code == 0
-    row = json.loads(outrider("remote", "list", "--json").out)
+    row = outrider("remote", "list", "--json").json
     assert (row["offline"], row["local"]) == ("local", "guide")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -32,7 +31,7 @@ def test_the_answer_is_all_there_is_on_stdout(outrider: Outrider, verifier: Veri
     asked = outrider("ask", "list files", "--remote", verifier.url, "--mode", "edge", "--max-tokens", "12")
     again = outrider("ask", "list files", "--remote", verifier.url, "--mode", "edge", "--max-tokens", "12", "--json")
     assert asked.code == again.code == 0
-    answer = json.loads(again.out)
+    answer = again.json
     assert list(answer) == ["conversation", *KEYS]
     assert asked.out == answer["text"] + "\n"
     assert (answer["mode"], answer["provenance"]) == ("edge", {"verified": 12, "drafted": 0, "streamed": 0})
@@ -48,7 +47,7 @@ def test_the_trace_tells_what_each_round_was_to_bring_and_brought(
         asked = outrider(
             "ask", "list files", "--remote", verifier.url, "--mode", "edge", "--max-tokens", "24", "--json"
         )
-        answer = json.loads(asked.out)
+        answer = asked.json
         trace = answer["trace"]
         assert len(trace) == answer["rounds"] and sum(one["gained"] for one in trace) == 24
         assert sum(one["nodes"] for one in trace) == answer["drafted_nodes"] > 0
@@ -62,7 +61,7 @@ def test_the_reference_takes_a_round_for_each_token(outrider: Outrider, verifier
     answers = []
     for option in ([], ["--no-draft"]):
         asked = outrider("ask", "show disk usage", "--remote", verifier.url, "--max-tokens", "12", "--json", *option)
-        answers.append(json.loads(asked.out))
+        answers.append(asked.json)
     assert answers[0]["token_ids"] == answers[1]["token_ids"]
     assert (answers[1]["rounds"], answers[1]["drafted_nodes"], answers[1]["tau"]) == (12, 0, 1.0)
 
@@ -70,7 +69,7 @@ def test_the_reference_takes_a_round_for_each_token(outrider: Outrider, verifier
 def test_sampled_trees_are_an_option(outrider: Outrider, verifier: VerifierProcess) -> None:
     sampled = ["--mode", "edge", "--temperature", "0.5", "--seed", "1", "--tree", "sampled"]
     asked = outrider("ask", "list files", "--remote", verifier.url, "--max-tokens", "12", "--json", *sampled)
-    answer = json.loads(asked.out)
+    answer = asked.json
     assert asked.code == 0 and len(answer["token_ids"]) == 12 and answer["drafted_nodes"] > 0
 
 
@@ -164,7 +163,7 @@ def test_a_prompt_file_gives_a_line_for_each_question(
     path = tmp_path / "prompts.jsonl"
     path.write_text('{"id": "one", "prompt": "list files"}\n{"turns": ["show disk usage", "of this folder"]}\n')
     asked = outrider("ask", "--prompts", str(path), "--remote", verifier.url, "--mode", "edge", "--max-tokens", "6")
-    lines = [json.loads(line) for line in asked.out.splitlines()]
+    lines = asked.rows
     assert asked.code == 0
     assert [line["prompt"] for line in lines] == ["list files", "show disk usage", "of this folder"]
     assert lines[0]["id"] == "one" and all(list(line)[-len(KEYS) :] == KEYS for line in lines)

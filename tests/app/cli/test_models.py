@@ -54,7 +54,7 @@ def test_a_model_that_was_named_stays_with_its_conversation(
     outrider: Outrider, server: ChatServer, remotes: Remotes, home: Path
 ) -> None:
     named = outrider("ask", "--remote", "mine", "--model", "other", "--json", "capital of France")
-    assert named.code == 0 and json.loads(named.out)["model"] == "other" and server.asked[-1]["model"] == "other"
+    assert named.code == 0 and named.json["model"] == "other" and server.asked[-1]["model"] == "other"
     then = outrider("ask", "-c", "and of Spain")  # The one in use is away, and is not asked.
     assert (then.code, then.out) == (0, "Paris\n") and server.asked[-1]["model"] == "other"
     assert outrider("ask", "-c", "--remote", "mine", "--model", "talker", "and of Italy").code == 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -27,7 +26,7 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> None:
 def own(outrider: Outrider, verifier: VerifierProcess, question: str) -> str:
     """The answer of the target alone."""
     asked = outrider("ask", question, "--remote", verifier.url, "--no-draft", "--json")
-    return str(json.loads(asked.out)["text"])
+    return str(asked.json["text"])
 
 
 def test_a_question_is_kept_listed_changed_and_sent(outrider: Outrider, verifier: VerifierProcess) -> None:

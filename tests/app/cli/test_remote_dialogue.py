@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import tomllib
@@ -179,7 +178,7 @@ def test_what_is_found_is_listed(outrider: Outrider, tmp_path: Path) -> None:
     ):
         ports = [part for port in (ollama, llama, vllm, own, web) for part in ("--port", str(port))]
         found = outrider("remote", "find", *ports)
-        rows = [json.loads(line) for line in outrider("remote", "find", "--json", *ports).out.splitlines()]
+        rows = outrider("remote", "find", "--json", *ports).rows
     assert found.code == 0
     assert [line.split("  ")[0] for line in found.out.splitlines()] == [
         f"127.0.0.1:{port}" for port in (ollama, llama, vllm, own)

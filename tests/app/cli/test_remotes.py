@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import json
 import os
 import pty
 import shutil
@@ -24,19 +23,12 @@ from tests.remote.test_transport import Authority
 from tests.remote.toy_verifier import ToyVerifier, serving
 from tests.support.chat_server import ChatServer
 from tests.support.commands import Outrider
-from tests.support.keyring import MemoryKeyring, use_keyring
+from tests.support.keyring import MemoryKeyring
 from tests.support.serving import REPOSITORY, VerifierProcess
 from tests.support.shells import served
 
 TOKEN = "sk-do-not-show-me-0123456789"
 NOBODY = "http://127.0.0.1:9"
-
-
-@pytest.fixture
-def ring(monkeypatch: pytest.MonkeyPatch) -> MemoryKeyring:
-    ring = MemoryKeyring()
-    use_keyring(monkeypatch, ring)
-    return ring
 
 
 @pytest.fixture(autouse=True)
@@ -54,7 +46,7 @@ def parts(out: str) -> dict[str, str]:
 
 def test_the_first_server_answers_from_now_on(outrider: Outrider, monkeypatch: pytest.MonkeyPatch) -> None:
     def used() -> list[str]:
-        rows = map(json.loads, outrider("remote", "list", "--json").out.splitlines())
+        rows = outrider("remote", "list", "--json").rows
         return [row["name"] for row in rows if row["used"]]
 
     first = outrider("remote", "add", "office", "https://office:8000")
@@ -77,7 +69,7 @@ def test_add_list_use_remove(outrider: Outrider, home: Path, ring: MemoryKeyring
         ["*", "office", "https://office:8000", "auto", "token:", "keyring"],
         ["home", NOBODY, "verifier", "token:", "HOME_TOKEN", "(not", "set)"],
     ]
-    rows = [json.loads(line) for line in outrider("remote", "list", "--json").out.splitlines()]
+    rows = outrider("remote", "list", "--json").rows
     assert [(row["name"], row["used"], row["token"], row["token_variable"]) for row in rows] == [
         ("office", True, "keyring", None),
         ("home", False, "environment", "HOME_TOKEN"),
@@ -185,7 +177,7 @@ def test_commands_take_a_name(outrider: Outrider, verifier: VerifierProcess, tmp
     outrider("remote", "add", "nobody", NOBODY, "--connect-timeout", "5")
     short = ["--mode", "edge", "--max-tokens", "4", "--json"]
     named = outrider("ask", "list files", "--remote", "here", *short)
-    assert named.code == 0 and json.loads(named.out)["provenance"] == {"verified": 4, "drafted": 0, "streamed": 0}
+    assert named.code == 0 and named.json["provenance"] == {"verified": 4, "drafted": 0, "streamed": 0}
     outrider("remote", "use", "here")
     assert outrider("ask", "list files", *short).code == 0
     outrider("remote", "use", "nobody")

@@ -50,7 +50,7 @@ def test_add_list_show_replace_and_remove(outrider: Outrider, home: Path, tmp_pa
     assert outrider("system", "show", "tutor").out == "Explain step by step.\nBe kind.\n"
     shown = outrider("system", "show", "tutor", "--json").out
     assert json.loads(shown)["text"] == "Explain \x1b[31mstep\x1b[0m by step.\nBe kind." and "\x1b" not in shown
-    objects = [json.loads(line) for line in outrider("system", "list", "--json").out.splitlines()]
+    objects = outrider("system", "list", "--json").rows
     assert [(one["name"], one["problem"]) for one in objects] == [("tutor", None), ("verse", None)]
     again = outrider("system", "add", "verse", stdin="Answer in prose.")
     assert again.code == 2 and "--replace" in again.err, "nothing is replaced by accident"
@@ -175,8 +175,8 @@ def test_an_option_goes_before_the_sampling_of_the_conversation(outrider: Outrid
     with Store.open(home / "data" / "outrider.db") as store:
         [conversation] = store.conversations.all()
         store.conversations.choose(conversation.id, Choices(max_tokens=2))
-    assert len(json.loads(outrider("ask", "-c", "--json", "again").out)["token_ids"]) == 2
-    assert len(json.loads(outrider("ask", "-c", "--json", "--max-tokens", "3", "again").out)["token_ids"]) == 3
+    assert len(outrider("ask", "-c", "--json", "again").json["token_ids"]) == 2
+    assert len(outrider("ask", "-c", "--json", "--max-tokens", "3", "again").json["token_ids"]) == 3
 
 
 # ---- servers ---------------------------------------------------------------------------------------------------------
@@ -188,5 +188,5 @@ def test_a_server_has_a_default(outrider: Outrider, home: Path) -> None:
     assert refused.code == 2 and "known: verse" in refused.err
     assert outrider("remote", "add", "office", "http://127.0.0.1:9", "--system", "verse").code == 0
     assert 'system = "verse"' in (home / "config" / "remotes.toml").read_text()
-    assert json.loads(outrider("remote", "list", "--json").out)["system"] == "verse"
+    assert outrider("remote", "list", "--json").json["system"] == "verse"
     assert outrider("remote", "add", "home", "http://127.0.0.1:9", "--system", "none").code == 0

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
@@ -15,17 +14,13 @@ from app.remotes.models import OfferedModel, ServerModels, find_offered, list_mo
 from app.remotes.registry import BUNDLED, Remote, Remotes
 from tests.remote.toy_verifier import http, listening
 from tests.support.chat_server import ChatServer, Script
-from tests.support.keyring import NoKeyring, use_keyring
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.serving import VerifierProcess
 
 NOBODY = "http://127.0.0.1:9"
 
 
-@pytest.fixture
-def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folders:
-    use_keyring(monkeypatch, NoKeyring())
-    return Folders.locate({"OUTRIDER_HOME": str(tmp_path)})
+pytestmark = pytest.mark.usefixtures("no_ring")
 
 
 @contextlib.asynccontextmanager

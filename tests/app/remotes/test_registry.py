@@ -23,18 +23,6 @@ TOKEN = "sk-do-not-show-me-0123456789"
 OFFICE = Remote(url="https://office.example:8443")
 
 
-@pytest.fixture
-def ring(monkeypatch: pytest.MonkeyPatch) -> MemoryKeyring:
-    ring = MemoryKeyring()
-    use_keyring(monkeypatch, ring)
-    return ring
-
-
-@pytest.fixture
-def no_ring(monkeypatch: pytest.MonkeyPatch) -> None:
-    use_keyring(monkeypatch, NoKeyring())
-
-
 def files(folders: Folders) -> str:
     """The text of all files in the config folder."""
     return "".join(path.read_text() for path in folders.config.iterdir())
