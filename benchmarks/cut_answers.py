@@ -195,7 +195,7 @@ class Trial:
                     options = Options(Drafters(drafter), source, settings, stand_in=lambda _: here)
                     opened = await stack.enter_async_context(Assistant(store, options))
                     heard = await ask(opened, task.question)
-                if heard.done is None or not heard.text.startswith(begun):
+                if heard.ended is None or not heard.text.startswith(begun):
                     sys.exit(f"{task.task_id}, {local.stem}, {_cut(cut)}: {heard.failed or heard.text!r}")
                 await self.answers.add(task, local.stem, cut, heard.text)
 
@@ -239,13 +239,13 @@ class Trial:
                     if proxy.line is None and len(heard.text) >= begun:
                         proxy.line = refused
                         await proxy.refuse()
-            if heard.done is None:
+            if heard.ended is None:
                 sys.exit(f"{task.task_id}: {heard.failed}")
             await proxy.heal()
             await until_mode(opened, "hosted")
             checked = await hear(opened.verify(heard.message))
         judged = [event for event in checked.events if isinstance(event, Judged)]
-        if checked.done is None:
+        if checked.ended is None:
             sys.exit(f"{task.task_id}: {checked.failed}")
         return checked.text, *(judged or [Judged(heard.message, 0, 0, "")]), checked.done.stats.rounds
 

@@ -165,7 +165,7 @@ async def answered(assistant: Assistant, question: str, figures: Figures, server
     before, passed = cpu_seconds(server), 0 if ours is None else passes(ours)
     heard = await ask(assistant, question)
     figures.passes = None if ours is None or figures.passes is None else figures.passes + passes(ours) - passed
-    if heard.done is None:
+    if heard.ended is None:
         raise RuntimeError(str(heard.failed))
     stats = heard.done.stats
     figures.cpu += cpu_seconds(server) - before

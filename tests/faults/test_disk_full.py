@@ -10,9 +10,8 @@ from app.events import Failed
 from drafter.runtime import Drafter
 from remote.openai.schema import OWNER
 from storage import Store
-from tests.app.reply.test_stand_in import Here, standing_in
 from tests.support.chat_server import ChatServer, Script
-from tests.support.conversing import ask, assistant
+from tests.support.conversing import ask, assistant, standing_in
 
 LONG = Settings(offline="local", temperature=0.0)
 
@@ -40,13 +39,7 @@ async def test_the_answer_ends_in_a_sentence(tiny_pair: Path, tmp_path: Path) ->
 async def test_what_a_model_on_this_device_has_written_stays(tiny_pair: Path, tmp_path: Path) -> None:
     database, words = tmp_path / "outrider.db", [f"word {number} " for number in range(3000)]
     here, away = ChatServer([Script(words)], owner=OWNER), ChatServer([], away=True)
-    async with (
-        away.listening() as port,
-        here.listening() as local,
-        standing_in(
-            Drafter.load(tiny_pair / "drafter"), database, port, Here(f"http://127.0.0.1:{local}/v1"), LONG
-        ) as opened,
-    ):
+    async with standing_in(Drafter.load(tiny_pair / "drafter"), database, away, here, LONG) as opened:
         conversation = opened.store.conversations.create("full").id
         (pages,) = opened.store.database._sql.execute("PRAGMA page_count").fetchone()
         opened.store.database._sql.execute(f"PRAGMA max_page_count = {pages + 4}")

@@ -80,7 +80,7 @@ async def _heard_from(peer: HostilePeer, drafter: Drafter, database: Path, mode:
     finally:
         store.close()
     last = heard.events[-1]
-    assert last is heard.done or last is heard.failed
+    assert last is heard.ended or last is heard.failed
     assert message.status in ("done", "failed") and message.text == heard.reply.solid + (
         "" if all(message.provenance) else heard.reply.ghost
     )
@@ -103,7 +103,7 @@ async def test_an_answer_ends_whatever_the_verifier_does(
     if heard.failed is not None:
         assert heard.failed.code in ENDED and heard.failed.message.endswith(".")
     elif mode != "auto":
-        assert heard.done is not None and all(heard.done.provenance), "nobody but the target wrote it"
+        assert all(heard.done.provenance), "nobody but the target wrote it"
 
 
 async def test_what_a_verifier_says_of_its_own_time_sets_no_deadline(drafter: Drafter, tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ async def test_what_a_verifier_says_of_its_own_time_sets_no_deadline(drafter: Dr
                 connection = opened.backend.routing.shown
                 assert connection is not None and connection.speed.server_seconds is not None
                 deadlines.append(connection.speed.link.deadline(connection.speed.server_seconds))
-    assert heard.done is not None and heard.done.reason == "length", heard.failed
+    assert heard.done.reason == "length", heard.failed
     assert connection.speed.server_seconds <= took
     assert deadlines[0] < 60 + 2 * took
 
@@ -165,7 +165,7 @@ async def test_a_token_outside_the_vocabulary_costs_nothing_that_was_there(draft
         # Each reply comes at once, so there is nothing to wait for.
         heard = await heard_from(peer, drafter, tmp_path / f"{mode}.db", mode, times=2)
         if mode == "auto":
-            assert heard.done is not None and heard.done.token_ids[0] == 5 and not heard.done.provenance[-1]
+            assert heard.done.token_ids[0] == 5 and not heard.done.provenance[-1]
         else:
             assert heard.failed is not None and heard.failed.code == "incompatible", heard.failed
             assert f"token {beyond} of a vocabulary of {beyond}" in heard.failed.message

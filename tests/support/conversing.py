@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Mapping, Sequence
-from contextlib import aclosing, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from inspect import isawaitable
 from pathlib import Path
+from typing import Protocol, TypeVar, runtime_checkable
 
-from app.config import Settings
-from app.events import Done, Event, Failed, Judged, ModeChanged, ReplyText, Started
+from app.config import Settings, Unanswered
+from app.events import Done, Dropped, Event, Failed, Judged, ModeChanged, ReplyText, Started, Withdrawn
 from app.remotes.last_seen import LastSeen
 from app.remotes.mode_meter import Verifying
-from app.remotes.source import AddressSource
+from app.remotes.source import AddressSource, Source
 from app.reply.assistant import Assistant
 from app.reply.routing import Options
 from app.system_prompts import SystemPrompts
@@ -24,6 +25,8 @@ from remote.clock import CLOCK, Clock
 from storage import FinalStatus, Message, Store
 from tests.support.patience import PATIENCE_SECONDS
 
+Kind = TypeVar("Kind")
+
 
 @dataclass
 class Heard:
@@ -31,22 +34,36 @@ class Heard:
 
     reply: ReplyText = field(default_factory=ReplyText)
     events: list[Event] = field(default_factory=list)
-    done: Done | None = None
+    ended: Done | None = None
+    """How it ended, unless it failed."""
     failed: Failed | None = None
 
     def apply(self, event: Event) -> None:
         self.reply.apply(event)
         self.events.append(event)
-        self.done = event if isinstance(event, Done) else self.done
+        self.ended = event if isinstance(event, Done) else self.ended
         self.failed = event if isinstance(event, Failed) else self.failed
 
     @property
+    def done(self) -> Done:
+        """How it ended. Fails the test that asks for it if the reply did not end well."""
+        assert self.ended is not None, self.failed
+        return self.ended
+
+    def of(self, kind: type[Kind]) -> list[Kind]:
+        return [event for event in self.events if isinstance(event, kind)]
+
+    @property
     def modes(self) -> list[str]:
-        return [event.mode for event in self.events if isinstance(event, ModeChanged)]
+        return [event.mode for event in self.of(ModeChanged)]
+
+    @property
+    def why(self) -> list[str]:
+        return [event.why for event in self.of(ModeChanged)]
 
     @property
     def started(self) -> Started:
-        return next(event for event in self.events if isinstance(event, Started))
+        return self.of(Started)[0]
 
     @property
     def message(self) -> str:
@@ -61,12 +78,25 @@ class Heard:
         return self.events[-1]
 
     @property
+    def withdrawn(self) -> tuple[Dropped, ...]:
+        """What was first said to be withdrawn."""
+        return next((event.texts for event in self.of(Withdrawn)), ())
+
+    @property
     def judged(self) -> Judged | None:
-        return next((event for event in self.events if isinstance(event, Judged)), None)
+        return next(iter(self.of(Judged)), None)
 
 
 Watch = Callable[[Heard], object]
 LEAVE = object()
+LOCAL = Settings(offline="local", max_tokens=24, temperature=0.0)
+
+
+@runtime_checkable
+class Listening(Protocol):
+    """A server for tests that has its own port."""
+
+    def listening(self) -> AbstractAsyncContextManager[int]: ...
 
 
 @asynccontextmanager
@@ -115,6 +145,43 @@ async def assistant(
             yield opened
 
 
+class Here(AddressSource):
+    """A model that this device would run."""
+
+    name = "small one"
+    kind = "openai"
+
+
+@asynccontextmanager
+async def standing_in(
+    drafter: Drafter,
+    database: Path,
+    server: Listening | int,
+    here: Listening | Source | Mapping[str | None, Source],
+    settings: Settings = LOCAL,
+    *,
+    path: str = "/v1",
+    own: tuple[Unanswered | None, str | None] = (None, None),
+    fixed: frozenset[str] = frozenset(),
+    texts: Path | None = None,
+) -> AsyncIterator[Assistant]:
+    """An assistant whose server is a scripted one or at a port. `here`: the model on this device, or several by name.
+
+    `own`: the server's own settings for the time while it is away. `fixed`: settings that it does not override.
+    `texts`: folder of tokenizers.
+    """
+    async with AsyncExitStack() as stack:
+        port = server if isinstance(server, int) else await stack.enter_async_context(server.listening())
+        if isinstance(here, Listening):
+            here = Here(f"http://127.0.0.1:{await stack.enter_async_context(here.listening())}/v1")
+        source = AddressSource(f"http://127.0.0.1:{port}{path}")
+        source.offline, source.local = own
+        stand_in = (lambda name: here) if isinstance(here, Source) else here.__getitem__
+        store = stack.enter_context(Store.open(database))
+        options = Options(Drafters(drafter), source, settings, stand_in=stand_in, fixed=fixed, texts=texts)
+        yield await stack.enter_async_context(Assistant(store, options))
+
+
 async def until(holds: Callable[[], bool]) -> None:
     async with asyncio.timeout(PATIENCE_SECONDS):
         while not holds():
@@ -148,6 +215,12 @@ async def ask(
 ) -> Heard:
     """Ask a question and hear the whole reply. `conversation` None: in a new one."""
     return await hear(opened.reply(conversation or opened.store.conversations.create("test").id, question), watch)
+
+
+async def ask_once(opening: AbstractAsyncContextManager[Assistant], question: str) -> Heard:
+    """The reply to a question in a new conversation of an assistant that is opened for it."""
+    async with opening as opened:
+        return await ask(opened, question)
 
 
 @asynccontextmanager

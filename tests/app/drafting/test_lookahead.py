@@ -58,11 +58,11 @@ async def test_drafting_ahead_does_not_change_an_answer(
             (folder := tmp_path / f"{ahead}-{trip}").mkdir()
             async with far(drafter, folder, verifier, EDGE.replaced(changes, "test"), rtt_ms=trip) as (opened, _):
                 heard = await ask(opened, "list files")
-            if heard.done is not None and heard.done.stats.ahead_adopted:
+            if heard.ended is not None and heard.done.stats.ahead_adopted:
                 break
-        assert heard.done is not None and all(heard.done.provenance)
+        assert all(heard.done.provenance)
         answers.append(heard.done.token_ids)
-        stats, rounds = heard.done.stats, [event for event in heard.events if isinstance(event, RoundEnded)]
+        stats, rounds = heard.done.stats, heard.of(RoundEnded)
         trace = [event.report for event in rounds if event.report is not None]
         assert sum(report.ahead for report in trace) == stats.ahead_adopted <= stats.ahead_hits <= stats.ahead_tries
         assert (stats.ahead_adopted > 0) == ahead == (stats.ahead_tries > 0)
@@ -74,7 +74,7 @@ async def test_sampled_trees_are_not_drafted_ahead(verifier: VerifierProcess, dr
     settings = EDGE.replaced({"temperature": 0.4, "seed": 5, "tree": "sampled"}, "test")
     async with far(drafter, tmp_path, verifier, settings) as (opened, _):
         heard = await ask(opened, "list files")
-    assert heard.done is not None and heard.done.stats.ahead_tries == 0 and heard.done.stats.tau > 1.0
+    assert heard.done.stats.ahead_tries == 0 and heard.done.stats.tau > 1.0
 
 
 async def test_memory_comes_beside_the_next_round_and_no_more_often_than_without(
@@ -88,7 +88,7 @@ async def test_memory_comes_beside_the_next_round_and_no_more_often_than_without
             async with far(drafter, folder, verifier, settings, 0.1, trip) as (opened, line):
                 conversation = opened.store.conversations.create("thin").id
                 heard = await ask(opened, "list files", conversation)
-                assert heard.done is not None
+                assert heard.done
                 drafting, _ = opened.backend.routing.pool._open[conversation]
                 async with asyncio.timeout(PATIENCE_SECONDS):
                     assert await drafting.hear(30.0)
@@ -123,7 +123,6 @@ async def test_a_reply_that_is_stopped_while_it_drafts_ahead_can_go_on(
         _, answer = stopped
         stored = stored_answer(opened, answer.tokens, verified=sum(answer.provenance), status="stopped")
         plain = await ask(opened, "and hidden ones", stored.conversation_id)
-    assert heard.done is not None and plain.done is not None
     assert heard.done.token_ids == plain.done.token_ids
 
 
@@ -134,4 +133,4 @@ async def test_it_is_not_tried_where_the_round_leaves_no_time(
         for _ in range(200):
             opened.backend.routing.shown.speed.costs.drafted(1, 100.0)  # A drafter that is far slower than any round.
         heard = await ask(opened, "list files")
-    assert heard.done is not None and heard.done.stats.ahead_tries == 0
+    assert heard.done.stats.ahead_tries == 0

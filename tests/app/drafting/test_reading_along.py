@@ -208,7 +208,7 @@ async def test_it_reads_only_where_it_may_go_on(
     async with assistant(drafter, tmp_path / "a.db", verifier.url, settings=settings, modes=("hosted",)) as opened:
         await opened.settled()
         heard = await ask(opened, QUESTION)
-    assert heard.modes[-1] == "hosted" and heard.done is not None and all(heard.done.provenance)
+    assert heard.modes[-1] == "hosted" and all(heard.done.provenance)
     assert bool(watched.calls) == (mode == "auto")
 
 
@@ -222,7 +222,7 @@ async def test_it_does_not_read_along_with_a_server_that_this_program_runs(
             await until_connected(opened)
             calls = len(watched.calls)  # It may have written something while the server started.
             heard = await ask(opened, QUESTION)
-    assert heard.modes[-1] == "hosted" and heard.done is not None and all(heard.done.provenance)
+    assert heard.modes[-1] == "hosted" and all(heard.done.provenance)
     assert len(watched.calls) == calls
 
 
@@ -246,6 +246,6 @@ async def test_after_a_cut_its_first_word_needs_no_reading_of_the_prompt(
         await opened.settled()
         proxy.at(0, after(8000, cut))
         heard = await ask(opened, asked)
-    assert heard.modes[0] == "hosted" and heard.modes[-1] == "offline" and heard.done is not None
+    assert heard.modes[0] == "hosted" and heard.modes[-1] == "offline" and heard.done
     assert 0 < heard.done.stats.verified < 60 and not all(heard.done.provenance)
     assert max(watched.calls[len(calls_at_cut) :]) <= 2 * READ_TOKENS

@@ -366,7 +366,7 @@ async def test_outrider_itself_goes_on_with_an_answer_that_was_cut(
         connection = opened.backend.routing.connection_of(conversation)
         assert connection is not None and isinstance(connection.verifier, Endpoint), "it is known without its kind"
         whole = await ask_outrider(opened, "list files")
-    assert cut.done is not None and cut.done.reason == "length" and whole.text == cut.text
+    assert cut.done.reason == "length" and whole.text == cut.text
     async with assistant(drafter, database, gateway.url, settings=Settings(max_tokens=12)) as opened:
         longer, rest = await ask_outrider(opened, "list files"), await hear(opened.resume(cut.message))
-    assert rest.done is not None and rest.text == longer.text != cut.text
+    assert rest.done and rest.text == longer.text != cut.text

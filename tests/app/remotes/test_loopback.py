@@ -53,7 +53,7 @@ async def test_it_warms_up_serves_and_leaves_with_us(
         ) as assistant:
             heard = await ask(assistant, "list files")  # The question is sent at once, and waits for the verifier.
             assert heard.modes == ["warming", "edge"]
-            assert heard.done is not None and all(heard.done.provenance)
+            assert all(heard.done.provenance)
             first = source.process_id
             assert first is not None and lives(first)
         assert source.process_id is None and not lives(first)

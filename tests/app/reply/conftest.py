@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 from app.config import Settings
 from app.reply.assistant import Assistant
 from drafter.runtime import Drafter
-from tests.support.conversing import ask, assistant, until_connected
+from tests.support.conversing import ask, assistant, standing_in, until_connected
 from tests.support.serving import VerifierProcess
 
 OWN_TOKENS = 48
@@ -23,18 +24,30 @@ Connect = Callable[..., AbstractAsyncContextManager[Assistant]]
 
 @pytest.fixture
 def connect(drafter: Drafter, database: Path) -> Connect:
-    """Opens an assistant that is connected to an address, a scripted server or nobody, with options of `assistant`."""
+    """Opens an assistant that is connected to an address, a scripted server or nobody, with options of `assistant`.
+
+    `met`: once it is connected.
+    """
 
     @asynccontextmanager
     async def opened(
-        where: Any, *, drafter: Drafter = drafter, database: Path = database, **options: Any
+        where: Any, *, met: bool = False, drafter: Drafter = drafter, database: Path = database, **options: Any
     ) -> AsyncIterator[Assistant]:
         async with AsyncExitStack() as stack:
             if not isinstance(where, str | None):
                 where = f"http://127.0.0.1:{await stack.enter_async_context(where.listening())}"
-            yield await stack.enter_async_context(assistant(drafter, database, where, **options))
+            core = await stack.enter_async_context(assistant(drafter, database, where, **options))
+            if met:
+                await until_connected(core)
+            yield core
 
     return opened
+
+
+@pytest.fixture
+def stands_in(drafter: Drafter, database: Path) -> Connect:
+    """Opens an assistant with a model on this device, as `standing_in` says."""
+    return partial(standing_in, drafter, database)
 
 
 @pytest.fixture
@@ -42,8 +55,7 @@ async def opened(
     connect: Connect, verifier: VerifierProcess, request: pytest.FixtureRequest
 ) -> AsyncIterator[Assistant]:
     """An assistant with the `SETTINGS` of its file of tests, connected to the verifier."""
-    async with connect(verifier.url, settings=getattr(request.module, "SETTINGS", None)) as opened:
-        await until_connected(opened)
+    async with connect(verifier.url, met=True, settings=getattr(request.module, "SETTINGS", None)) as opened:
         yield opened
 
 
@@ -61,7 +73,6 @@ def said(drafter: Drafter, database: Path, url: str | None) -> Tokens:
         settings = Settings(max_tokens=OWN_TOKENS)
         async with assistant(drafter, database, url, settings=settings, draft=url is None) as opened:
             heard = await ask(opened, "list files")
-            assert heard.done is not None
             return heard.done.token_ids
 
     return asyncio.run(reference())

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from app.config import Settings
-from app.events import AnsweredAgain, Judged, ModeChanged
+from app.events import AnsweredAgain, Judged
 from app.reply.assistant import Assistant
 from app.reply.judgement import stored_judgement
 from app.tui.markdown.struck import Struck
@@ -18,7 +18,7 @@ from app.tui.turn import Turn
 from storage import Message
 from tests.app.reply.conftest import Connect
 from tests.support.chat_server import ChatServer, Script
-from tests.support.conversing import Heard, ask, hear, stored_answer, until_connected
+from tests.support.conversing import ask, ask_once, hear, stored_answer
 from tests.support.dialects import PLAIN, Exchange, Playback, exchange
 
 QUESTION = "list files"
@@ -30,10 +30,6 @@ NEVER = ("verif", "check", "tau", "τ", "target")
 def drafted(opened: Assistant, verified: int = 0, **more: Any) -> Message:
     """A stored answer that was written offline, but for its first tokens."""
     return stored_answer(opened, DRAFT, verified=verified, **more)
-
-
-def judged_in(heard: Heard) -> Judged | None:
-    return next((event for event in heard.events if isinstance(event, Judged)), None)
 
 
 def service(*stream: Any, **more: Any) -> Exchange:
@@ -66,12 +62,11 @@ async def test_the_question_is_answered_again_and_the_note_says_how(
     server: Playback, asked: list[bool], again: AnsweredAgain, said: str, connect: Connect
 ) -> None:
     server.asked.clear()
-    async with connect(server, settings=Settings()) as opened:
-        await until_connected(opened)
+    async with connect(server, settings=Settings(), met=True) as opened:
         answer = drafted(opened)
         heard = await hear(opened.verify(answer.id))
-        judged = judged_in(heard)
-        assert heard.failed is None and heard.done is not None and heard.text == "ls -l"
+        judged = heard.judged
+        assert heard.failed is None and heard.done and heard.text == "ls -l"
         assert judged == Judged(answer.id, 2, 4, "Run\n\n… here", 5, again)
         assert str(judged) == f"{said}; 50 % of the words are the same"
         newer = opened.store.branches.thread(answer.conversation_id)[-1]
@@ -93,8 +88,7 @@ async def test_the_question_is_answered_again_and_the_note_says_how(
 
 async def test_the_draft_stays_in_sight_until_the_first_words(connect: Connect) -> None:
     shown: list[tuple[str, str]] = []
-    async with connect(Playback(SILENT)) as opened:
-        await until_connected(opened)
+    async with connect(Playback(SILENT), met=True) as opened:
         await hear(
             opened.verify(drafted(opened).id), lambda heard: shown.append((heard.reply.solid, heard.reply.ghost))
         )
@@ -104,24 +98,22 @@ async def test_the_draft_stays_in_sight_until_the_first_words(connect: Connect) 
 
 async def test_one_that_was_checked_in_part_or_cut_off_is_answered_as_a_whole(connect: Connect) -> None:
     server = Playback(COUNTING)
-    async with connect(server) as opened:
-        await until_connected(opened)
+    async with connect(server, met=True) as opened:
         heard = await hear(opened.verify(drafted(opened, verified=2).id))
-        judged = judged_in(heard)
+        judged = heard.judged
         assert heard.text == "ls -l" and judged is not None and (judged.kept, judged.of) == (2, 4)
         assert server.asked[0]["prediction"]["content"] == DRAFT and len(server.asked[0]["messages"]) == 1
         heard = await hear(opened.resume(drafted(opened, status="stopped").id))
-        judged = judged_in(heard)
+        judged = heard.judged
         assert heard.text == "ls -l" and judged is not None and judged.again == AnsweredAgain("talker", True, (3, 2))
 
 
 async def test_the_name_of_a_model_cannot_command_a_terminal(connect: Connect) -> None:
-    async with connect(Playback(SILENT, model="tal\x1b[2Jk\ner")) as opened:
-        await until_connected(opened)
+    async with connect(Playback(SILENT, model="tal\x1b[2Jk\ner"), met=True) as opened:
         answer = drafted(opened)
         heard = await hear(opened.verify(answer.id))
         newer = opened.store.messages.get(heard.message)
-    judged = judged_in(heard)
+    judged = heard.judged
     assert judged is not None and "\x1b" not in str(judged) and "\n" not in str(judged)
     assert stored_judgement(newer, answer) == judged
 
@@ -131,15 +123,14 @@ async def test_a_streamed_answer_needs_none(connect: Connect) -> None:
     async with connect(server) as opened:
         heard = await hear(opened.verify((await ask(opened, QUESTION)).message))
     assert heard.failed is not None and "none of it was drafted here" in heard.failed.message
-    assert judged_in(heard) is None and len(server.asked) == 1 and "prediction" not in server.asked[0]
+    assert heard.judged is None and len(server.asked) == 1 and "prediction" not in server.asked[0]
 
 
 async def test_stopped_it_leaves_the_offline_answer_in_its_place(connect: Connect) -> None:
-    async with connect(ChatServer([Script(["Use "], hold=True)])) as opened:
-        await until_connected(opened)
+    async with connect(ChatServer([Script(["Use "], hold=True)]), met=True) as opened:
         answer = drafted(opened)
         heard = await hear(opened.verify(answer.id), lambda heard: heard.reply.solid and opened.stop())
-        assert heard.done is not None and heard.done.stopped and judged_in(heard) is None
+        assert heard.done.stopped and heard.judged is None
         assert opened.store.branches.thread(answer.conversation_id)[-1] == answer
         assert opened.store.messages.get(heard.message).text == "Use "
 
@@ -158,8 +149,7 @@ async def test_stopped_it_leaves_the_offline_answer_in_its_place(connect: Connec
 )
 async def test_an_error_says_what_to_do(told: Exchange, said: str, connect: Connect) -> None:
     server = Playback(told)
-    async with connect(server) as opened:
-        heard = await ask(opened, QUESTION)
+    heard = await ask_once(connect(server), QUESTION)
     assert heard.failed is not None and said in heard.failed.message, heard.failed
     assert len(server.asked) == 1
 
@@ -169,8 +159,7 @@ async def test_a_field_of_the_sampling_that_was_chosen_and_is_not_taken_is_told(
     temperature: float, connect: Connect
 ) -> None:
     server = Playback(exchange("openai", "a reasoning model takes no temperature"))
-    async with connect(server, settings=Settings(temperature=temperature)) as opened:
-        heard = await ask(opened, QUESTION)
-    assert heard.done is not None and heard.text == "ls -l"
-    told = [event.why for event in heard.events if isinstance(event, ModeChanged)]
+    heard = await ask_once(connect(server, settings=Settings(temperature=temperature)), QUESTION)
+    assert heard.done and heard.text == "ls -l"
+    told = heard.why
     assert told[-1].endswith("; the server does not accept temperature") == bool(temperature)

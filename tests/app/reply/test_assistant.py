@@ -26,7 +26,7 @@ from storage import Message, Store
 from storage.branches import Branches
 from storage.database import Database
 from tests.app.reply.conftest import Connect
-from tests.support.conversing import Heard, ask, assistant, hear, until_connected
+from tests.support.conversing import Heard, ask, ask_once, assistant, hear, until_connected
 from tests.support.emulator import Emulator, LinkProfile
 from tests.support.serving import VerifierProcess
 
@@ -48,11 +48,8 @@ def generated(tiny_pair: Path, prompt: list[int], count: int) -> list[int]:
 async def test_drafts_do_not_change_a_greedy_answer(
     tiny_pair: Path, verifier: VerifierProcess, drafter: Drafter, connect: Connect
 ) -> None:
-    async with connect(verifier.url, settings=EDGE) as opened:
-        drafted = await ask(opened, "list files")
-    async with connect(verifier.url, settings=EDGE, draft=False) as opened:
-        plain = await ask(opened, "list files")
-    assert drafted.done is not None and plain.done is not None
+    drafted = await ask_once(connect(verifier.url, settings=EDGE), "list files")
+    plain = await ask_once(connect(verifier.url, settings=EDGE, draft=False), "list files")
     assert drafted.done.token_ids == plain.done.token_ids
     assert list(plain.done.token_ids) == generated(tiny_pair, drafter.text.render([("user", "list files")]), 40)
     assert drafted.text == plain.text == drafter.text.decode(plain.done.token_ids)
@@ -76,8 +73,7 @@ async def test_where_drafts_do_not_pay_none_is_made_unless_it_is_asked_for(
     """Without drafts, memory comes now and then, so that the drafter can go on alone if the line drops. Sampled drafts
     are made always: the text of a seed must not depend on what rounds took."""
     settings = EDGE.replaced(changed, "test")
-    async with connect(verifier.url, settings=settings) as opened:
-        await until_connected(opened)
+    async with connect(verifier.url, settings=settings, met=True) as opened:
         opened.backend.routing.shown.speed.payoff._pacer.way = False
         conversation = opened.store.conversations.create("plain").id
         heard = await ask(opened, "list files", conversation)
@@ -85,7 +81,7 @@ async def test_where_drafts_do_not_pay_none_is_made_unless_it_is_asked_for(
         await drafting.hear(10.0)
         prompt = drafter.text.render([("user", "list files")])
         lacking = len(prompt) + 39 - drafting.memory_from
-    assert heard.done is not None and all(heard.done.provenance)
+    assert all(heard.done.provenance)
     assert (heard.done.stats.rounds < 40) == drafts
     assert drafts or 0 < lacking < UNHEARD
 
@@ -98,7 +94,6 @@ async def test_drafts_do_not_change_a_sampled_answer_nor_sampled_trees_a_greedy_
     for draft in (True, False):
         async with connect(verifier.url, settings=settings, draft=draft) as opened:
             heard = await ask(opened, "show disk usage")
-            assert heard.done is not None
             answers.append(heard.done.token_ids)
     assert answers[0] == answers[1]
 
@@ -108,8 +103,7 @@ async def test_by_measure_more_is_drafted_over_a_far_line_than_for_a_slow_verifi
 ) -> None:
     settings, answers, nodes = Settings(mode="edge", max_tokens=24), [], {}
     for case in ("as it is", "slow", "far"):
-        async with connect(verifier.url, settings=settings) as opened:
-            await until_connected(opened)
+        async with connect(verifier.url, settings=settings, met=True) as opened:
             costs = opened.backend.routing.shown.speed.costs
             for _ in range(40 if case != "as it is" else 0):
                 costs.drafted(1, 1e-3)
@@ -117,7 +111,6 @@ async def test_by_measure_more_is_drafted_over_a_far_line_than_for_a_slow_verifi
                 costs.judged(20, 100.0 if case == "slow" else 0.01)
                 costs.waited(1e6 if case == "far" else 0.0)
             heard = await ask(opened, "list files")
-            assert heard.done is not None
             answers.append(heard.done.token_ids)
             nodes[case] = heard.done.stats.drafted_nodes / heard.done.stats.rounds
             if case == "as it is":
@@ -130,9 +123,8 @@ async def test_sampled_trees_answer_with_whole_drafts(
     verifier: VerifierProcess, drafter: Drafter, connect: Connect
 ) -> None:
     settings = Settings(mode="edge", max_tokens=40, temperature=0.5, seed=11, tree="sampled")
-    async with connect(verifier.url, settings=settings) as opened:
-        heard = await ask(opened, "show disk usage")
-    assert heard.done is not None and all(heard.done.provenance)
+    heard = await ask_once(connect(verifier.url, settings=settings), "show disk usage")
+    assert all(heard.done.provenance)
     assert heard.text == drafter.text.decode(heard.done.token_ids)
     assert heard.done.stats.tau > 1.0 and heard.done.stats.drafted_nodes > 0
 
@@ -153,12 +145,11 @@ async def test_a_hosted_answer_is_the_target_s_own_and_leaves_the_drafter_ready(
         conversation = opened.store.conversations.create("hosted").id
         heard = await ask(opened, "list files", conversation)
         assert heard.modes[-1] == "hosted"
-        assert reference.done is not None and heard.done is not None
         assert heard.done.token_ids == reference.done.token_ids
         assert heard.text == reference.text and all(heard.done.provenance)
         stats = heard.done.stats
         assert 0 < stats.rounds <= 40 and stats.bytes_up > 0 and stats.bytes_down > 0 and stats.rtt_ms is not None
-        traced = [event.report for event in heard.events if isinstance(event, RoundEnded) and event.report is not None]
+        traced = [event.report for event in heard.of(RoundEnded) if event.report is not None]
         assert sum(paced.gained for paced in traced) == 40 and {paced.mode for paced in traced} == {"hosted"}
         drafting, _ = opened.backend.routing.pool._open[conversation]
         await drafting.hear(10.0)
@@ -167,7 +158,7 @@ async def test_a_hosted_answer_is_the_target_s_own_and_leaves_the_drafter_ready(
         stored = opened.store.memory.load(conversation, drafter.memory_digest)
         assert sum(count for _, count, _ in stored) >= len(prompt) + 39
         again = await ask(opened, "and hidden ones", conversation)
-        assert again.done is not None and all(again.done.provenance)
+        assert all(again.done.provenance)
         assert again.done.stats.bytes_down < stats.bytes_down + 8_000, "nothing that is here is sent again"
 
 
@@ -177,14 +168,13 @@ async def test_memory_that_nobody_will_need_is_not_asked_for(
     """Memory costs the server time, and here the drafter neither drafts nor goes on alone."""
     async with connect(verifier.url, settings=HOSTED) as opened:
         conversation = opened.store.conversations.create("hosted").id
-        assert (await ask(opened, "list files", conversation)).done is not None
+        assert (await ask(opened, "list files", conversation)).done
         assert opened.store.memory.load(conversation, drafter.memory_digest) == []
 
 
 async def test_without_drafts_a_hosted_answer_comes_token_by_token(verifier: VerifierProcess, connect: Connect) -> None:
-    async with connect(verifier.url, settings=HOSTED, draft=False) as opened:
-        heard = await ask(opened, "list files")
-    assert heard.done is not None and heard.done.stats.rounds == 40 and heard.modes[-1] == "hosted"
+    heard = await ask_once(connect(verifier.url, settings=HOSTED, draft=False), "list files")
+    assert heard.done.stats.rounds == 40 and heard.modes[-1] == "hosted"
 
 
 async def test_auto_mode_takes_the_faster_mode_and_says_why(verifier: VerifierProcess, connect: Connect) -> None:
@@ -202,24 +192,23 @@ async def test_auto_mode_takes_the_faster_mode_and_says_why(verifier: VerifierPr
 
         measured(edge=1000.0, hosted=1.0)
         heard = await ask(opened, "list files")
-        chosen = [event for event in heard.events if isinstance(event, ModeChanged)][-1]
+        chosen = heard.of(ModeChanged)[-1]
         assert chosen.mode == "hosted" and "the server drafts: " in chosen.why
         # A verifier whose streams turn out slow is asked for rounds instead.
         measured(edge=1.0, hosted=1000.0)
         again = await ask(opened, "and hidden ones")
         assert again.modes[-1] == "edge"
-        assert again.done is not None and all(again.done.provenance)
+        assert all(again.done.provenance)
 
 
 async def test_an_answer_ends_at_its_stop_token(verifier: VerifierProcess, drafter: Drafter, connect: Connect) -> None:
     # Hot enough that every token is about as likely, the end among them; with the first seed it comes soon.
     for seed in (23, *range(9)):
         settings = Settings(mode="edge", max_tokens=200, temperature=10.0, seed=seed)
-        async with connect(verifier.url, settings=settings) as opened:
-            heard = await ask(opened, "list files")
-        if heard.done is not None and heard.done.reason == "end":
+        heard = await ask_once(connect(verifier.url, settings=settings), "list files")
+        if heard.ended is not None and heard.done.reason == "end":
             break
-    assert heard.done is not None and heard.done.reason == "end"
+    assert heard.done.reason == "end"
     assert heard.done.token_ids[-1] in drafter.text.stop_tokens
     assert not set(heard.done.token_ids[:-1]) & drafter.text.stop_tokens
 
@@ -233,7 +222,7 @@ async def test_stop_keeps_what_is_there(verifier: VerifierProcess, mode: str, co
             opened.reply(conversation, "list files"),
             lambda heard: isinstance(heard.last, Verified) and opened.stop(),
         )
-        assert heard.done is not None and heard.done.stopped and heard.done.reason == "stopped"
+        assert heard.done.stopped and heard.done.reason == "stopped"
         answer = opened.store.branches.thread(conversation)[-1]
         assert (answer.status, answer.tokens) == ("stopped", heard.done.token_ids) and 0 < len(answer.tokens) < 900
         async with aclosing(opened.reply(conversation, "go on")) as events:
@@ -253,7 +242,7 @@ async def test_leaving_early_stores_the_answer_as_stopped(connect: Connect) -> N
                     break
         answer = opened.store.branches.thread(conversation)[-1]
         assert (answer.status, len(answer.tokens)) == ("stopped", 1)
-        assert (await ask(opened, "again", conversation)).done is not None
+        assert (await ask(opened, "again", conversation)).done
 
 
 async def test_a_database_that_another_program_holds_for_long_costs_no_answer(database: Path, connect: Connect) -> None:
@@ -277,7 +266,7 @@ async def test_a_database_that_another_program_holds_for_long_costs_no_answer(da
 
             heard = await hear(opened.reply(conversation, "list files"), hold)
             await letting_go[0]
-        assert heard.failed is None and heard.done is not None
+        assert heard.failed is None and heard.done
         stored = opened.store.messages.get(heard.message)
         assert (stored.status, stored.text, stored.tokens) == ("done", heard.text, heard.done.token_ids)
 
@@ -289,7 +278,7 @@ async def test_a_prompt_that_is_too_long_is_refused_in_a_sentence(verifier: Veri
             assert heard.failed is not None and heard.failed.code == "too_long"
             assert "tokens" in heard.failed.message
             assert opened.store.messages.get(heard.message).status == "failed"
-        assert (await ask(opened, "list files")).done is not None
+        assert (await ask(opened, "list files")).done
 
 
 async def test_edge_mode_needs_a_verifier(connect: Connect) -> None:
@@ -357,7 +346,7 @@ async def test_a_conversation_is_read_beside_everything_else_and_can_be_stopped(
         opened.stop()
         slow.answers.set()
         heard = await asking
-        assert heard.done is not None and heard.done.stopped and heard.text == ""
+        assert heard.done.stopped and heard.text == ""
         again = await ask(opened, "list files")
-        assert again.done is not None and not again.done.stopped and len(again.text) > 0
+        assert not again.done.stopped and len(again.text) > 0
     store.close()

@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from app.config import Settings
-from app.events import Drafted, Dropped, Judged, ModeChanged, Retracted, RoundEnded, Stretch, Withdrawn, stretches_of
+from app.events import Drafted, Judged, ModeChanged, Retracted, RoundEnded, Stretch, stretches_of
 from app.remotes.source import AddressSource
 from app.reply.assistant import Assistant
 from app.tui.turn import Turn
@@ -22,11 +22,22 @@ from drafter.runtime import Drafter
 from remote import LinkDown, VerifierClient
 from remote.protocol import Sampling, unpack_tokens
 from storage import Message
-from tests.app.reply.test_stand_in import Here, standing_in
+from tests.app.reply.conftest import Connect
 from tests.remote.toy_verifier import listening
 from tests.remote.verifier.test_http import until as until_counter
 from tests.support.chat_server import ChatServer, Script
-from tests.support.conversing import LEAVE, Heard, Watch, ask, assistant, hear, until_connected, until_mode
+from tests.support.conversing import (
+    LEAVE,
+    Heard,
+    Here,
+    Watch,
+    ask,
+    assistant,
+    hear,
+    standing_in,
+    until_connected,
+    until_mode,
+)
 from tests.support.fault_proxy import Exchange, Fault, FaultProxy
 from tests.support.faults import STREAM_BYTES, after, cut_after, lasting, refused, silence
 from tests.support.nothing_lost import target_alone, violations
@@ -126,11 +137,6 @@ async def broken(opened: Assistant, proxy: FaultProxy, watch: Watch = lambda hea
     return await ask(opened, QUESTION, watch=watch)
 
 
-def withdrawn_in(heard: Heard) -> tuple[Dropped, ...]:
-    """What was not kept of what was read of an answer."""
-    return next((event.texts for event in heard.events if isinstance(event, Withdrawn)), ())
-
-
 def wrong(heard: Heard) -> bool:
     """Whether a model on this device has just written what the target never says."""
     return isinstance(heard.last, Drafted) and "🦀" in heard.text
@@ -150,10 +156,7 @@ async def with_local(
     drafter: Drafter, database: Path, proxy: FaultProxy, local: Local, settings: Settings = SETTINGS
 ) -> AsyncIterator[Assistant]:
     """An assistant that has met the server behind `proxy`, with a model on this device."""
-    async with (
-        local.listening() as port,
-        standing_in(drafter, database, proxy.port, Here(f"http://127.0.0.1:{port}/v1"), settings, path="") as opened,
-    ):
+    async with standing_in(drafter, database, proxy.port, local, settings, path="") as opened:
         await until_connected(opened)
         yield opened
 
@@ -166,14 +169,13 @@ async def test_the_line_returns_while_the_local_model_writes(
     local = Local(whole=text, right=right)
     async with with_local(drafter, database, proxy, local) as opened:
         heard = await broken(opened, proxy, lambda heard: wrong(heard) and proxy.heal())
-        assert heard.done is not None, heard.failed
         assert list(heard.done.token_ids) == own and all(heard.done.provenance), "the target's own answer"
         assert violations(heard.events, stored(opened, heard), own, drafter.text) == []
         assert heard.done.stretches == () and heard.done.model == "target", "nothing is left that nobody checked"
         assert 0 < len(local.begun) < len(text) and text.startswith(local.begun)
         judged = heard.judged
         assert judged is not None and judged.message == heard.message and not judged.dropped
-        (withdrawn,) = withdrawn_in(heard)
+        (withdrawn,) = heard.withdrawn
         assert withdrawn.text.endswith(WRONG.strip())
         assert judged.kept >= len(drafter.text.encode(text[len(local.begun) :][:right])) - 2
         assert judged.of > judged.kept
@@ -198,8 +200,8 @@ async def test_what_was_not_kept_stays_readable_in_an_answer_that_is_stopped(
                 opened.stop()
 
         heard = await broken(opened, proxy, watch)
-        assert heard.done is not None and heard.done.stopped and all(heard.done.provenance)
-        (withdrawn,) = withdrawn_in(heard)
+        assert heard.done.stopped and all(heard.done.provenance)
+        (withdrawn,) = heard.withdrawn
         assert withdrawn.text.endswith(WRONG.strip())
         (turn,) = Turn.of_thread(opened.store.branches.thread(stored(opened, heard).conversation_id))
         assert heard.judged is not None and turn.judged == heard.judged and turn.withdrawn == (withdrawn,)
@@ -223,8 +225,8 @@ async def test_what_was_not_kept_stays_readable_where_a_later_part_is_not_checke
                     opened.stop()
 
         heard = await broken(opened, proxy, watch)
-        assert heard.done is not None and not all(heard.done.provenance) and heard.done.stretches[-1].here
-        first, second = withdrawn_in(heard)
+        assert not all(heard.done.provenance) and heard.done.stretches[-1].here
+        first, second = heard.withdrawn
         assert first.at < second.at and first.text.endswith(WRONG.strip()) and second.text.endswith(WRONG.strip())
         assert [text.startswith(heard.text[: one.at]) for one in (first, second)] == [True, True]
         assert heard.judged is None, "not all of it is checked"
@@ -234,8 +236,8 @@ async def test_what_was_not_kept_stays_readable_where_a_later_part_is_not_checke
         await proxy.heal()
         await until_mode(opened, "hosted")
         checked = await hear(opened.verify(heard.message))
-        assert checked.done is not None and all(checked.done.provenance)
-        assert withdrawn_in(checked) == (first, second), "they stay where they stood"
+        assert all(checked.done.provenance)
+        assert checked.withdrawn == (first, second), "they stay where they stood"
         (turn,) = Turn.of_thread(opened.store.branches.thread(conversation), opened.store.messages.of(conversation))
         places = [struck.at for struck in turn.dropped]
         assert places[:2] == [first.at, second.at] and len(places) == 3 and places == sorted(places)
@@ -246,24 +248,22 @@ async def test_the_line_returns_before_its_first_word(
 ) -> None:
     async with with_local(drafter, database, proxy, Local([Script([], hold=True)])) as opened:
         heard = await broken(opened, proxy, lambda heard: taken_over(heard) and proxy.heal())
-        assert heard.done is not None, heard.failed
         assert list(heard.done.token_ids) == own and all(heard.done.provenance)
         assert heard.done.stretches == () and heard.judged is None
 
 
 async def test_the_line_returns_while_the_local_model_loads(
-    drafter: Drafter, database: Path, proxy: FaultProxy, own: list[int]
+    stands_in: Connect, proxy: FaultProxy, own: list[int]
 ) -> None:
     async def loads(number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read()
 
     async with (
         listening(loads) as port,
-        standing_in(drafter, database, proxy.port, Here(f"http://127.0.0.1:{port}/v1"), SETTINGS, path="") as opened,
+        stands_in(proxy.port, Here(f"http://127.0.0.1:{port}/v1"), SETTINGS, path="") as opened,
     ):
         await until_connected(opened)
         heard = await broken(opened, proxy, lambda heard: taken_over(heard) and proxy.heal())
-        assert heard.done is not None, heard.failed
         assert list(heard.done.token_ids) == own and all(heard.done.provenance)
 
 
@@ -274,7 +274,6 @@ async def test_what_it_finished_alone_is_checked_later(
     local = Local(whole=text, right=30, ends=True)
     async with with_local(drafter, database, proxy, local) as opened:
         alone = await broken(opened, proxy)
-        assert alone.done is not None, alone.failed
         begun = local.begun
         assert alone.text == text[: len(begun) + 30] + WRONG
         assert alone.done.stretches == (Stretch(0, "target"), Stretch(len(begun), "small one", here=True))
@@ -286,7 +285,6 @@ async def test_what_it_finished_alone_is_checked_later(
         await proxy.heal()
         await until_mode(opened, "hosted")
         checked = await hear(opened.verify(alone.message))
-        assert checked.done is not None, checked.failed
         assert list(checked.done.token_ids) == own and all(checked.done.provenance) and not checked.done.stretches
         judged = checked.judged
         assert judged is not None and judged.message == alone.message and judged.dropped.endswith(WRONG.strip())
@@ -304,12 +302,12 @@ async def test_a_question_that_it_answered_alone_is_checked_later(
         proxy.line = refused
         await proxy.refuse()
         heard = await ask(opened, QUESTION)
-        assert heard.done is not None and heard.text == text[:30] + WRONG
+        assert heard.done and heard.text == text[:30] + WRONG
         assert heard.done.stretches == (Stretch(0, "small one", here=True),) and not any(heard.done.provenance)
         await proxy.heal()
         await until_mode(opened, "hosted")
         checked = await hear(opened.verify(heard.message))
-        assert checked.done is not None and list(checked.done.token_ids) == own
+        assert list(checked.done.token_ids) == own
 
 
 async def test_it_flaps(drafter: Drafter, database: Path, proxy: FaultProxy, own: list[int]) -> None:
@@ -326,12 +324,11 @@ async def test_it_flaps(drafter: Drafter, database: Path, proxy: FaultProxy, own
                 await proxy.heal()
 
         heard = await broken(opened, proxy, watch)
-        assert heard.done is not None, heard.failed
         assert list(heard.done.token_ids) == own and all(heard.done.provenance) and not flaps
         assert violations(heard.events, stored(opened, heard), own, drafter.text) == []
         assert len(local.answers) == 4 and heard.done.stretches == ()
-        assert len([event for event in heard.events if isinstance(event, Judged)]) == 1
-        assert sum(one.text.count("🦀") for one in withdrawn_in(heard)) >= 2
+        assert len(heard.of(Judged)) == 1
+        assert sum(one.text.count("🦀") for one in heard.withdrawn) >= 2
 
 
 async def test_what_is_stored_meanwhile_names_who_wrote_it(
@@ -369,12 +366,11 @@ async def test_what_the_server_wrote_meanwhile_comes_at_once(
 
     async with with_local(drafter, database, going_on, local, settings) as opened:
         heard = await broken(opened, going_on, watch)
-        assert heard.done is not None, heard.failed
         assert list(heard.done.token_ids) == own and all(heard.done.provenance)
         assert violations(heard.events, stored(opened, heard), own, drafter.text) == []
         assert going_on.asked == 2, "one request when the line is back"
-        (judged,) = [event for event in heard.events if isinstance(event, Judged)]
-        (withdrawn,) = withdrawn_in(heard)
+        (judged,) = heard.of(Judged)
+        (withdrawn,) = heard.withdrawn
         assert withdrawn.text.endswith(WRONG.strip()) and judged.kept >= right // 8
 
 
@@ -386,12 +382,12 @@ async def test_a_broken_stream_goes_on_without_anybody_standing_in(
         await until_connected(opened)
         lines = noting(going_on, cut_after(STREAM_BYTES))
         heard = await ask(opened, QUESTION)
-        assert heard.done is not None and list(heard.done.token_ids) == own
+        assert list(heard.done.token_ids) == own
         assert violations(heard.events, stored(opened, heard), own, drafter.text) == []
         assert lines[0] == b"POST /v1/streams" and lines[1].startswith(b"GET /v1/streams/")
         count = len(lines)
         further = await ask(opened, "and now?", stored(opened, heard).conversation_id)
-        assert further.done is not None and not [line for line in lines[count:] if line.startswith(b"GET /v1/streams/")]
+        assert further.done and not [line for line in lines[count:] if line.startswith(b"GET /v1/streams/")]
 
 
 async def test_a_stream_is_asked_for_whose_line_broke_before_its_first_words(
@@ -427,7 +423,7 @@ async def test_a_person_who_stops_tells_the_server(drafter: Drafter, database: P
         await until_connected(opened)
         lines = noting(going_on, after(STREAM_BYTES, silence))
         heard = await ask(opened, QUESTION, watch=lambda heard: heard.text and opened.stop())
-        assert heard.done is not None and heard.done.stopped
+        assert heard.done.stopped
     assert [line for line in lines if line.startswith(b"DELETE /v1/streams/")]
 
 
@@ -439,29 +435,25 @@ async def test_a_server_that_goes_on_for_nobody_is_not_asked(
         await until_connected(opened)
         lines = noting(proxy, cut_after(STREAM_BYTES))
         heard = await ask(opened, QUESTION)
-        assert heard.done is not None and list(heard.done.token_ids) == own
+        assert list(heard.done.token_ids) == own
     assert lines.count(b"POST /v1/streams") > 1 and not [line for line in lines if b"/v1/streams/" in line]
 
 
-async def test_a_server_that_checks_no_drafts_is_asked_again_only_on_request(drafter: Drafter, database: Path) -> None:
+async def test_a_server_that_checks_no_drafts_is_asked_again_only_on_request(stands_in: Connect) -> None:
     server = ChatServer([Script(["Use tar", " to"], cut=True), Script(["Use tar -x"])], leaves=True)
     local = Local(whole="Use tar to unpack it", right=30, ends=True)
-    async with (
-        local.listening() as here,
-        server.listening() as port,
-        standing_in(drafter, database, port, Here(f"http://127.0.0.1:{here}/v1"), Settings(offline="local")) as opened,
-    ):
+    async with stands_in(server, local, Settings(offline="local")) as opened:
         await until_connected(opened)
         heard = await ask(opened, QUESTION)
-        assert heard.done is not None and heard.text == f"Use tar to unpack it{WRONG}" and heard.done.token_ids == ()
+        assert heard.text == f"Use tar to unpack it{WRONG}" and heard.done.token_ids == ()
         (turn,) = Turn.of_thread(opened.store.branches.thread(stored(opened, heard).conversation_id))
         assert turn.verifiable and turn.note == "by small one on this device, not checked"
         server.away = False
         await until_connected(opened)
         assert len(server.asked) == 1, "it may cost money"
         again = await hear(opened.verify(heard.message))
-        assert again.done is not None and again.text == "Use tar -x" and again.done.stretches == ()
-        (judged,) = [event for event in again.events if isinstance(event, Judged)]
+        assert again.text == "Use tar -x" and again.done.stretches == ()
+        (judged,) = again.of(Judged)
         assert judged.again is not None and judged.again.predicted and judged.message == heard.message
         assert (judged.kept, judged.of) == (2, len(heard.text.split()))
         assert server.asked[1]["prediction"] == {"type": "content", "content": heard.text}
@@ -472,20 +464,16 @@ async def test_a_server_that_checks_no_drafts_is_asked_again_only_on_request(dra
 
 
 async def test_text_is_checked_by_a_server_that_took_its_place(
-    drafter: Drafter, database: Path, verifier: VerifierProcess, own: list[int]
+    stands_in: Connect, drafter: Drafter, verifier: VerifierProcess, own: list[int]
 ) -> None:
     """What a model on this device wrote after another server's text goes up as tokens of the model that checks it."""
     text = drafter.text.decode(own)
     server, local = ChatServer([Script([text[:9]], cut=True)], leaves=True), Local(whole=text, right=30, ends=True)
-    async with (
-        local.listening() as here,
-        server.listening() as port,
-        standing_in(drafter, database, port, Here(f"http://127.0.0.1:{here}/v1"), SETTINGS) as opened,
-    ):
+    async with stands_in(server, local, SETTINGS) as opened:
         await until_connected(opened)
         heard = await ask(opened, QUESTION)
-        assert heard.done is not None and heard.text == text[: 9 + 30] + WRONG
+        assert heard.done and heard.text == text[: 9 + 30] + WRONG
         opened.use(AddressSource(verifier.url))
         await until_mode(opened, "hosted")
         checked = await hear(opened.verify(heard.message))
-        assert checked.done is not None and list(checked.done.token_ids) == own and not checked.done.stretches
+        assert list(checked.done.token_ids) == own and not checked.done.stretches

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,7 @@ def test_a_limit_of_tokens(outrider: Outrider, verifier: VerifierProcess, mode: 
     cut = outrider("ask", "list files", "--mode", mode, *server, "--max-tokens", "4")
     assert cut.code == 0 and "the answer is not whole: cut at 4 tokens (max_tokens)" in cut.err
     assert "To go on: " in cut.err and "--max-tokens" in cut.err
-    told = json.loads(outrider("ask", "a", "--mode", mode, *server, "--max-tokens", "4", "--json").out)
+    told = outrider("ask", "a", "--mode", mode, *server, "--max-tokens", "4", "--json").json
     assert (told["reason"], told["cut"], told["cut_by"]) == ("length", "length", "cut at 4 tokens (max_tokens)")
     assert told["go_on"].endswith("a longer answer: --max-tokens")
 

@@ -70,7 +70,6 @@ async def test_the_drafter_writes_before_the_verifier_is_there(
     async with assistant(drafter, tmp_path / "plain.db", verifier.url, settings=edge, draft=False) as opened:
         plain = await ask(opened, QUESTION)
     assert bool(shown) == early and heard.modes == ["warming", "edge"]
-    assert heard.done is not None and plain.done is not None
     assert heard.done.token_ids == plain.done.token_ids and all(heard.done.provenance)
     assert store.messages.get(heard.message).text == plain.text
 
@@ -89,7 +88,7 @@ async def test_only_auto_mode_at_temperature_0_writes_early_and_only_what_is_sur
         at for at, event in enumerate(heard.events) if isinstance(event, ModeChanged) and event.mode != "warming"
     )
     assert not any(isinstance(event, Drafted) for event in heard.events[:until])
-    assert heard.done is not None and all(heard.done.provenance)
+    assert all(heard.done.provenance)
 
 
 async def test_where_the_verifier_does_not_start_the_drafter_goes_on_from_there(
@@ -103,4 +102,4 @@ async def test_where_the_verifier_does_not_start_the_drafter_goes_on_from_there(
     async with Assistant(store, Options(Drafters(drafter), None, Settings(mode="offline", max_tokens=40))) as opened:
         alone = await ask(opened, QUESTION)
     assert shown and heard.modes == ["warming", "offline"]
-    assert heard.done is not None and alone.done is not None and heard.done.token_ids == alone.done.token_ids
+    assert heard.done.token_ids == alone.done.token_ids

@@ -29,7 +29,7 @@ from remote.protocol import Progress, Sampling, unpack_tokens
 from storage import Store
 from tests.app.reply.conftest import Connect
 from tests.support.chat_server import ChatServer, Script
-from tests.support.conversing import Heard, ask, hear
+from tests.support.conversing import Heard, ask, ask_once, hear
 from tests.support.serving import VerifierProcess
 from tests.support.tiny_text import counted_text, tiny_text
 
@@ -51,13 +51,8 @@ async def own_text(verifier: VerifierProcess, text: ChatText, sampling: Sampling
     return text.decode(tokens)
 
 
-def why(heard: Heard) -> list[str]:
-    return [event.why for event in heard.events if isinstance(event, ModeChanged)]
-
-
 def whole(heard: Heard, database: Path) -> str:
     """The answer's text, which was shown and is stored; it has no tokens, and nothing of it is verified."""
-    assert heard.done is not None, heard.failed
     with Store.open(database) as store:
         [message] = store.branches.thread(store.conversations.all()[0].id)[-1:]
     assert heard.text == message.text
@@ -77,14 +72,13 @@ async def test_a_verifiers_chat_address_answers_with_the_targets_own_text(
     settings = Settings(max_tokens=40, temperature=temperature, seed=7)
     async with connect(verifier.url + "/v1", settings=settings) as opened:
         heard = await ask(opened, QUESTION)
-        assert opened.status() == ModeChanged("hosted", why(heard)[-1])
+        assert opened.status() == ModeChanged("hosted", heard.why[-1])
     expected = await own_text(verifier, drafter.text, Sampling(temperature=temperature, seed=7))
     said = whole(heard, database)
     assert said == expected[: len(said)] and len(said) > 20
-    assert heard.done is not None
     assert (heard.done.reason, heard.done.cut) == ("length", "cut at 40 tokens (max_tokens)")
     assert heard.modes[-1] == "hosted"
-    assert why(heard)[-1] == f"answered by target at 127.0.0.1:{verifier.port}"
+    assert heard.why[-1] == f"answered by target at 127.0.0.1:{verifier.port}"
     stats = heard.done.stats
     assert stats.streamed == 40 and stats.counted and stats.bytes_down > stats.bytes_up > 0 and stats.rtt_ms
 
@@ -96,7 +90,7 @@ async def test_later_questions_come_with_what_was_said(database: Path, connect: 
         await ask(opened, QUESTION, conversation)
         second = await ask(opened, "why?", conversation)
     assert whole(second, database) == "tar -xf naïve 🦀.tar"
-    assert second.done is not None and second.done.reason == "end"
+    assert second.done.reason == "end"
     assert [(one["role"], one["content"]) for one in server.asked[1]["messages"]] == [
         ("user", QUESTION),
         ("assistant", "tar -xf naïve 🦀.tar"),
@@ -123,7 +117,7 @@ async def test_a_named_model_is_asked_for_whatever_the_server_lists(
         assert heard.failed is not None and heard.failed.code == "refused"
         assert "No model talker:online" in heard.failed.message and "it lists talker, other" in heard.failed.message
     else:
-        assert heard.done is not None and heard.text == "hello"
+        assert heard.done and heard.text == "hello"
 
 
 @pytest.mark.parametrize(
@@ -149,7 +143,7 @@ async def test_the_server_chooses_a_temperature_unless_the_person_does(
             assert sent.pop("seed") >= 0
         assert sent == expected
     assert stored.stats["temperature"] == first.get("temperature")
-    redrawn = [event.temperature for event in again.events if isinstance(event, Redrawn)]
+    redrawn = [event.temperature for event in again.of(Redrawn)]
     assert redrawn == ([0.8] if settings.temperature == 0 else [])
 
 
@@ -167,19 +161,17 @@ async def test_an_imported_conversation_is_sent_in_the_form_that_servers_take(co
 
 async def test_edge_mode_needs_a_verifier(connect: Connect) -> None:
     server = ChatServer([Script(["hello"])])
-    async with connect(server, settings=Settings(mode="edge")) as opened:
-        heard = await ask(opened, QUESTION)
+    heard = await ask_once(connect(server, settings=Settings(mode="edge")), QUESTION)
     assert heard.failed is not None and "checks no drafts" in heard.failed.message and not server.asked
 
 
 async def test_no_limit_is_set_and_none_is_counted_here(database: Path, connect: Connect) -> None:
     words = [f"word{number} " for number in range(1200)]
     server = ChatServer([Script(words)])
-    async with connect(server, settings=Settings()) as opened:
-        heard = await ask(opened, QUESTION)
+    heard = await ask_once(connect(server, settings=Settings()), QUESTION)
     assert "max_tokens" not in server.asked[0]
     assert whole(heard, database) == "".join(words)
-    assert heard.done is not None and (heard.done.reason, heard.done.cut) == ("end", "")
+    assert (heard.done.reason, heard.done.cut) == ("end", "")
 
 
 LIMIT, FILTER, BROKEN = "cut at a limit of 127.0.0.1", "the server's content filter ended it", "127.0.0.1 broke it off"
@@ -201,14 +193,13 @@ async def test_a_cut_is_told(connect: Connect) -> None:
             heard = await ask(opened, QUESTION)
             stored = opened.store.messages.get(heard.message)
             [turn] = Turn.of_thread(opened.store.branches.thread(stored.conversation_id))
-            assert heard.done is not None and heard.text == stored.text == "one two", reason
+            assert heard.done and heard.text == stored.text == "one two", reason
             assert heard.done.reason == ("end" if cut in ("", FILTER) else "length"), reason
             assert re.sub(r":\d+", "", heard.done.cut) == cut and turn.note == heard.done.cut, reason
             assert (heard.done.cut_by is not None) is bool(cut), reason
     server = ChatServer([Script(["one"], reason="length")])
-    async with connect(server, settings=Settings(max_tokens=9)) as opened:
-        heard = await ask(opened, QUESTION)
-    assert heard.done is not None and heard.done.cut == "cut at 9 tokens (max_tokens)"
+    heard = await ask_once(connect(server, settings=Settings(max_tokens=9)), QUESTION)
+    assert heard.done.cut == "cut at 9 tokens (max_tokens)"
 
 
 async def test_stopping_hangs_up_and_keeps_what_came(database: Path, connect: Connect) -> None:
@@ -220,7 +211,7 @@ async def test_stopping_hangs_up_and_keeps_what_came(database: Path, connect: Co
         )
         async with asyncio.timeout(PATIENCE):
             await server.hung_up.wait()
-        assert heard.done is not None and heard.done.stopped
+        assert heard.done.stopped
         assert opened.store.branches.thread(conversation)[-1].status == "stopped"
     assert whole(heard, database) == "tar -xf "
 
@@ -258,7 +249,7 @@ async def test_nothing_is_tokenised_for_a_server_that_reads_text(
             opened.store.messages.put(conversation, history)  # type: ignore[arg-type]
             text.taken()
             heard = await ask(opened, QUESTION, conversation)
-            assert heard.done is not None and heard.text == "Then ls." and opened.context(conversation) is None
+            assert heard.done and heard.text == "Then ls." and opened.context(conversation) is None
             taken.append(text.taken())
     assert taken[0] == taken[1]
     assert len(server.asked[1]["messages"]) == len(said) + 1
@@ -268,7 +259,7 @@ async def test_nothing_is_tokenised_for_a_server_that_reads_text(
         characters = []
         for _ in range(2):
             text.taken()
-            assert (await ask(opened, QUESTION, conversation)).done is not None
+            assert (await ask(opened, QUESTION, conversation)).done
             characters.append(text.taken()[0])
     assert characters[1] < characters[0] / 4, "what was read is kept for the next question"
 
@@ -303,8 +294,8 @@ async def test_what_came_before_a_cut_is_kept_and_nothing_is_sent_again(settings
     assert heard.failed is not None and heard.failed.code == "broken" and not heard.failed.queued
     assert "is kept" in heard.failed.message and "go on" in str(heard.failed)
     assert heard.text == stored.text == "".join(SAID[:4]) and stored.status == "failed" and stored.tokens == ()
-    assert len(server.asked) == 1 and not any(isinstance(event, Drafted) for event in heard.events)
-    assert heard.done is None and "offline" not in heard.modes
+    assert len(server.asked) == 1 and not heard.of(Drafted)
+    assert heard.ended is None and "offline" not in heard.modes
 
 
 async def cut_and_resumed(server: ChatServer, connect: Connect) -> Heard:
@@ -345,7 +336,7 @@ async def test_a_verifiers_chat_address_goes_on_where_an_answer_was_stopped(
     async with connect(verifier.url + "/v1", settings=Settings(max_tokens=60)) as opened:
         heard = await stopped(opened, 20)
         rest = await go_on(opened)
-    assert heard.done is not None and heard.done.stopped
+    assert heard.done.stopped
     assert whole(rest, database).startswith(heard.text) and len(rest.text) > len(heard.text)
 
 

@@ -26,7 +26,7 @@ from tests.app.reply.conftest import Connect
 from tests.remote.toy_verifier import http, listening, request_of
 from tests.support.chat_server import event
 from tests.support.clock import HeldClock
-from tests.support.conversing import Heard, ask, hear
+from tests.support.conversing import Heard, ask, ask_once, hear
 from tests.support.patience import PATIENCE_SECONDS
 
 JSON, SSE = "application/json", "text/event-stream"
@@ -108,7 +108,7 @@ async def test_a_question_is_sent_once_and_its_failure_is_told(connect: Connect,
         stored = last_stored(opened)
         assert opened.outbox.queued() == []
     assert heard.failed is not None and heard.failed.code == code, heard
-    assert peer.asked == 1 and not any(isinstance(one, Drafted) for one in heard.events)
+    assert peer.asked == 1 and not heard.of(Drafted)
     assert (stored.status, stored.text) == ("failed", heard.text) and "one ".startswith(heard.text)
 
 
@@ -130,7 +130,7 @@ async def test_a_server_that_has_not_begun_is_asked_again_a_few_times(connect: C
     peer = Peer([busy, busy, stream(ONE, DONE)])
     async with connect(peer, settings=Settings()) as opened:
         heard = await ask(opened, QUESTION)
-        assert heard.done is not None and heard.text == "one " and peer.asked == 3
+        assert heard.done and heard.text == "one " and peer.asked == 3
         assert any(isinstance(one, ModeChanged) and "is busy" in one.why for one in heard.events)
         peer.answers = [busy]
         never = await ask(opened, QUESTION)
@@ -139,8 +139,7 @@ async def test_a_server_that_has_not_begun_is_asked_again_a_few_times(connect: C
 
 async def test_a_server_that_wants_to_be_left_alone_for_long_is(connect: Connect) -> None:
     peer = Peer([error("429 Too Many", extra="retry-after: 3600\r\n")])
-    async with connect(peer, settings=Settings()) as opened:
-        heard = await ask(opened, QUESTION)
+    heard = await ask_once(connect(peer, settings=Settings()), QUESTION)
     assert heard.failed is not None and peer.asked == 1
 
 
@@ -186,9 +185,9 @@ async def test_the_deadline_counts_from_the_last_word_of_reasoning_which_is_no_p
         conversation = opened.store.conversations.create("test").id
         heard = await hear(opened.reply(conversation, QUESTION), go_on)
         assert thought == 12
-        assert heard.done is not None and heard.text == last_stored(opened).text == "Paris"
-    assert "".join(one.text for one in heard.events if isinstance(one, Reasoned)) == "hm " * 12
-    why = [one.why for one in heard.events if isinstance(one, ModeChanged)]
+        assert heard.done and heard.text == last_stored(opened).text == "Paris"
+    assert "".join(one.text for one in heard.of(Reasoned)) == "hm " * 12
+    why = heard.why
     assert why[-2].endswith("; m is reasoning") and why[-1] == why[-2].removesuffix("; m is reasoning")
 
 
@@ -200,7 +199,7 @@ async def test_reasoning_in_tags_is_taken_out_of_the_text(connect: Connect) -> N
         for _ in wholes:
             heard = await ask(opened, QUESTION)
             assert heard.text == "Paris, not <think>"
-            assert "".join(one.text for one in heard.events if isinstance(one, Reasoned)) == "\nwell, <b>hm</b>\n"
+            assert "".join(one.text for one in heard.of(Reasoned)) == "\nwell, <b>hm</b>\n"
 
 
 async def test_a_model_that_only_reasons_is_told_as_that(connect: Connect) -> None:
@@ -208,7 +207,7 @@ async def test_a_model_that_only_reasons_is_told_as_that(connect: Connect) -> No
     peer = Peer([stream(thought, event({}, "length"), DONE), stream(thought, event({}, "stop"), DONE)])
     async with connect(peer, settings=Settings()) as opened:
         cut, silent = await ask(opened, QUESTION), await ask(opened, QUESTION)
-    assert cut.done is not None and "while it was still reasoning" in cut.done.cut
+    assert "while it was still reasoning" in cut.done.cut
     assert silent.failed is not None and "reasoned, but said nothing" in silent.failed.message
 
 

@@ -9,7 +9,7 @@ from storage import Attachment
 from tests.app.attachments.conftest import PNG
 from tests.app.reply.conftest import Connect
 from tests.support.chat_server import ChatServer, Script
-from tests.support.conversing import hear, until_connected
+from tests.support.conversing import hear
 from tests.support.serving import VerifierProcess
 
 NOTES = Attachment("notes.txt", "text/plain", b"first\nsecond\n")
@@ -19,8 +19,7 @@ TOLD = "File: notes.txt\n```txt\nfirst\nsecond\n```\n\n"
 
 async def test_every_version_of_a_question_brings_its_files(connect: Connect) -> None:
     server = ChatServer([Script(["One."]), Script(["Two."]), Script(["Three."]), Script(["Four."])])
-    async with connect(server, settings=Settings()) as opened:
-        await until_connected(opened)
+    async with connect(server, settings=Settings(), met=True) as opened:
         assert opened.stays_here()
         store = opened.store
         conversation = store.conversations.create("t").id
@@ -43,12 +42,11 @@ async def test_every_version_of_a_question_brings_its_files(connect: Connect) ->
 async def test_a_checking_server_reads_files_and_says_that_it_reads_no_images(
     verifier: VerifierProcess, drafter: Drafter, connect: Connect
 ) -> None:
-    async with connect(verifier.url) as opened:
-        await until_connected(opened)
+    async with connect(verifier.url, met=True) as opened:
         store = opened.store
         conversation = store.conversations.create("t").id
         heard = await hear(opened.reply(conversation, "what is it?", [NOTES]))
-        assert heard.done is not None and heard.done.token_ids
+        assert heard.done.token_ids
         context = opened.context(conversation)
         assert context is not None and context.used > len(drafter.text.encode(NOTES.text))
         heard = await hear(opened.reply(conversation, "and this?", [PICTURE]))
@@ -56,7 +54,7 @@ async def test_a_checking_server_reads_files_and_says_that_it_reads_no_images(
         assert store.branches.thread(conversation)[2].attachments == (PICTURE,)
         # An image further up is only named, so the conversation can go on.
         heard = await hear(opened.reply(conversation, "never mind"))
-        assert heard.done is not None, heard.failed
+        assert heard.done
         # One that waits leaves the queue: nobody there can see it.
         waiting = store.conversations.create("waits").id
         heard = await hear(opened.send(opened.outbox.enqueue(waiting, "what is this?", [PICTURE])))
@@ -73,8 +71,7 @@ async def test_another_machine_is_not_this_device(connect: Connect) -> None:
 
 async def test_thoughts_are_stored_even_if_the_answer_is_cut_off(connect: Connect) -> None:
     server = ChatServer([Script(["<think>let me see</think>", "It is"], cut=True)])
-    async with connect(server, settings=Settings()) as opened:
-        await until_connected(opened)
+    async with connect(server, settings=Settings(), met=True) as opened:
         conversation = opened.store.conversations.create("t").id
         heard = await hear(opened.reply(conversation, "what is it?"))
         answer = opened.store.branches.thread(conversation)[1]

@@ -26,7 +26,7 @@ from storage import Store
 from tests.app.reply.conftest import Connect
 from tests.app.reply.test_assistant import generated
 from tests.support.chat_server import ChatServer, Script
-from tests.support.conversing import ask, hear, until_connected
+from tests.support.conversing import ask, ask_once, hear, until_connected
 from tests.support.guide_pages import guided_drafter
 from tests.support.serving import VerifierProcess
 
@@ -68,7 +68,6 @@ async def test_the_own_target_reads_the_pages(
         first = await ask(opened, QUESTIONS[0], conversation)
         second = await ask(opened, QUESTIONS[1], conversation)
         thread = opened.store.branches.thread(conversation)
-    assert first.done is not None and second.done is not None
     prompt = asked(guided, QUESTIONS[:1])
     assert list(first.done.token_ids) == generated(tiny_pair, prompt, 16)
     longer = conversation_tokens(guided.text, thread[:3], guided.prompt)
@@ -97,7 +96,7 @@ async def test_the_drafter_alone_reads_them_too(guided: Drafter, connect: Connec
     context = guided.context()
     context.commit(asked(guided, QUESTIONS[:1]))
     alone = list(islice(chain.from_iterable(context.generate(0.0, 0)), 12))
-    assert heard.done is not None and list(heard.done.token_ids) == alone
+    assert list(heard.done.token_ids) == alone
 
 
 async def test_another_target_reads_the_plain_prompt_also_of_what_the_drafter_wrote_in_its_place(
@@ -110,14 +109,13 @@ async def test_another_target_reads_the_plain_prompt_also_of_what_the_drafter_wr
         await opened.settled()
         judged, asked_anew = await hear(opened.verify(drafted.message)), await ask(opened, QUESTIONS[0])
     for heard in (judged, asked_anew):
-        assert heard.done is not None and list(heard.done.token_ids) == generated(tiny_pair, plain, 16)
+        assert list(heard.done.token_ids) == generated(tiny_pair, plain, 16)
 
 
 async def test_a_server_that_reads_text_gets_the_question_alone(guided: Drafter, connect: Connect) -> None:
     server = ChatServer([Script(["tar xf it"])])
-    async with connect(server, drafter=guided) as opened:
-        heard = await ask(opened, QUESTIONS[0])
-    assert heard.done is not None and heard.done.sources == ()
+    heard = await ask_once(connect(server, drafter=guided), QUESTIONS[0])
+    assert heard.done.sources == ()
     assert [(one["role"], one["content"]) for one in server.asked[0]["messages"]] == [("user", QUESTIONS[0])]
 
 
@@ -149,9 +147,9 @@ async def test_a_conversation_that_is_too_long_with_all_examples_is_answered_at_
         async with Assistant(opened.store, options) as alone:
             written = await ask(alone, QUESTIONS[0], conversation)
     assert most is not None and len(whole) > most
-    assert heard.done is not None and heard.done.stats.read < FULL * most
+    assert heard.done.stats.read < FULL * most
     assert context is not None and context.limit == most and context.used < most
-    assert written.done is not None and written.done.stats.read < FULL * most, "it reads as the model did"
+    assert written.done.stats.read < FULL * most, "it reads as the model did"
 
 
 def test_all_conversations_begin_alike(guided: Drafter) -> None:
@@ -175,5 +173,5 @@ def test_pages_that_an_answer_came_from_are_exported(tmp_path: Path) -> None:
 async def test_an_answer_without_a_command_names_no_page(guided: Drafter, connect: Connect) -> None:
     async with connect(None, drafter=guided, settings=Settings(mode="offline", max_tokens=1)) as opened:
         heard = await ask(opened, QUESTIONS[0])
-        assert heard.done is not None and heard.done.sources == ()
+        assert heard.done.sources == ()
         assert "sources" not in opened.store.messages.get(heard.message).stats

@@ -94,7 +94,7 @@ async def test_answers_count_while_drafts_do_not_pay(
         for number in range(5):
             opened.backend.routing.shown.speed.payoff._pacer.way = False
             heard = await ask(opened, f"what is {number}")
-            assert heard.done is not None and heard.done.stats.drafted_nodes == 0
+            assert heard.done.stats.drafted_nodes == 0
     assert [len(one.samples) for one in learner.lessons()] == [24] * 5
     assert learner.check_live() is None
 
@@ -125,7 +125,7 @@ async def test_an_answer_is_drafted_again_as_it_was(
     lessons = learner.lessons()
     assert len(lessons) == 3 and any(one.rounds[-1].memory for one in lessons), "memory had arrived"
     for lesson, one in zip(lessons, heard):
-        assert one.done is not None and lesson.tokens[-24:] == one.done.token_ids
+        assert lesson.tokens[-24:] == one.done.token_ids
         assert len(lesson.samples) == 24
         # A chain of the same guesses in the same rounds keeps no more than the tree that was sent.
         starts = [each.length - (len(lesson.tokens) - 24) for each in lesson.rounds]
@@ -160,14 +160,13 @@ async def test_a_version_goes_live_in_a_window_that_is_open_and_a_bad_one_comes_
         worse = await ask(opened, "what is it")
         assert worse.text == before.text, "what it learnt changes the speed, never the text"
         assert own.version == 1 and store.messages.get(worse.message).stats["learnt"] == 1
-        assert worse.done is not None and before.done is not None
         assert worse.done.stats.rounds > before.done.stats.rounds
 
         version = learner.learn()
         assert version.state == "in use" and version.low > 0 and version.tau_after > version.tau_before
         better = await ask(opened, "what is it")
         assert own.version == version.number == 2 and better.text == before.text
-        assert better.done is not None and better.done.stats.rounds < worse.done.stats.rounds
+        assert better.done.stats.rounds < worse.done.stats.rounds
         assert learner.waiting() == 1, "only the newest answer was not seen"
 
         learner.versions.roll_back()
@@ -251,7 +250,7 @@ async def test_what_the_server_drafted_is_learnt_from_too(
         async with on(store, url, own, learnt, settings, "hosted") as opened:
             for text in ("hello there", "what is it"):
                 heard = await ask(opened, text, store.conversations.create("one").id)
-                assert heard.done is not None and len(heard.done.token_ids) == 24
+                assert len(heard.done.token_ids) == 24
         lessons = learner.lessons()
     assert len(lessons) == 2 and all(len(one.samples) > 8 for one in lessons)
 
@@ -265,7 +264,7 @@ async def test_what_the_target_might_have_said_is_kept_of_each_token(
     async with on(store, verifier.url, own, learnt, settings, mode) as opened:
         for text in ("hello there", "what is it"):
             heard = await ask(opened, text, store.conversations.create("one").id)
-            assert heard.done is not None and len(heard.done.token_ids) == 24
+            assert len(heard.done.token_ids) == 24
             async with asyncio.timeout(PATIENCE_SECONDS):
                 while len(told(store, own)[-1].text) < 24:
                     await asyncio.sleep(0.01)
@@ -298,7 +297,6 @@ async def test_nobody_is_asked_for_it_where_nothing_is_learnt(
         with Store.open(tmp_path / f"{learn}.db") as store:
             async with on(store, verifier.url, own, learnt, settings) as opened:
                 heard = await ask(opened, "hello there")
-                assert heard.done is not None
                 await opened.backend.routing.pool.quiet()
                 sizes.append(heard.done.stats.bytes_down)
     assert sizes[1] < sizes[0]

@@ -38,7 +38,7 @@ async def test_a_full_context_ends_an_answer_and_is_named(
         await opened.settled()
         card = opened.backend.routing.shown.verifier.card  # type: ignore[union-attr]
         heard = await ask(opened, nearly_full(drafter, min(CONTEXT_TOKENS, card.limits.max_tokens)))
-    assert heard.done is not None and 0 < len(heard.done.token_ids) <= 2 * ROOM
+    assert 0 < len(heard.done.token_ids) <= 2 * ROOM
     assert (heard.done.reason, heard.done.cut_by, heard.done.full) == ("length", "context", True)
     assert heard.done.cut == "the conversation has reached the length that the model can read"
     assert heard.done.model == card.target
@@ -48,7 +48,7 @@ async def test_the_drafter_alone_has_a_guard(connect: Connect) -> None:
     settings = Settings(mode="offline", temperature=2.0, seed=3)
     async with connect(None, settings=settings) as opened:
         heard = await ask(opened, "list files")
-        assert heard.done is not None and len(heard.done.token_ids) == MOST_ALONE
+        assert len(heard.done.token_ids) == MOST_ALONE
         assert (heard.done.cut_by, heard.done.full, heard.done.model) == ("length", False, "")
         assert "the most that the small model writes alone" in heard.done.cut
         stored = opened.store.messages.get(heard.message)

@@ -91,7 +91,7 @@ class Device:
             plain = Options(Drafters(self.drafter), AddressSource(self.url), settings.replaced({"mode": "auto"}, ""))
             async with Assistant(store, plain) as opened:
                 heard = await ask(opened, QUESTION)
-        assert heard.done is not None, heard.failed
+        assert heard.done
         return heard.text
 
 
@@ -102,8 +102,8 @@ def device(other_drafter: Drafter, tmp_path: Path, smaller: Path, server: Verifi
 
 def gained(heard: Heard) -> list[int]:
     """The tokens of each round."""
-    assert heard.done is not None, heard.failed
-    reports = [event.report for event in heard.events if isinstance(event, RoundEnded)]
+    assert heard.done
+    reports = [event.report for event in heard.of(RoundEnded)]
     return [report.gained for report in reports if report is not None]
 
 
@@ -140,14 +140,14 @@ async def test_a_model_that_is_killed_costs_its_drafts_and_nothing_else(device: 
     async with device.asking(EDGE.replaced({"ahead": False}, "")) as (opened, model):
 
         def kill(heard: Heard) -> None:
-            rounds = sum(isinstance(event, RoundEnded) for event in heard.events)
+            rounds = len(heard.of(RoundEnded))
             if isinstance(heard.last, RoundEnded) and rounds == 2 and model.process_id is not None:
                 os.kill(model.process_id, signal.SIGKILL)
 
         heard = await ask(opened, QUESTION, watch=kill)
-    assert heard.done is not None, heard.failed
+    assert heard.done
     assert heard.text == expected
-    reports = [event.report for event in heard.events if isinstance(event, RoundEnded)]
+    reports = [event.report for event in heard.of(RoundEnded)]
     assert any(report is not None and not report.nodes for report in reports[2:]), "while it starts again"
 
 
@@ -199,7 +199,7 @@ async def drafted_by_model(opened: Assistant, question: str, conversation: str) 
     """An answer, whether the model on this device drafted it, and the figures behind that."""
     heard = await ask(opened, question, conversation)
     shown = opened.backend.routing.shown
-    assert heard.done is not None, heard.failed
+    assert heard.done
     assert shown is not None and shown.server.drafter is not None
     return heard.text, shown.server.drafter.is_model, shown.why_mode
 
@@ -289,5 +289,4 @@ async def test_an_answer_that_it_drafts_is_continued_by_it_when_the_line_breaks(
                     alive.pop().kill()
 
             heard = await ask(opened, QUESTION, conversation, kill)
-        assert heard.done is not None, heard.failed
         assert heard.done.stretches[-1].writer == "small one" and len(heard.done.token_ids) <= MOST

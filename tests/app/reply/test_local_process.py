@@ -17,8 +17,8 @@ from app.remotes import loopback
 from app.remotes.loopback import LocalModel
 from app.reply import routing
 from app.reply.assistant import Assistant
-from drafter.runtime import Drafter
-from tests.app.reply.test_stand_in import QUESTION, rest_of, standing_in
+from tests.app.reply.conftest import Connect
+from tests.app.reply.test_stand_in import QUESTION, rest_of
 from tests.support.chat_server import ChatServer
 from tests.support.conversing import Heard, ask, until
 from tests.support.serving import VerifierProcess
@@ -60,21 +60,20 @@ async def killed(opened: Assistant, source: LocalModel, *, deleted: bool = False
 
 
 async def test_killed_while_it_writes_it_is_started_again_and_goes_on(
-    drafter: Drafter, database: Path, away: int, target: Path, verifier: VerifierProcess
+    stands_in: Connect, away: int, target: Path, verifier: VerifierProcess
 ) -> None:
     source = LocalModel("small one", target)
-    async with standing_in(drafter, database, away, source, SETTINGS) as opened:
+    async with stands_in(away, source, SETTINGS) as opened:
         heard, begun = await killed(opened, source)
-    assert heard.done is not None, heard.failed
     first, reached = dict.fromkeys(begun)  # It may also say there that its model is reasoning.
     assert first == "" and 0 < len(reached) < len(heard.text)
     assert heard.text == reached + await rest_of(verifier, reached, MOST), "nothing is lost or doubled"
     assert heard.done.stretches == (Stretch(0, "small one", here=True),)
 
 
-async def test_its_file_is_deleted_and_it_is_killed(drafter: Drafter, database: Path, away: int, target: Path) -> None:
+async def test_its_file_is_deleted_and_it_is_killed(stands_in: Connect, away: int, target: Path) -> None:
     source = LocalModel("small one", target)
-    async with standing_in(drafter, database, away, source, SETTINGS) as opened:
+    async with stands_in(away, source, SETTINGS) as opened:
         heard, _ = await killed(opened, source, deleted=True)
         stored = opened.store.messages.get(heard.message)
     assert heard.failed is not None and f"small one is not in {target} any more" in heard.failed.message
@@ -82,23 +81,23 @@ async def test_its_file_is_deleted_and_it_is_killed(drafter: Drafter, database: 
 
 
 async def test_it_ends_when_nobody_needs_it_and_starts_again(
-    drafter: Drafter, database: Path, away: int, target: Path, monkeypatch: pytest.MonkeyPatch
+    stands_in: Connect, away: int, target: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(routing, "IDLE_SECONDS", 0.1)
     source = LocalModel("small one", target)
-    async with standing_in(drafter, database, away, source, SETTINGS) as opened:
+    async with stands_in(away, source, SETTINGS) as opened:
         first = await ask(opened, QUESTION)
-        assert first.done is not None, first.failed
+        assert first.done
         await until(lambda: source.process_id is None)
         assert (await ask(opened, QUESTION)).text == first.text
 
 
 async def test_what_does_not_fit_into_memory_is_not_started(
-    drafter: Drafter, database: Path, away: int, target: Path, monkeypatch: pytest.MonkeyPatch
+    stands_in: Connect, away: int, target: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(loopback, "ROOM_BYTES", 1 << 60)
     source = LocalModel("small one", target)
-    async with standing_in(drafter, database, away, source, SETTINGS) as opened:
+    async with stands_in(away, source, SETTINGS) as opened:
         heard = await ask(opened, QUESTION)
         assert heard.failed is not None and "small one needs 1152921504.6 GB of memory, and" in heard.failed.message
         assert source.process_id is None and source.url is None

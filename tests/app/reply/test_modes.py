@@ -22,7 +22,7 @@ AUTO = Settings(max_tokens=60)
 
 
 def edge_rounds(heard: Heard) -> int:
-    reports = [event.report for event in heard.events if isinstance(event, RoundEnded) and event.report is not None]
+    reports = [event.report for event in heard.of(RoundEnded) if event.report is not None]
     return sum(report.mode == "edge" for report in reports)
 
 
@@ -37,7 +37,7 @@ async def test_with_a_drafter_that_guesses_nothing_no_round_is_drafted_here(
             ) as opened:
                 for question in QUESTIONS:
                     heard = await ask(opened, question)
-                    assert heard.done is not None and len(heard.done.token_ids) == 60
+                    assert len(heard.done.token_ids) == 60
                     assert edge_rounds(heard) == 0 and heard.modes[-1] == "hosted"
                 learnt = opened.backend.routing.shown.speed.modes.learnt
                 assert learnt.drafts == 0, "the server shares the cores, and can draft itself"
@@ -57,7 +57,7 @@ async def test_drafts_beside_a_stream_tell_how_well_the_drafter_guesses(
         assert (await ask(opened, QUESTIONS[0])).modes[-1] == "hosted"
         learnt, asked = opened.backend.routing.shown.speed.modes.learnt, 1
         while learnt.drafts < WATCHED:  # On a busy machine a draft may come after the last word.
-            assert (await ask(opened, QUESTIONS[asked % len(QUESTIONS)])).done is not None and asked < 40
+            assert (await ask(opened, QUESTIONS[asked % len(QUESTIONS)])).done and asked < 40
             asked += 1
         assert learnt.draft_tokens > DRAFTED * learnt.drafts
 

@@ -64,12 +64,12 @@ async def test_the_target_says_marks_and_names_are_shown(
         spans = [opened.drafted_spans(message) for message in thread[1::2]]
     assert guided.prompt is not None
     first = guided.text.render(guided.prompt.asked_as(QUESTIONS[:1]))
-    assert heard[0].done is not None and list(heard[0].done.token_ids) == generated(pair, first, 60)
+    assert list(heard[0].done.token_ids) == generated(pair, first, 60)
     assert says_a_name(guided, thread[1]) and is_spelt(guided.text, thread[1])
     assert heard[0].text == thread[1].text, "the screen shows what is stored"
     longer = conversation_tokens(guided.text, thread[:3], guided.prompt)
     assert longer[: len(first) + len(thread[1].tokens)] == [*first, *thread[1].tokens]
-    assert heard[1].done is not None and list(heard[1].done.token_ids) == generated(pair, longer, 60)
+    assert list(heard[1].done.token_ids) == generated(pair, longer, 60)
     assert spans == [[], []], "everything was checked"
 
 

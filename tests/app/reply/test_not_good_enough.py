@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -23,7 +22,7 @@ from storage import Store
 from tests.support.checked_answers import answered
 from tests.support.clock import FastClock
 from tests.support.commands import Outrider
-from tests.support.conversing import Heard, ask, assistant, hear, until_connected, until_mode
+from tests.support.conversing import Heard, ask, ask_once, assistant, hear, until_connected, until_mode
 from tests.support.figures import GOOD, NO_DRAFTS, NOT_ALONE, on_shelf, with_figures
 from tests.support.serving import VerifierProcess
 
@@ -97,7 +96,7 @@ async def test_one_that_is_of_no_use_does_not_draft(
             await until_connected(opened)
             heard = await ask(opened, QUESTION)
             assert not opened.backend.routing.fits and opened.status().checks is False
-    assert heard.done is not None and heard.done.stats.drafted_nodes == 0 and heard.text
+    assert heard.done.stats.drafted_nodes == 0 and heard.text
     memory = LastSeen(tmp_path / "seen").memory(serving.url)
     assert memory is not None and drafters.config(memory) is not None and not drafters.has(memory)
 
@@ -112,7 +111,7 @@ async def test_one_that_was_measured_here_drafts_from_then_on(
             await until_mode(opened, "edge")
             assert await opened.news() == [] and not Drafters(drafter, tmp_path / "shelf").unmeasured()
             heard = await ask(opened, QUESTION)
-            assert heard.done is not None and heard.done.stats.drafted_nodes > 0
+            assert heard.done.stats.drafted_nodes > 0
 
 
 @pytest.mark.parametrize("figures", [GOOD, *NOT_ALONE, None])
@@ -128,7 +127,7 @@ async def test_a_question_without_a_line_waits_unless_the_models_own_drafter_is_
             assert opened.status().alone == (figures is GOOD)
             waiting = opened.outbox.queued()
     if figures is GOOD:
-        assert heard.done is not None and heard.done.drafted_by.startswith("small model for tiny")
+        assert heard.done.drafted_by.startswith("small model for tiny")
         assert heard.done.model == "" and not waiting
         return
     assert heard.failed is not None and [one.text for one in waiting] == [QUESTION] and heard.text == ""
@@ -141,23 +140,20 @@ async def test_only_the_setting_lets_one_write_that_is_not_good_enough(
 ) -> None:
     """Only the drafter of the settings may then, and what it writes in another model's place is named."""
     own = Drafter.load(with_figures(tiny_pair / "drafter", tmp_path / "own", NOT_ALONE[0]))
-    async with assistant(own, tmp_path / "a.db", None, settings=Settings(max_tokens=8)) as opened:
-        refused = await ask(opened, QUESTION)
+    refused = await ask_once(assistant(own, tmp_path / "a.db", None, settings=Settings(max_tokens=8)), QUESTION)
     settings = Settings(max_tokens=8, offline="drafter")
-    async with assistant(own, tmp_path / "a.db", None, settings=settings) as opened:
-        written = await ask(opened, QUESTION)
-    async with assistant(another(drafter), tmp_path / "a.db", NOBODY, settings=settings) as opened:
-        in_place = await ask(opened, QUESTION)
+    written = await ask_once(assistant(own, tmp_path / "a.db", None, settings=settings), QUESTION)
+    in_place = await ask_once(assistant(another(drafter), tmp_path / "a.db", NOBODY, settings=settings), QUESTION)
     assert refused.failed is not None and UNFIT in refused.failed.message
-    assert written.done is not None and written.done.drafted_by == "small model for tiny"
-    assert in_place.done is not None and in_place.done.drafted_by == "small model for another"
+    assert written.done.drafted_by == "small model for tiny"
+    assert in_place.done.drafted_by == "small model for another"
     assert [mode for mode in in_place.modes if mode != "warming"] == ["offline"] and not any(in_place.done.provenance)
     on_shelf(tiny_pair / "drafter", tmp_path / "shelf", NOT_ALONE[0])
     LastSeen(tmp_path / "seen").note(NOBODY, drafter.memory_digest)
     with Store.open(tmp_path / "outrider.db") as store:
         drafters = Drafters(another(drafter), tmp_path / "shelf")
         async with on(store, drafters, NOBODY, tmp_path / "seen", offline="drafter") as opened:
-            assert (await ask(opened, QUESTION)).done is None, "a fetched one writes alone only if it is good enough"
+            assert (await ask(opened, QUESTION)).ended is None, "a fetched one writes alone only if it is good enough"
 
 
 @pytest.fixture
@@ -173,7 +169,7 @@ def test_offline_by_choice_the_bundled_model_does_not_answer_for_a_remote(outrid
     asked = outrider("ask", "--mode", "offline", "--json", "--remote", remote, QUESTION)
     assert asked.code == 3 and asked.out == "", asked
     assert "no other model answers in its place" in asked.err and "outrider ask --queue" in asked.err
-    said = json.loads(alone.out)
+    said = alone.json
     assert alone.code == 0 and said["model"] is None and said["drafted_by"] == "small model for tiny"
     assert "the small model for tiny alone wrote this answer" in alone.err
 
@@ -183,9 +179,9 @@ def test_offline_by_choice_the_drafter_of_that_remotes_model_answers(
 ) -> None:
     LastSeen(tmp_path / "home/data/servers.json").note(NOBODY, drafter.memory_digest)
     asked = outrider("ask", "--mode", "offline", "--json", "--remote", NOBODY, QUESTION)
-    assert asked.code == 0 and json.loads(asked.out)["drafted_by"] == "small model for tiny"
+    assert asked.code == 0 and asked.json["drafted_by"] == "small model for tiny"
 
 
 def test_who_wrote_is_named(outrider: Outrider, verifier: VerifierProcess) -> None:
-    said = json.loads(outrider("ask", "--json", "--remote", verifier.url, QUESTION).out)
+    said = outrider("ask", "--json", "--remote", verifier.url, QUESTION).json
     assert said["model"] == "target" and said["drafted_by"] is None

@@ -19,7 +19,7 @@ from tests.remote.hostile import HostilePeer, answers
 from tests.remote.toy_verifier import CARD, http, raw_peer
 from tests.support.clock import FastClock
 from tests.support.commands import runner
-from tests.support.conversing import Heard, ask, hear
+from tests.support.conversing import Heard, ask, ask_once, hear
 from tests.support.serving import VerifierProcess
 
 QUESTION = "what is the capital of France"
@@ -44,7 +44,7 @@ def chosen(offline: str | None, **more: object) -> Settings:
 
 def fails(heard: Heard) -> str:
     """The sentence of an answer that nobody gave."""
-    assert heard.done is None and heard.failed is not None and heard.text == "", heard.events
+    assert heard.ended is None and heard.failed is not None and heard.text == "", heard.events
     assert "offline" not in heard.modes
     return heard.failed.message
 
@@ -52,7 +52,7 @@ def fails(heard: Heard) -> str:
 async def answered(opened: Assistant) -> Heard:
     """What waits, sent until it is answered."""
     async for due in opened.due():
-        if (heard := await hear(opened.send(due))).done is not None:
+        if (heard := await hear(opened.send(due))).ended is not None:
             return heard
     raise AssertionError("it was not answered")
 
@@ -94,10 +94,9 @@ async def test_what_was_seen_at_an_address_is_remembered(
 ) -> None:
     """The model that was there the last time decides, also in the next run of the program."""
     LastSeen(file).note(NOBODY, drafter.memory_digest if known == "drafter's" else bytes(16))
-    async with connect(NOBODY, settings=chosen(None), seen=LastSeen(file)) as opened:
-        heard = await ask(opened, QUESTION)
+    heard = await ask_once(connect(NOBODY, settings=chosen(None), seen=LastSeen(file)), QUESTION)
     if known == "drafter's":
-        assert heard.done is not None and heard.modes[-1] == "offline"
+        assert heard.done and heard.modes[-1] == "offline"
     else:
         fails(heard)
 
@@ -141,7 +140,7 @@ async def test_the_rest_of_an_answer_that_was_cut_is_asked_for(drafter: Drafter,
         conversation = opened.store.conversations.create("test").id
         heard = await ask(opened, QUESTION, conversation)
         said = drafter.text.decode([5, 5, 5])
-        assert heard.text == said and heard.done is None and "offline" not in heard.modes
+        assert heard.text == said and heard.ended is None and "offline" not in heard.modes
         assert heard.failed is not None and heard.failed.queued and "The rest follows" in heard.failed.message
         answer = opened.store.branches.thread(conversation)[-1]
         assert (answer.text, answer.status, answer.tokens) == (said, "failed", (5, 5, 5))

@@ -20,18 +20,16 @@ from drafter.shelf import Drafters
 from storage import Choices, Store
 from tests.support.chat_server import ChatServer, Script
 from tests.support.conversing import ask, until, until_connected, until_mode, working_off
-from tests.support.keyring import NoKeyring, use_keyring
 
 ONE, TWO = Choices(remote="one", model="talker"), Choices(remote="two", model="other")
 
 
 @pytest.fixture
-async def two(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[Remotes, ChatServer, ChatServer]]:
+async def two(folders: Folders, no_ring: None) -> AsyncIterator[tuple[Remotes, ChatServer, ChatServer]]:
     """Two servers in the registry; the second one answers where nothing was chosen."""
-    use_keyring(monkeypatch, NoKeyring())
     first, second = ChatServer([Script(["from one"])]), ChatServer([Script(["from two"])])
     async with first.listening() as port, second.listening() as other:
-        remotes = Remotes(Folders.locate({"OUTRIDER_HOME": str(tmp_path)}))
+        remotes = Remotes(folders)
         remotes.put("one", Remote(url=f"http://127.0.0.1:{port}"))
         remotes.put("two", Remote(url=f"http://127.0.0.1:{other}"))
         remotes.use("two")
@@ -59,7 +57,7 @@ async def test_each_conversation_has_its_own(
         assert (await ask(opened, "a", mine)).text == "from one"
         assert (await ask(opened, "b", theirs)).text == "from two"
         heard = await ask(opened, "c", other)
-        assert heard.text == "from two" and heard.done is not None and heard.done.model == "other"
+        assert heard.text == "from two" and heard.done.model == "other"
         assert (await ask(opened, "d", mine)).text == "from one"
         assert [one["model"] for one in second.asked] == ["talker", "other"]
         assert len(first.asked) == 2

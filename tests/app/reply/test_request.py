@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 
 from app.config import Settings
-from app.events import Dropped, Failed, Judged, Redrawn, Started, Verified, Withdrawn
+from app.events import Dropped, Failed, Judged, Redrawn, Started, Verified
 from app.reply import backend as backend_module
 from app.reply import routing as routing_module
 from app.reply.assistant import Assistant
@@ -20,7 +20,7 @@ from drafter.runtime import Drafter
 from models.text.chat_text import ChatText
 from remote.protocol import Sampling
 from tests.app.reply.conftest import Connect, Tokens
-from tests.support.conversing import ask, hear, stored_answer, until_connected, until_mode
+from tests.support.conversing import ask, hear, stored_answer, until_mode
 from tests.support.serving import VerifierProcess
 from tests.support.tiny_text import CHAT_TEMPLATE, END, train_tokenizer
 
@@ -42,7 +42,7 @@ async def test_an_edited_question_is_a_branch_of_its_own(opened: Assistant) -> N
     await ask(opened, QUESTION, conversation)
     before = store.branches.thread(conversation)
     heard = await hear(opened.edit(before[2].id, "and hidden ones"))
-    assert heard.done is not None and all(heard.done.provenance)
+    assert all(heard.done.provenance)
     after = store.branches.thread(conversation)
     assert after[:2] == before[:2] and [message.text for message in after[2:]] == ["and hidden ones", heard.text]
     assert store.branches.versions(conversation) == {after[2].id: (2, 2)}
@@ -69,7 +69,7 @@ async def test_an_answer_that_is_there_is_not_given_again(
     async with connect(verifier.url, settings=settings) as opened:
         await until_mode(opened, "edge")
         store, first = opened.store, await ask(opened, QUESTION)
-        assert first.done is not None and first.done.token_ids == own[:24]
+        assert first.done.token_ids == own[:24]
         conversation = store.messages.get(first.message).conversation_id
         second = await hear(opened.regenerate(first.message))
         third = await hear(opened.regenerate(second.message))
@@ -77,9 +77,7 @@ async def test_an_answer_that_is_there_is_not_given_again(
         assert len({answer.tokens for answer in answers}) == 3
         assert [answer.stats["temperature"] for answer in answers] == [0.0, FRESH_TEMPERATURE, FRESH_TEMPERATURE]
         assert answers[1].stats["seed"] != answers[2].stats["seed"]
-        said = [
-            [str(event) for event in heard.events if isinstance(event, Redrawn)] for heard in (first, second, third)
-        ]
+        said = [[str(event) for event in heard.of(Redrawn)] for heard in (first, second, third)]
         assert said[0] == [] and said[1] == said[2] and len(said[1]) == 1 and "temperature 0.8" in said[1][0]
         assert store.branches.siblings(first.message) == answers
         assert store.branches.thread(conversation)[1:] == answers[2:]
@@ -89,22 +87,22 @@ async def test_an_answer_that_is_there_is_not_given_again(
 async def test_a_drafted_answer_given_again_is_the_targets_own(opened: Assistant, own: Tokens, alone: Tokens) -> None:
     drafted = stored(opened, alone[:24], verified=0, status="done")
     heard = await hear(opened.regenerate(drafted.id))
-    assert heard.done is not None and heard.done.token_ids == own[:24] and all(heard.done.provenance)
+    assert heard.done.token_ids == own[:24] and all(heard.done.provenance)
     stopped = stored(opened, own[:5])
     heard = await hear(opened.regenerate(stopped.id))
-    assert heard.done is not None and heard.done.token_ids == own[:24], "it was not there yet"
+    assert heard.done.token_ids == own[:24], "it was not there yet"
     imported = stored(opened, (), status="done")
     heard = await hear(opened.regenerate(imported.id))
-    assert heard.done is not None and heard.done.token_ids == own[:24]
+    assert heard.done.token_ids == own[:24]
 
 
 async def test_without_a_line_the_drafter_gives_another_one(alone_here: Assistant, own: Tokens, alone: Tokens) -> None:
     drafted = stored(alone_here, alone[:24], verified=0, status="done")
     heard = await hear(alone_here.regenerate(drafted.id))
-    assert heard.done is not None and heard.done.token_ids != alone[:24] and not any(heard.done.provenance)
+    assert heard.done.token_ids != alone[:24] and not any(heard.done.provenance)
     verified = stored(alone_here, own[:24], status="done")
     heard = await hear(alone_here.regenerate(verified.id))
-    assert heard.done is not None and heard.done.token_ids == alone[:24], "the drafter's own was not there yet"
+    assert heard.done.token_ids == alone[:24], "the drafter's own was not there yet"
 
 
 async def test_a_question_without_an_answer_is_answered(alone_here: Assistant, alone: Tokens) -> None:
@@ -112,7 +110,7 @@ async def test_a_question_without_an_answer_is_answered(alone_here: Assistant, a
     store.bin.delete_message(answer.id)
     (question,) = store.branches.thread(answer.conversation_id)
     heard = await hear(alone_here.regenerate(question.id))
-    assert heard.done is not None and heard.done.token_ids == alone[:24]
+    assert heard.done.token_ids == alone[:24]
     assert [message.id for message in store.branches.thread(answer.conversation_id)] == [question.id, heard.message]
     lone = store.messages.add(store.conversations.create().id, "assistant", "hi", parent_id=None, status="done")
     for nothing in (lone.id, "c0ffee", answer.id):
@@ -129,14 +127,12 @@ async def test_a_stopped_answer_goes_on_as_if_it_had_not_been(
     verifier: VerifierProcess, own: Tokens, mode: str, there: int, verified: int | None, connect: Connect
 ) -> None:
     settings = SETTINGS.replaced({"mode": mode, "max_tokens": 48 - there}, "test")
-    async with connect(verifier.url, settings=settings) as opened:
-        await until_connected(opened)
+    async with connect(verifier.url, settings=settings, met=True) as opened:
         cut = stored(opened, own[:there], verified=verified)
         heard = await hear(opened.resume(cut.id))
-        assert heard.done is not None, heard.failed
         assert heard.done.token_ids == own and all(heard.done.provenance) and heard.done.reason == "length"
         assert heard.done.stats.verified == 48 - (there if verified is None else verified)
-        judged = [str(event) for event in heard.events if isinstance(event, Judged)]
+        judged = [str(event) for event in heard.of(Judged)]
         drafted = 0 if verified is None else there - verified
         assert judged == ([f"the model kept all {drafted} drafted tokens"] if drafted else [])
         resumed = opened.store.branches.thread(cut.conversation_id)[-1]
@@ -151,8 +147,8 @@ async def test_what_the_target_does_not_keep_of_it_is_told(opened: Assistant, ow
     cut = stored(opened, (*own[:12], other, *own[13:20]), verified=10)
     opened.outbox.enqueue_verification(cut.id)
     heard = await hear(opened.resume(cut.id))
-    assert heard.done is not None and heard.done.token_ids == own[:44] and all(heard.done.provenance)
-    (judged,) = (event for event in heard.events if isinstance(event, Judged))
+    assert heard.done.token_ids == own[:44] and all(heard.done.provenance)
+    (judged,) = heard.of(Judged)
     assert (judged.message, judged.kept, judged.of) == (cut.id, 2, 10) and cut.text.endswith(judged.dropped)
     assert opened.outbox.queued() == [], "it is verified along the way"
 
@@ -163,27 +159,27 @@ async def test_a_sampled_answer_goes_on_with_the_coin_it_was_begun_with(
     async with connect(verifier.url, settings=SAMPLED) as opened:
         await until_mode(opened, "edge")
         whole = await ask(opened, QUESTION)
-        assert whole.done is not None
+        assert whole.done
         answer = opened.store.messages.get(whole.message)
         cut = stored(opened, answer.tokens[:17], stats=answer.stats)
     later = SETTINGS.replaced({"max_tokens": 31}, "test")  # Greedy by now.
     async with connect(verifier.url, settings=later) as opened:
         await until_mode(opened, "edge")
         heard = await hear(opened.resume(cut.id))
-        assert heard.done is not None and heard.done.token_ids == whole.done.token_ids
+        assert heard.done.token_ids == whole.done.token_ids
         assert opened.store.messages.get(heard.message).stats["seed"] == answer.stats["seed"]
         strange = stored(opened, answer.tokens[:17], stats={"temperature": -1.0, "seed": "x"})
         heard = await hear(opened.resume(strange.id))
-        assert heard.done is not None and opened.store.messages.get(heard.message).stats["temperature"] == 0.0
+        assert heard.done and opened.store.messages.get(heard.message).stats["temperature"] == 0.0
 
 
 async def test_the_drafter_goes_on_alone(alone_here: Assistant, own: Tokens, alone: Tokens) -> None:
     cut = stored(alone_here, alone[:24], verified=0)
     heard = await hear(alone_here.resume(cut.id))
-    assert heard.done is not None and heard.done.token_ids == alone and not any(heard.done.provenance)
+    assert heard.done.token_ids == alone and not any(heard.done.provenance)
     verified = stored(alone_here, own[:10])
     heard = await hear(alone_here.resume(verified.id))
-    assert heard.done is not None and heard.done.token_ids[:10] == own[:10]
+    assert heard.done.token_ids[:10] == own[:10]
     assert heard.done.provenance == (True,) * 10 + (False,) * 24
 
 
@@ -204,7 +200,7 @@ async def test_stopped_and_gone_on_with_it_is_the_answer_that_it_would_have_been
         again = opened.store.messages.get(message)
         assert (again.status, again.tokens, again.provenance) == ("stopped", cut.tokens, cut.provenance)
         heard = await hear(opened.resume(again.id))
-        assert heard.done is not None and heard.done.token_ids[:48] == own
+        assert heard.done.token_ids[:48] == own
 
 
 async def test_what_was_withdrawn_before_stands_where_the_text_is_still_the_same(
@@ -216,8 +212,8 @@ async def test_what_was_withdrawn_before_stands_where_the_text_is_still_the_same
     withdrawn = [[0, "near"], [len(text), "far"]]
     drafted = stored(opened, tokens, verified=10, stats={"withdrawn": withdrawn}, status="done")
     heard = await hear(opened.verify(drafted.id))
-    assert heard.done is not None, heard.failed
-    near, far = next(event for event in heard.events if isinstance(event, Withdrawn)).texts
+    assert heard.done
+    near, far = heard.withdrawn
     assert near == Dropped(0, "near") and far.text == "far"
     assert 0 < far.at < len(text) and text[: far.at] == heard.text[: far.at]
     assert opened.store.messages.get(heard.message).stats["withdrawn"] == [[0, "near"], [far.at, "far"]]
@@ -239,7 +235,7 @@ async def test_what_the_model_has_checked_is_no_longer_marked_as_written_here(
     stretches = [{"at": 0, "writer": "talker", "here": False}, {"at": 3, "writer": "small one", "here": True}]
     opened.store.messages.finish(cut.id, (), (), drafter.text.decode(own[:12]), "stopped", {"stretches": stretches})
     heard = await hear(opened.resume(cut.id))
-    assert heard.done is not None and all(heard.done.provenance), heard.failed
+    assert all(heard.done.provenance), heard.failed
     assert heard.done.stretches == () and "stretches" not in opened.store.messages.get(heard.message).stats
 
 
@@ -299,5 +295,5 @@ async def test_an_answer_stored_without_tokens_goes_on_where_it_can_be_spelt(
         imported = opened.store.messages.ask(opened.store.conversations.create().id, QUESTION, parent_id=None)
         opened.store.messages.finish(imported.id, (), (), "ls -a", "stopped", {})
         heard = await hear(opened.resume(imported.id))
-        assert heard.done is not None and heard.text.startswith("ls -a")
+        assert heard.done and heard.text.startswith("ls -a")
         assert len(heard.done.token_ids) == len(drafter.text.encode("ls -a")) + 24

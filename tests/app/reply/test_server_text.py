@@ -30,6 +30,7 @@ from models.text.chat_text import ChatText
 from models.text.text_side import read_text_side
 from remote import VerifierClient
 from remote.protocol import Sampling
+from tests.app.reply.conftest import Connect
 from tests.app.reply.test_back_online import (
     MOST,
     QUESTION,
@@ -38,11 +39,10 @@ from tests.app.reply.test_back_online import (
     Local,
     stored,
     taken_over,
-    withdrawn_in,
     wrong,
 )  # fmt: skip
-from tests.app.reply.test_stand_in import Here, rest_of, standing_in
-from tests.support.conversing import Heard, ask, hear, until, until_connected, until_mode
+from tests.app.reply.test_stand_in import rest_of
+from tests.support.conversing import Heard, Here, ask, hear, standing_in, until, until_connected, until_mode
 from tests.support.fault_proxy import Exchange, Fault, FaultProxy
 from tests.support.faults import after, cut_after, lasting, refused, until_set
 from tests.support.nothing_lost import target_alone, violations
@@ -125,26 +125,28 @@ class Device:
     line: Line
 
     @asynccontextmanager
-    async def with_model(
-        self, url: str, settings: Settings = SETTINGS, *, connects: bool = True
+    async def with_local(
+        self,
+        local: Local | Here | None = None,
+        settings: Settings = SETTINGS,
+        *,
+        connects: bool = True,
+        checks: bool = False,
     ) -> AsyncIterator[Assistant]:
-        """An assistant with the model at this address. `connects`: once it is connected to the server."""
+        """An assistant with this model. `connects`: once it is connected to the server; `checks`: once that checks."""
         database = self.folder / f"{len(list(self.folder.iterdir()))}.db"
-        port, texts = self.line.proxy.port, self.folder / "tokenizers"
-        async with standing_in(self.drafter, database, port, Here(url), settings, path="", texts=texts) as opened:
+        port, texts, here = self.line.proxy.port, self.folder / "tokenizers", local or Local(whole="")
+        async with standing_in(self.drafter, database, port, here, settings, path="", texts=texts) as opened:
             if connects:
                 await until_connected(opened)
+            if checks:
+                await until_checked(opened)
             yield opened
 
-    @asynccontextmanager
-    async def with_local(
-        self, local: Local, settings: Settings = SETTINGS, *, connects: bool = True
-    ) -> AsyncIterator[Assistant]:
-        async with (
-            local.listening() as port,
-            self.with_model(f"http://127.0.0.1:{port}/v1", settings, connects=connects) as opened,
-        ):
-            yield opened
+    async def meets(self, local: Local | None = None) -> None:
+        """Let it meet the server, until that checks."""
+        async with self.with_local(local, checks=True):
+            pass
 
 
 @pytest.fixture
@@ -190,15 +192,13 @@ async def test_what_another_model_wrote_is_checked_when_the_line_is_back(
     device: Device, line: Line, own: list[int], text: ChatText, right: int
 ) -> None:
     local = Local(whole=text.decode(own), right=right)
-    async with device.with_local(local) as opened:
-        await until_checked(opened)
+    async with device.with_local(local, checks=True) as opened:
         heard = await cut(opened, line, heals=True)
-        assert heard.done is not None, heard.failed
         assert list(heard.done.token_ids) == own and all(heard.done.provenance), "the target's own answer"
         assert violations(heard.events, stored(opened, heard), own, text) == []
         assert heard.done.stretches == () and heard.done.model == "target"
-        (judged,) = [event for event in heard.events if isinstance(event, Judged)]
-        (withdrawn,) = withdrawn_in(heard)
+        (judged,) = heard.of(Judged)
+        (withdrawn,) = heard.withdrawn
         assert withdrawn.text.endswith(WRONG.strip()) and judged.of > judged.kept
         assert judged.kept >= len(text.encode(text.decode(own)[len(local.begun) :][:right])) - 2
         turn = turn_of(opened, heard)
@@ -221,10 +221,8 @@ async def test_a_real_model_with_another_tokenizer_goes_on_and_is_checked(
     device: Device, line: Line, own: list[int], text: ChatText, tiny_pair: Path
 ) -> None:
     with VerifierProcess(tiny_pair, model=respelt(tiny_pair, device.folder), options=["--no-drafter"]) as other:
-        async with device.with_model(f"{other.url}/v1") as opened:
-            await until_checked(opened)
+        async with device.with_local(Here(f"{other.url}/v1"), checks=True) as opened:
             alone = await cut(opened, line)
-            assert alone.done is not None, alone.failed
             begun = next(one.at for one in alone.done.stretches if one.here)
             rest = await rest_of(other, alone.text[:begun], MOST)
             assert text.decode(own).startswith(alone.text[:begun]) and alone.text[begun:] in rest
@@ -232,7 +230,6 @@ async def test_a_real_model_with_another_tokenizer_goes_on_and_is_checked(
             await line.heal()
             await until_mode(opened, "hosted")
             checked = await hear(opened.verify(alone.message))
-            assert checked.done is not None, checked.failed
             assert list(checked.done.token_ids) == own and all(checked.done.provenance) and not checked.done.stretches
 
 
@@ -240,36 +237,33 @@ async def test_a_question_that_it_answered_before_the_server_was_met_is_checked_
     device: Device, line: Line, own: list[int], text: ChatText
 ) -> None:
     local = Local(whole=text.decode(own), right=30, ends=True)
-    async with device.with_local(local) as opened:
-        await until_checked(opened)
+    await device.meets(local)
     line.proxy.line = refused
     async with device.with_local(local, connects=False) as opened:
         await until_mode(opened, "offline")
         heard = await ask(opened, QUESTION)
-        assert heard.done is not None and heard.text == text.decode(own)[:30] + WRONG, heard.failed
+        assert heard.done and heard.text == text.decode(own)[:30] + WRONG, heard.failed
         assert heard.done.stretches == (Stretch(0, "small one", here=True),)
         await line.heal()
         await until_checked(opened)
         checked = await hear(opened.verify(heard.message))
-        assert checked.done is not None and list(checked.done.token_ids) == own, checked.failed
+        assert list(checked.done.token_ids) == own, checked.failed
         assert len(line.fetched) == 1, "it was here already"
 
 
 async def test_a_question_that_is_asked_at_once_is_asked_in_the_servers_tokens(
     device: Device, line: Line, own: list[int]
 ) -> None:
-    async with device.with_local(Local(whole="")) as opened:
-        await until_checked(opened)
-    async with device.with_local(Local(whole=""), connects=False) as opened:
+    await device.meets()
+    async with device.with_local(connects=False) as opened:
         heard = await ask(opened, QUESTION)
-        assert heard.done is not None and list(heard.done.token_ids) == own, heard.failed
+        assert list(heard.done.token_ids) == own, heard.failed
 
 
 async def test_an_answer_that_was_begun_in_other_tokens_is_not_sent_to_the_server(
     device: Device, line: Line, own: list[int], text: ChatText
 ) -> None:
-    async with device.with_local(Local(whole="")) as opened:
-        await until_checked(opened)
+    await device.meets()
     line.proxy.line = refused
     local = Loading(whole=text.decode(own), right=30, ends=True)
     async with device.with_local(local, connects=False) as opened:
@@ -282,9 +276,9 @@ async def test_an_answer_that_was_begun_in_other_tokens_is_not_sent_to_the_serve
                 local.loaded.set()
 
         heard = await ask(opened, QUESTION, watch=watch)
-        assert heard.done is not None and heard.text == text.decode(own)[:30] + WRONG, heard.failed
+        assert heard.done and heard.text == text.decode(own)[:30] + WRONG, heard.failed
         checked = await hear(opened.verify(heard.message))
-        assert checked.done is not None and list(checked.done.token_ids) == own, checked.failed
+        assert list(checked.done.token_ids) == own, checked.failed
 
 
 async def test_its_drafter_drafts_nothing_and_starts_nothing(device: Device, own: list[int], text: ChatText) -> None:
@@ -295,21 +289,19 @@ async def test_its_drafter_drafts_nothing_and_starts_nothing(device: Device, own
         await until_checked(opened)
         routing = opened.backend.routing
         heard = await ask(opened, QUESTION)
-        assert heard.done is not None and plain.text == heard.text == text.decode(own)
+        assert heard.done and plain.text == heard.text == text.decode(own)
         assert list(heard.done.token_ids) == own and set(heard.modes) == {"hosted"}
         knows = connection(opened).server.drafter
         assert knows is not None and not (knows.drafts or knows.is_model or knows.runs or knows.correctable)
         assert routing.status().mode == "hosted" and routing.status().checks
-        assert all(
-            event.report is None or not event.report.nodes for event in heard.events if isinstance(event, RoundEnded)
-        )
+        assert all(event.report is None or not event.report.nodes for event in heard.of(RoundEnded))
 
 
 async def test_it_is_fetched_only_where_a_model_on_this_device_writes(device: Device, line: Line) -> None:
     for settings in ({"offline": "queue"}, {"mode": "edge"}):
-        async with device.with_local(Local(whole=""), SETTINGS.replaced(settings, "")) as opened:
+        async with device.with_local(settings=SETTINGS.replaced(settings, "")) as opened:
             assert isinstance(connection(opened).verifier, Endpoint) and connection(opened).server.unread is None
-    async with device.with_local(Local(whole=""), SETTINGS.replaced({"offline": "queue"}, "")) as opened:
+    async with device.with_local(settings=SETTINGS.replaced({"offline": "queue"}, "")) as opened:
         await opened.stand_by("small one")
         await until_checked(opened)
     assert len(line.fetched) == 1
@@ -319,7 +311,7 @@ async def test_it_changes_nothing_in_the_middle_of_an_answer(
     device: Device, line: Line, own: list[int], text: ChatText
 ) -> None:
     line.fault = until_set(begun := asyncio.Event())
-    async with device.with_local(Local(whole="")) as opened:
+    async with device.with_local() as opened:
         plain = connection(opened).verifier
 
         async def watch(heard: Heard) -> None:
@@ -329,7 +321,7 @@ async def test_it_changes_nothing_in_the_middle_of_an_answer(
             assert connection(opened).verifier is plain
 
         heard = await ask(opened, QUESTION, watch=watch)
-        assert heard.done is not None and heard.text == text.decode(own)
+        assert heard.done and heard.text == text.decode(own)
         await until_checked(opened)
         assert {path.suffix for path in (device.folder / "tokenizers").iterdir()} == {"", ".json", ".tried"}
 
@@ -338,14 +330,14 @@ async def test_what_was_measured_of_another_models_drafters_is_forgotten(
     device: Device, line: Line, own: list[int]
 ) -> None:
     line.fault = until_set(measured := asyncio.Event())
-    async with device.with_local(Local(whole="")) as opened:
+    async with device.with_local() as opened:
         speed = connection(opened).speed
         await speed.recall("small model", "whole model")
         speed.modes.learnt.uses = LONGEST_TRIAL  # So the next answer would try the other one.
         measured.set()
         await until_checked(opened)
         heard = await ask(opened, QUESTION)
-        assert heard.done is not None and list(heard.done.token_ids) == own, heard.failed
+        assert list(heard.done.token_ids) == own, heard.failed
         assert len(speed.drafters.modes) == 1
 
 
@@ -356,11 +348,10 @@ async def test_a_server_that_answers_nobody_in_plain_text_is_asked_again_once_it
         await (cut_after(0) if b"/v1/models" in exchange.head else line.carry)(exchange)
 
     line.proxy.line = lists_nothing
-    async with device.with_local(Local(whole=""), connects=False) as opened:
-        await until_checked(opened)
+    async with device.with_local(connects=False, checks=True) as opened:
         assert connection(opened).server.met
         heard = await ask(opened, QUESTION)
-        assert heard.done is not None and list(heard.done.token_ids) == own, heard.failed
+        assert list(heard.done.token_ids) == own, heard.failed
 
 
 async def garbled(exchange: Exchange) -> None:
@@ -373,7 +364,7 @@ async def test_a_server_that_lies_is_asked_once_and_answers_in_plain_text(
 ) -> None:
     line.fault = garbled
     caplog.set_level(logging.INFO, "outrider.tokenizer")
-    async with device.with_local(Local(whole="")) as opened:
+    async with device.with_local() as opened:
         await until(lambda: any(record.levelno == logging.WARNING for record in caplog.records))
         assert (await ask(opened, QUESTION)).text == text.decode(own)
         connection(opened).connect_again("a test")
@@ -423,31 +414,28 @@ async def test_only_the_newest_are_kept_in_memory(device: Device, server: Verifi
 
 async def test_a_line_that_breaks_costs_what_was_in_flight(device: Device, line: Line) -> None:
     line.fault = cut_after(500)
-    async with device.with_local(Local(whole="")) as opened:
+    async with device.with_local() as opened:
         parts = device.folder / "tokenizers"
         await until(lambda: any(part.stat().st_size for part in parts.glob("*.part")))
         await until(lambda: connection(opened)._reading.done())  # type: ignore[union-attr]
     line.fault = None
-    async with device.with_local(Local(whole="")) as opened:
-        await until_checked(opened)
+    await device.meets()
     first, second = line.fetched
     assert first.endswith(b"?from=0") and not second.endswith(b"?from=0")
 
 
 async def test_a_damaged_one_is_fetched_again(device: Device, line: Line) -> None:
-    async with device.with_local(Local(whole="")) as opened:
-        await until_checked(opened)
+    await device.meets()
     (path,) = (device.folder / "tokenizers").glob("*.json")
     path.write_bytes(path.read_bytes().replace(b"a", b"b", 1))
     server_texts.cache_clear()  # As in the next run of the program.
-    async with device.with_local(Local(whole="")) as opened:
-        await until_checked(opened)
+    await device.meets()
     assert len(line.fetched) == 2
 
 
 async def test_two_programs_fetch_it_once(device: Device, line: Line) -> None:
     line.fault = until_set(both := asyncio.Event())
-    async with device.with_local(Local(whole="")) as one, device.with_local(Local(whole="")) as other:
+    async with device.with_local() as one, device.with_local() as other:
         both.set()
         for opened in (one, other):
             await until_checked(opened)
@@ -459,25 +447,24 @@ async def test_a_conversation_may_be_as_long_as_the_server_reads(
 ) -> None:
     for module in ("backend", "routing"):
         monkeypatch.setattr(f"app.reply.{module}.CONTEXT_TOKENS", 64)
-    async with device.with_local(Local(whole="")) as opened:
-        await until_checked(opened)
+    async with device.with_local(checks=True) as opened:
         heard = await ask(opened, QUESTION * 20)
-        assert heard.done is not None and heard.done.stats.read > 64, heard.failed
+        assert heard.done.stats.read > 64, heard.failed
 
 
 async def test_an_answer_goes_on_in_the_tokens_that_its_server_turns_out_to_read(
-    drafter: Drafter, tiny_pair: Path, tmp_path: Path
+    stands_in: Connect, tiny_pair: Path, tmp_path: Path
 ) -> None:
-    database, texts, here = tmp_path / "outrider.db", tmp_path / "tokenizers", Here("http://127.0.0.1:9/v1")
+    texts, here = tmp_path / "tokenizers", Here("http://127.0.0.1:9/v1")
     with VerifierProcess(tiny_pair, model=respelt(tiny_pair, tmp_path), options=["--no-drafter"]) as server:
-        async with standing_in(drafter, database, server.port, here, SETTINGS, path="", texts=texts) as opened:
+        async with stands_in(server.port, here, SETTINGS, path="", texts=texts) as opened:
             await until_checked(opened)
             whole = await ask(opened, QUESTION)
             asking = opened.reply(opened.store.conversations.create("").id, QUESTION)
             heard = await hear(asking, lambda heard: len(heard.text) > 20 and opened.stop())
-        async with standing_in(drafter, database, server.port, here, SETTINGS, path="", texts=texts) as opened:
+        async with stands_in(server.port, here, SETTINGS, path="", texts=texts) as opened:
             assert connection(opened).warming
             rest = await hear(opened.resume(heard.message))
-    assert rest.done is not None and whole.done is not None, rest.failed
-    assert not [event for event in rest.events if isinstance(event, Drafted | Retracted)], "it is read as it was"
+    assert rest.done and whole.done, rest.failed
+    assert not rest.of(Drafted | Retracted), "it is read as it was"
     assert rest.done.token_ids[:MOST] == whole.done.token_ids and all(rest.done.provenance)

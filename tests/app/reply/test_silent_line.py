@@ -29,7 +29,7 @@ async def test_it_is_given_up_before_a_frame_is_overdue(verifier: VerifierProces
         await ask(opened, QUESTION)  # From here on, the line's deadlines follow its measured round trips.
         proxy.at(0, after(2000, hushed))
         heard = await ask(opened, QUESTION)
-    why = next(change.why for change in heard.events if isinstance(change, ModeChanged) and change.mode == "offline")
+    why = next(change.why for change in heard.of(ModeChanged) if change.mode == "offline")
     borne = re.search(r"did not answer within ([\d.]+) s", why)
-    assert borne is not None and heard.done is not None and len(heard.done.token_ids) == 60
+    assert borne is not None and len(heard.done.token_ids) == 60
     assert STALL_SECONDS + ALIVE_SECONDS <= float(borne[1]) < FRAMES_SECONDS

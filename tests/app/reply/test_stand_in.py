@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,62 +11,21 @@ import pytest
 
 from app.config import ChosenMode, Settings, Unanswered
 from app.events import ModeChanged, StandIn, Stretch, Verified
-from app.remotes.source import AddressSource, Source
+from app.remotes.source import Source
 from app.reply.assistant import Assistant
-from app.reply.routing import Options
 from app.tui.turn import Turn
-from drafter.runtime import Drafter
-from drafter.shelf import Drafters
 from remote.openai.schema import OWNER
 from remote.protocol import Sampling
 from storage import Store
+from tests.app.reply.conftest import Connect
 from tests.support import model_servers
 from tests.support.chat_server import ChatServer, Script
-from tests.support.conversing import Heard, ask, until, until_connected, until_mode, working_off
+from tests.support.conversing import Heard, Here, ask, ask_once, until, until_connected, until_mode, working_off
 from tests.support.model_servers import ModelServer
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.serving import VerifierProcess
 
 QUESTION = "how do I unpack a tar archive?"
-LOCAL = Settings(offline="local", max_tokens=24, temperature=0.0)
-
-
-class Here(AddressSource):
-    """A model that this device would run."""
-
-    name = "small one"
-    kind = "openai"
-
-
-def stand_in(source: Source | Mapping[str | None, Source]) -> Callable[[str | None], Source]:
-    return (lambda name: source) if isinstance(source, Source) else source.__getitem__
-
-
-@asynccontextmanager
-async def standing_in(
-    drafter: Drafter,
-    database: Path,
-    port: int,
-    source: Source | Mapping[str | None, Source],
-    settings: Settings = LOCAL,
-    *,
-    path: str = "/v1",
-    own: tuple[Unanswered | None, str | None] = (None, None),
-    fixed: frozenset[str] = frozenset(),
-    texts: Path | None = None,
-) -> AsyncIterator[Assistant]:
-    """An assistant whose server is at a port. `source`: the model on this device, or several by name.
-
-    `own`: the server's own settings for the time while it is away. `fixed`: settings that it does not override.
-    `texts`: folder of tokenizers.
-    """
-    store = Store.open(database)
-    server = AddressSource(f"http://127.0.0.1:{port}{path}")
-    server.offline, server.local = own
-    options = Options(Drafters(drafter), server, settings, stand_in=stand_in(source), fixed=fixed, texts=texts)
-    async with Assistant(store, options) as opened:
-        yield opened
-    store.close()
 
 
 def stored(database: Path, heard: Heard) -> Turn:
@@ -95,21 +53,16 @@ async def rest_of(verifier: VerifierProcess, begun: str, most: int = 24) -> str:
 
 @pytest.mark.parametrize("begun", ["Use tar to unp", "Use `tar`:\n\n```sh\ntar -xf ", "naïve 🦀", "key-val"])
 async def test_an_answer_goes_on_at_the_character_where_the_line_broke(
-    drafter: Drafter, database: Path, verifier: VerifierProcess, begun: str
+    stands_in: Connect, database: Path, verifier: VerifierProcess, begun: str
 ) -> None:
     server = ChatServer([Script([begun[:5], begun[5:]], cut=True)])
-    async with (
-        server.listening() as port,
-        standing_in(drafter, database, port, Here(verifier.url + "/v1")) as opened,
-    ):
-        heard = await ask(opened, QUESTION)
-    assert heard.done is not None, heard.failed
+    heard = await ask_once(stands_in(server, Here(verifier.url + "/v1")), QUESTION)
     assert heard.text.startswith(begun) and heard.text[len(begun) :] == await rest_of(verifier, begun)
     assert len(server.asked) == 1, "a question may cost money"
     assert heard.done.stretches == (Stretch(0, "talker"), Stretch(len(begun), "small one", here=True))
     assert heard.done.model == "talker", "the model that the person chose did write a part"
     assert not heard.done.stats.counted, "nobody has counted the tokens of the whole answer"
-    offline = [event for event in heard.events if isinstance(event, ModeChanged) and event.mode == "offline"]
+    offline = [event for event in heard.of(ModeChanged) if event.mode == "offline"]
     assert offline[-1].model == "small one" and not offline[-1].checks
     running = Turn("")
     for event in heard.events:
@@ -122,12 +75,11 @@ async def test_an_answer_goes_on_at_the_character_where_the_line_broke(
 
 
 async def test_a_server_that_is_back_before_the_answer_ends_is_reported(
-    drafter: Drafter, database: Path, verifier: VerifierProcess
+    stands_in: Connect, verifier: VerifierProcess
 ) -> None:
     server = ChatServer([Script(["Use tar"], cut=True), Script(["again"])])
     async with (
-        server.listening() as port,
-        standing_in(drafter, database, port, Here(verifier.url + "/v1")) as opened,
+        stands_in(server, Here(verifier.url + "/v1")) as opened,
         aclosing(opened.changes()) as changes,
         asyncio.timeout(PATIENCE_SECONDS),
     ):
@@ -165,25 +117,22 @@ def battery(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize("mode", ["hosted", "edge"])
 async def test_it_reads_along_while_outriders_own_server_writes(
-    drafter: Drafter, database: Path, verifier: VerifierProcess, battery: Path, mode: ChosenMode
+    stands_in: Connect, verifier: VerifierProcess, battery: Path, mode: ChosenMode
 ) -> None:
     here = ChatServer([], owner=OWNER, reads=True)
     settings = Settings(mode=mode, offline="local", max_tokens=300, temperature=0.0)
-    async with (
-        here.listening() as port,
-        standing_in(drafter, database, verifier.port, Here(f"http://127.0.0.1:{port}/v1"), settings, path="") as opened,
-    ):
+    async with stands_in(verifier.port, here, settings, path="") as opened:
         await until_connected(opened)
         await connected(opened)
         heard = await ask(opened, QUESTION)
-        assert heard.done is not None and not here.asked
+        assert heard.done and not here.asked
         read = [asked["messages"] for asked in here.read]
         assert read[0] == [{"role": "user", "content": QUESTION}], "the question is read before there is an answer"
         begun = [messages[-1]["content"] for messages in read[1:]]
         assert begun and all(0 < len(text) <= len(heard.text) and heard.text.startswith(text) for text in begun)
         (battery / "capacity").write_text("29\n")
         here.read.clear()
-        assert (await ask(opened, "and now?")).done is not None and not here.read
+        assert (await ask(opened, "and now?")).done and not here.read
 
 
 @dataclass
@@ -198,13 +147,11 @@ class Reading(ChatServer):
         await super()._say(script, reader, writer)
 
 
-async def test_while_it_still_reads_the_server_counts_as_away(drafter: Drafter, database: Path) -> None:
+async def test_while_it_still_reads_the_server_counts_as_away(stands_in: Connect) -> None:
     local = Reading([Script([]), Script([" it"])], owner=OWNER)
     server = ChatServer([Script(["Use tar"], cut=True)], leaves=True)
     async with (
-        server.listening() as port,
-        local.listening() as here,
-        standing_in(drafter, database, port, Here(f"http://127.0.0.1:{here}/v1")) as opened,
+        stands_in(server, local) as opened,
         asyncio.timeout(PATIENCE_SECONDS),
     ):
         await until_mode(opened, "hosted")
@@ -216,35 +163,25 @@ async def test_while_it_still_reads_the_server_counts_as_away(drafter: Drafter, 
                 local.free.set()
 
         heard = await ask(opened, QUESTION, watch=free)
-        assert heard.done is not None and heard.text == "Use tar it"
+        assert heard.done and heard.text == "Use tar it"
 
 
-async def test_an_answer_of_which_nothing_is_missing_is_complete(drafter: Drafter, database: Path) -> None:
+async def test_an_answer_of_which_nothing_is_missing_is_complete(stands_in: Connect) -> None:
     whole = ChatServer([Script([])], owner=OWNER)
     server = ChatServer([Script(["Use tar."], cut=True)])
-    async with (
-        server.listening() as port,
-        whole.listening() as here,
-        standing_in(drafter, database, port, Here(f"http://127.0.0.1:{here}/v1")) as opened,
-    ):
-        heard = await ask(opened, QUESTION)
-    assert heard.done is not None, heard.failed
+    heard = await ask_once(stands_in(server, whole), QUESTION)
     assert whole.asked and heard.text == "Use tar." and not heard.done.stretches, "it has written nothing"
     assert heard.done.model == "talker" and heard.done.reason == "end"
 
 
 async def test_a_question_is_answered_while_the_server_is_away(
-    drafter: Drafter, database: Path, verifier: VerifierProcess
+    stands_in: Connect, database: Path, verifier: VerifierProcess
 ) -> None:
     server = ChatServer([Script(["x"])], away=True)
-    async with (
-        server.listening() as port,
-        standing_in(drafter, database, port, Here(verifier.url + "/v1")) as opened,
-    ):
+    async with stands_in(server, Here(verifier.url + "/v1")) as opened:
         heard = await ask(opened, QUESTION)
-        assert heard.done is not None, heard.failed
         assert heard.text == await rest_of(verifier, "") and heard.done.stats.line == "offline"
-        first, second = (event for event in heard.events if isinstance(event, ModeChanged) and event.mode == "offline")
+        first, second = (event for event in heard.of(ModeChanged) if event.mode == "offline")
         assert first.why.startswith("small one on this device loads: ") and first.model == "small one"
         assert second.why.startswith("small one on this device writes: ")
         assert heard.done.model == "small one" and heard.done.stretches == (Stretch(0, "small one", here=True),)
@@ -254,16 +191,15 @@ async def test_a_question_is_answered_while_the_server_is_away(
 
 
 async def test_an_answer_of_outriders_own_server_goes_on_too(
-    drafter: Drafter, database: Path, tiny_pair: Path, verifier: VerifierProcess
+    stands_in: Connect, database: Path, tiny_pair: Path, verifier: VerifierProcess
 ) -> None:
     settings = Settings(mode="hosted", offline="local", max_tokens=200, temperature=0.0)
     with VerifierProcess(tiny_pair) as dying:
-        async with standing_in(drafter, database, dying.port, Here(verifier.url + "/v1"), settings, path="") as opened:
+        async with stands_in(dying.port, Here(verifier.url + "/v1"), settings, path="") as opened:
             alive = [dying]
             heard = await ask(
                 opened, QUESTION, watch=lambda heard: isinstance(heard.last, Verified) and alive and alive.pop().kill()
             )
-    assert heard.done is not None, heard.failed
     first, second = heard.done.stretches
     assert (first.writer, first.here, second.here) == ("target", False, True) and 0 < second.at < len(heard.text)
     rest = await rest_of(verifier, heard.text[: second.at], 200)
@@ -272,25 +208,15 @@ async def test_an_answer_of_outriders_own_server_goes_on_too(
     assert stored(database, heard).unchecked == ((second.at, len(heard.text)),)
 
 
-async def test_what_a_server_refuses_nobody_else_answers(
-    drafter: Drafter, database: Path, verifier: VerifierProcess
-) -> None:
+async def test_what_a_server_refuses_nobody_else_answers(stands_in: Connect, verifier: VerifierProcess) -> None:
     server = ChatServer([], refuses="The model talker was retired.")
-    async with (
-        server.listening() as port,
-        standing_in(drafter, database, port, Here(verifier.url + "/v1")) as opened,
-    ):
-        heard = await ask(opened, QUESTION)
+    heard = await ask_once(stands_in(server, Here(verifier.url + "/v1")), QUESTION)
     assert heard.failed is not None and "retired" in heard.failed.message and not heard.text
 
 
-async def test_a_model_that_does_not_start_is_named(drafter: Drafter, database: Path) -> None:
+async def test_a_model_that_does_not_start_is_named(stands_in: Connect) -> None:
     server = ChatServer([Script(["Use tar"], cut=True)], leaves=True)
-    async with (
-        server.listening() as port,
-        standing_in(drafter, database, port, Here("http://127.0.0.1:9/v1")) as opened,
-    ):
-        heard = await ask(opened, QUESTION)
+    heard = await ask_once(stands_in(server, Here("http://127.0.0.1:9/v1")), QUESTION)
     assert heard.failed is not None and "127.0.0.1:9" in heard.failed.message and heard.text == "Use tar"
 
 
@@ -310,8 +236,7 @@ class Other(Here):
     ],
 )
 async def test_a_server_has_settings_of_its_own_and_the_command_line_overrides_them(
-    drafter: Drafter,
-    database: Path,
+    stands_in: Connect,
     verifier: VerifierProcess,
     settings: Settings,
     own: tuple[Unanswered | None, str | None],
@@ -321,38 +246,27 @@ async def test_a_server_has_settings_of_its_own_and_the_command_line_overrides_t
     here = Here(verifier.url + "/v1")
     models: dict[str | None, Source] = {None: here, "a": here, "b": Other(verifier.url + "/v1")}
     settings = settings.replaced({"max_tokens": 4, "temperature": 0.0}, "a test")
-    async with (
-        ChatServer([], away=True).listening() as port,
-        standing_in(drafter, database, port, models, settings, own=own, fixed=frozenset(fixed.split())) as opened,
-    ):
-        heard = await ask(opened, QUESTION)
+    away, fixes = ChatServer([], away=True), frozenset(fixed.split())
+    heard = await ask_once(stands_in(away, models, settings, own=own, fixed=fixes), QUESTION)
     if writer:
-        assert heard.done is not None and [stretch.writer for stretch in heard.done.stretches] == [writer]
+        assert [stretch.writer for stretch in heard.done.stretches] == [writer]
     else:
         assert heard.failed is not None and heard.failed.queued
 
 
-async def test_without_a_model_again_the_settings_say_what_happens(drafter: Drafter, database: Path) -> None:
+async def test_without_a_model_again_the_settings_say_what_happens(stands_in: Connect) -> None:
     models: dict[str | None, Source] = {"a": Here("http://127.0.0.1:9/v1")}
-    async with (
-        ChatServer([], away=True).listening() as port,
-        standing_in(drafter, database, port, models, Settings(offline="fail")) as opened,
-    ):
+    async with stands_in(ChatServer([], away=True), models, Settings(offline="fail")) as opened:
         await opened.stand_by("a")
         await opened.stand_by(None)
         heard = await ask(opened, QUESTION)
         assert heard.failed is not None and not heard.failed.queued
 
 
-async def test_another_model_is_chosen_while_the_program_runs(
-    drafter: Drafter, database: Path, verifier: VerifierProcess
-) -> None:
+async def test_another_model_is_chosen_while_the_program_runs(stands_in: Connect, verifier: VerifierProcess) -> None:
     models: dict[str | None, Source] = {"a": Here(verifier.url + "/v1"), "b": Other(verifier.url + "/v1")}
     settings = Settings(offline="queue", max_tokens=4, temperature=0.0)
-    async with (
-        ChatServer([], away=True).listening() as port,
-        standing_in(drafter, database, port, models, settings) as opened,
-    ):
+    async with stands_in(ChatServer([], away=True), models, settings) as opened:
         for name, writer in (("a", "small one"), ("b", "other one")):
             await opened.settled()
             changes = opened.changes()
@@ -363,7 +277,7 @@ async def test_another_model_is_chosen_while_the_program_runs(
                 assert (await anext(changes)).model == name, "the window hears of it"
             await changes.aclose()
             heard = await ask(opened, QUESTION)
-            assert heard.done is not None and [stretch.writer for stretch in heard.done.stretches] == [writer]
+            assert [stretch.writer for stretch in heard.done.stretches] == [writer]
             assert heard.done.stats.bytes_up == heard.done.stats.bytes_down == 0, "nothing was sent over a line"
             assert opened.standing_by == StandIn(name, "ready")
             status = opened.status()
@@ -379,14 +293,11 @@ async def test_another_model_is_chosen_while_the_program_runs(
     ("offline", "own", "missed"), [("queue", None, "the server"), ("queue", "queue", None), ("local", None, None)]
 )
 async def test_a_server_is_missed_while_it_is_away_and_nobody_answers_for_it(
-    drafter: Drafter, database: Path, offline: Unanswered, own: Unanswered | None, missed: str | None
+    stands_in: Connect, offline: Unanswered, own: Unanswered | None, missed: str | None
 ) -> None:
     server = ChatServer([Script(["x"])], away=True)
     models: dict[str | None, Source] = {None: Here("http://127.0.0.1:9/v1")}
-    async with (
-        server.listening() as port,
-        standing_in(drafter, database, port, models, Settings(offline=offline), own=(own, None)) as opened,
-    ):
+    async with stands_in(server, models, Settings(offline=offline), own=(own, None)) as opened:
         await until_mode(opened, "offline")
         assert opened.missed == missed
         server.away = False
@@ -394,24 +305,20 @@ async def test_a_server_is_missed_while_it_is_away_and_nobody_answers_for_it(
         assert opened.missed is None
 
 
-async def test_a_server_that_refuses_is_not_missed(drafter: Drafter, database: Path) -> None:
-    async with (
-        ModelServer(model_servers.VLLM, token="x").listening() as port,
-        standing_in(drafter, database, port, {}, Settings(offline="queue")) as opened,
-    ):
+async def test_a_server_that_refuses_is_not_missed(stands_in: Connect) -> None:
+    async with stands_in(ModelServer(model_servers.VLLM, token="x"), {}, Settings(offline="queue")) as opened:
         await until_mode(opened, "offline")
         assert opened.missed is None
 
 
 async def test_what_waits_for_a_server_is_answered_in_order_by_the_model_that_is_chosen(
-    drafter: Drafter, database: Path, verifier: VerifierProcess
+    stands_in: Connect, verifier: VerifierProcess
 ) -> None:
     server = ChatServer([Script(["later"]), Script(["again"]), Script(["mine"])], away=True)
     models: dict[str | None, Source] = {"a": Here(verifier.url + "/v1")}
     settings = Settings(offline="queue", max_tokens=4, temperature=0.0)
     async with (
-        server.listening() as port,
-        standing_in(drafter, database, port, models, settings) as opened,
+        stands_in(server, models, settings) as opened,
         working_off(opened) as done,
     ):
         store, outbox = opened.store, opened.outbox
@@ -431,11 +338,10 @@ async def test_what_waits_for_a_server_is_answered_in_order_by_the_model_that_is
         assert len(server.asked) == 4 and not outbox.queued()
 
 
-async def test_what_the_chosen_model_cannot_answer_keeps_waiting(drafter: Drafter, database: Path) -> None:
+async def test_what_the_chosen_model_cannot_answer_keeps_waiting(stands_in: Connect) -> None:
     models: dict[str | None, Source] = {"a": Here("http://127.0.0.1:9/v1")}
     async with (
-        ChatServer([], away=True).listening() as port,
-        standing_in(drafter, database, port, models, Settings(offline="queue")) as opened,
+        stands_in(ChatServer([], away=True), models, Settings(offline="queue")) as opened,
         working_off(opened) as done,
     ):
         conversation = (await ask(opened, QUESTION)).started.conversation

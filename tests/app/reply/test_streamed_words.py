@@ -36,7 +36,7 @@ def test_ask_tells_what_came_and_claims_nothing(outrider: Outrider, server: Chat
     code, out, talk = outrider(*QUESTION)
     said = "".join(line for line in talk.splitlines() if "connecting to" not in line)  # Who is there, nobody knows yet.
     assert (code, out) == (0, "Paris, of course\n") and not CLAIM.search(said)
-    answer = json.loads(outrider("ask", "--json", "and of Spain?").out)
+    answer = outrider("ask", "--json", "and of Spain?").json
     assert answer["provenance"] == {"streamed": 2} and answer["tau"] is None
     assert (answer["token_ids"], answer["rounds"], answer["reason"], answer["cut"]) == ([], 0, "end", None)
     assert "max_tokens" not in server.asked[-1]

@@ -6,8 +6,6 @@ import asyncio
 from contextlib import aclosing
 from pathlib import Path
 
-import pytest
-
 from app.config import Folders, Settings
 from app.events import ModeChanged, Verified
 from app.remotes.registry import Remote, Remotes
@@ -21,8 +19,7 @@ from storage import Store
 from tests.app.reply.conftest import Connect
 from tests.support.chat_server import ChatServer, Script
 from tests.support.clock import FastClock
-from tests.support.conversing import PATIENCE_SECONDS, Heard, ask, until, until_mode, working_off
-from tests.support.keyring import NoKeyring, use_keyring
+from tests.support.conversing import PATIENCE_SECONDS, Heard, ask, ask_once, until, until_mode, working_off
 from tests.support.serving import VerifierProcess
 
 QUESTION = "how do I unpack a tar archive?"
@@ -47,8 +44,7 @@ async def test_what_is_asked_next_goes_to_the_new_one(verifier: VerifierProcess,
 
 async def test_an_answer_on_its_way_is_finished_where_it_began(verifier: VerifierProcess, connect: Connect) -> None:
     settings = Settings(max_tokens=60)
-    async with connect(verifier.url, settings=settings) as opened:
-        expected = await ask(opened, QUESTION)
+    expected = await ask_once(connect(verifier.url, settings=settings), QUESTION)
     server, said = ChatServer([Script([SAID])]), list[ModeChanged]()
     async with server.listening() as port, connect(verifier.url, settings=settings) as opened:
 
@@ -65,7 +61,7 @@ async def test_an_answer_on_its_way_is_finished_where_it_began(verifier: Verifie
                 await until_mode(opened, "hosted")
 
         heard = await ask(opened, QUESTION, watch=switch)
-        assert heard.done is not None and heard.text == expected.text
+        assert heard.done and heard.text == expected.text
         assert heard.done.provenance == (True,) * len(heard.done.token_ids) and server.asked == []
         # What the reply reported last was the old one's; the status bar hears of the new one without another question.
         await until(lambda: said[-1:] == [ModeChanged("hosted", f"answered by talker at 127.0.0.1:{port}")])
@@ -107,7 +103,7 @@ async def test_what_waits_is_sent_to_the_new_one(connect: Connect) -> None:
         opened.use(None)
         assert opened.status() == ModeChanged("offline", "offline by choice")
         alone = await ask(opened, QUESTION)
-        assert alone.done is not None and not any(alone.done.provenance)
+        assert not any(alone.done.provenance)
 
 
 async def test_offline_by_choice_stays_so(verifier: VerifierProcess, connect: Connect) -> None:
@@ -133,12 +129,11 @@ async def test_the_program_may_end_in_between(verifier: VerifierProcess, drafter
 
 
 async def test_a_name_is_shown_and_its_trouble_too(
-    verifier: VerifierProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, connect: Connect
+    verifier: VerifierProcess, folders: Folders, no_ring: None, connect: Connect
 ) -> None:
-    use_keyring(monkeypatch, NoKeyring())
-    remotes = Remotes(Folders.locate({"OUTRIDER_HOME": str(tmp_path)}))
+    remotes = Remotes(folders)
     remotes.put("here", Remote(url=verifier.url), "a-token")
-    remotes.put("gone", Remote(url="https://127.0.0.1:9", ca=str(tmp_path / "ca.pem")))
+    remotes.put("gone", Remote(url="https://127.0.0.1:9", ca=str(folders.config / "ca.pem")))
     async with connect(None) as opened:
         opened.use(RemoteSource("here", remotes))
         await until_mode(opened, "edge")
@@ -146,7 +141,7 @@ async def test_a_name_is_shown_and_its_trouble_too(
         opened.use(RemoteSource("gone", remotes))
         await until_mode(opened, "offline")
         assert opened.status().why.startswith("the server gone cannot be used: the authority's certificate")
-        (tmp_path / "config" / "tokens.json").unlink()
+        (folders.config / "tokens.json").unlink()
         opened.use(RemoteSource("here", remotes))
         await until_mode(opened, "offline")
         assert "holds no token of here" in opened.status().why

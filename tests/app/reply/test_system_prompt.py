@@ -19,7 +19,7 @@ from storage import Choices, Message
 from tests.app.reply.conftest import Connect
 from tests.app.reply.test_assistant import generated
 from tests.support.chat_server import ChatServer, Script
-from tests.support.conversing import Heard, ask, assistant, hear
+from tests.support.conversing import Heard, ask, ask_once, assistant, hear
 from tests.support.guide_pages import guided_drafter
 from tests.support.serving import VerifierProcess
 
@@ -44,7 +44,6 @@ def thread(opened: Assistant, conversation: str) -> list[Message]:
 
 
 def tokens(heard: Heard) -> list[int]:
-    assert heard.done is not None, heard.failed
     return list(heard.done.token_ids)
 
 
@@ -122,7 +121,7 @@ async def test_a_model_with_a_recipe_says_that_it_does_not_read_it(
         conversation = begun(opened, system=SYSTEM)
         first = await ask(opened, "untar photos.tar.gz", conversation)
         second = await ask(opened, "and list its contents?", conversation)
-    counts = [sum(isinstance(event, SystemUnread) for event in heard.events) for heard in (plain, first, second)]
+    counts = [len(heard.of(SystemUnread)) for heard in (plain, first, second)]
     assert counts == [0, 1, 0], "it is said once"
     assert tokens(first) == tokens(plain)
 
@@ -219,8 +218,7 @@ async def test_the_answers_of_a_conversation_are_sampled_as_it_was_chosen(
         again = thread(opened, conversation)[-1]
         other = await ask(opened, "list files")
     settings = Settings(mode="edge", temperature=0.9, seed=11, top_k=40, max_tokens=9)
-    async with connect(verifier.url, settings=settings) as opened:
-        same = await ask(opened, "list files")
+    same = await ask_once(connect(verifier.url, settings=settings), "list files")
     assert tokens(first) == tokens(same) and len(tokens(first)) == 9
     assert len(again.tokens) == 9 and again.stats["temperature"] == 0.9 and again.stats["seed"] == 12
     assert len(tokens(other)) == 16, "other conversations are as the settings say"

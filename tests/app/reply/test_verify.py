@@ -39,7 +39,7 @@ async def verify(opened: Assistant, message_id: str) -> tuple[Heard, Judged | No
 async def test_what_the_target_agrees_with_stays(opened: Assistant, own: Tokens) -> None:
     answer = drafted(opened, own)
     heard, judged = await verify(opened, answer.id)
-    assert heard.done is not None and heard.done.token_ids == own and all(heard.done.provenance)
+    assert heard.done.token_ids == own and all(heard.done.provenance)
     assert judged == Judged(answer.id, 40, 40, "", len(answer.text))
     assert str(judged) == "the model kept all 40 drafted tokens"
     assert heard.done.stats.rounds <= 5, "drafts as deep as the verifier takes them"
@@ -58,7 +58,7 @@ async def test_what_it_does_not_keep_is_told_and_its_own_answer_stands_beside(
     other = own[-1] if own[departs] != own[-1] else own[-2]
     answer = drafted(opened, (*own[:departs], other, *own[departs + 1 : 39]), verified)
     heard, judged = await verify(opened, answer.id)
-    assert heard.done is not None and heard.done.token_ids == own and all(heard.done.provenance)
+    assert heard.done.token_ids == own and all(heard.done.provenance)
     assert judged is not None
     assert (judged.kept, judged.of) == (departs - verified, 39 - verified)
     assert judged.dropped and answer.text.endswith(judged.dropped)
@@ -76,11 +76,11 @@ async def test_an_answer_of_another_vocabulary_is_judged_by_what_it_says(
     pending = opened.store.messages.ask(conversation, QUESTION, parent_id=None)
     opened.store.messages.finish(pending.id, tokens, [at < 15 for at in range(20)], said, "done", {})
     heard, judged = await verify(opened, pending.id)
-    assert heard.done is not None and heard.done.token_ids == own and all(heard.done.provenance)
+    assert heard.done.token_ids == own and all(heard.done.provenance)
     assert judged is not None and judged.of == len(drafter.text.encode(said))
     assert opened.store.messages.get(pending.id).tokens == tokens, "a message never changes"
     prompt = await ask(opened, "and now?", conversation)
-    assert prompt.done is not None
+    assert prompt.done
 
 
 async def test_a_conversation_begun_offline_goes_on_with_the_target(
@@ -93,17 +93,17 @@ async def test_a_conversation_begun_offline_goes_on_with_the_target(
     async with connect(None, settings=OFFLINE) as opened:
         conversation = opened.store.conversations.create("begun offline").id
         alone = await ask(opened, QUESTION, conversation)
-        assert alone.done is not None and not any(alone.done.provenance)
+        assert not any(alone.done.provenance)
         drafting, _ = opened.backend.routing.pool._open[conversation]
         assert 0 < drafting.memory_from < len(drafter.text.render([("user", QUESTION)]))
     async with connect(verifier.url, settings=SETTINGS) as opened:
         await until_mode(opened, "edge")
         heard, judged = await verify(opened, alone.message)
-        assert heard.done is not None and heard.done.token_ids == own
+        assert heard.done.token_ids == own
         assert judged is not None and judged.of == 40
         assert judged.kept == next((at for at in range(40) if alone.done.token_ids[at] != own[at]), 40)
         further = await ask(opened, "and hidden ones", conversation)
-        assert further.done is not None and all(further.done.provenance)
+        assert all(further.done.provenance)
         thread = opened.store.branches.thread(conversation)
         assert [message.id for message in thread if message.role == "assistant"] == [heard.message, further.message]
 
@@ -113,7 +113,7 @@ async def test_what_was_said_since_stays_in_sight(opened: Assistant, own: Tokens
     further = await ask(opened, "and hidden ones", answer.conversation_id)
     heard, judged = await verify(opened, answer.id)
     assert judged is not None and judged.kept == judged.of == 20
-    assert heard.done is not None and heard.done.token_ids == own, "it goes on where the draft ended"
+    assert heard.done.token_ids == own, "it goes on where the draft ended"
     thread = opened.store.branches.thread(answer.conversation_id)
     assert [message.id for message in thread][1::2] == [answer.id, further.message]
     assert opened.store.messages.get(heard.message).parent_id == answer.parent_id
@@ -141,7 +141,7 @@ async def test_what_is_verified_needs_no_verification(opened: Assistant) -> None
 async def test_stopped_it_leaves_the_drafted_answer_where_it_was(opened: Assistant, own: Tokens) -> None:
     answer = drafted(opened, own[:3])
     heard = await hear(opened.verify(answer.id), lambda heard: opened.stop())
-    assert not any(isinstance(event, Judged) for event in heard.events)
+    assert not heard.of(Judged)
     thread = opened.store.branches.thread(answer.conversation_id)
     assert thread[-1] == answer
     assert opened.store.messages.of(answer.conversation_id)[-1].status == "stopped"

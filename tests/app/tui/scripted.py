@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from pathlib import Path
 from typing import Any
 
 from textual.app import App
@@ -226,10 +225,6 @@ def store_turns(store: Store, title: str, turns: Iterable[tuple[str, str]]) -> s
     return conversation.id
 
 
-def open_store(folder: Path) -> Store:
-    return Store.open(folder / "outrider.db")
-
-
 def shows(app: App[Any], kind: type[Screen[Any]]) -> bool:
     """A screen of this kind is on top, with all that it begins with."""
     return isinstance(app.screen, kind) and app.screen.is_mounted
@@ -251,3 +246,9 @@ async def wait_until(pilot: Pilot[None], predicate: Callable[[], bool], seconds:
             step = inspect.getclosurevars(predicate).nonlocals
             raise AssertionError(f"still not so after {seconds} s: {predicate} with {step}")
         await pilot.pause(0.01)
+
+
+async def press(pilot: Pilot[None], *keys: str, until: Callable[[], bool]) -> None:
+    """Presses keys, and waits until they have had their effect."""
+    await pilot.press(*keys)
+    await wait_until(pilot, until)

@@ -10,11 +10,10 @@ from app.config import Settings
 from app.tui.widgets.message import AnswerView
 from drafter.runtime import Drafter
 from storage import Message, Store
-from tests.app.reply.test_stand_in import Here, standing_in
 from tests.app.tui.scripted import wait_until
-from tests.app.tui.window import Window
+from tests.app.tui.window import Window, started
 from tests.support.chat_server import ChatServer, Script
-from tests.support.conversing import PATIENCE_SECONDS, assistant
+from tests.support.conversing import PATIENCE_SECONDS, Here, assistant, standing_in
 from tests.support.serving import VerifierProcess
 
 SETTINGS = Settings(max_tokens=24)
@@ -32,48 +31,51 @@ async def answered(pilot: Pilot[None], app: Window, count: int) -> None:
 
 
 async def test_what_is_shown_is_what_is_stored(drafter: Drafter, verifier: VerifierProcess, tmp_path: Path) -> None:
-    async with assistant(drafter, tmp_path / "o.db", verifier.url, settings=SETTINGS) as core:
-        app = Window(core)
-        async with app.run_test(size=(120, 40)) as pilot:
-            await wait_until(pilot, lambda: app.text("#badge") == "online", PATIENCE_SECONDS)
-            await pilot.press("f3", *"list files", "enter")
-            await answered(pilot, app, 1)
-            await pilot.press(*"and then", "enter")
-            await answered(pilot, app, 2)
-            conversation = app.chat.conversation.id
-            assert conversation is not None
-            stored = answers(core.store, conversation)
-            assert app.answers == [message.text for message in stored]
-            assert all(all(message.provenance) for message in stored)
-            await wait_until(pilot, lambda: "dimmed, taken back" in app.text("Panel Static"))
-            await wait_until(pilot, lambda: f"{sum(len(m.tokens) for m in stored)}" in app.text("Panel Static"))
-            await pilot.press("alt+up", "r")
-            await answered(pilot, app, 2)
-            await wait_until(pilot, lambda: app.screen.query(AnswerView).last().turn.versions == (2, 2))
+    async with (
+        assistant(drafter, tmp_path / "o.db", verifier.url, settings=SETTINGS) as core,
+        started(core, (120, 40)) as (app, pilot),
+    ):
+        await wait_until(pilot, lambda: app.text("#badge") == "online", PATIENCE_SECONDS)
+        await pilot.press("f3", *"list files", "enter")
+        await answered(pilot, app, 1)
+        await pilot.press(*"and then", "enter")
+        await answered(pilot, app, 2)
+        conversation = app.chat.conversation.id
+        assert conversation is not None
+        stored = answers(core.store, conversation)
+        assert app.answers == [message.text for message in stored]
+        assert all(all(message.provenance) for message in stored)
+        await wait_until(pilot, lambda: "dimmed, taken back" in app.text("Panel Static"))
+        await wait_until(pilot, lambda: f"{sum(len(m.tokens) for m in stored)}" in app.text("Panel Static"))
+        await pilot.press("alt+up", "r")
+        await answered(pilot, app, 2)
+        await wait_until(pilot, lambda: app.screen.query(AnswerView).last().turn.versions == (2, 2))
 
 
 async def test_what_is_drafted_alone_is_told_and_verified_later(
     drafter: Drafter, verifier: VerifierProcess, tmp_path: Path
 ) -> None:
-    async with assistant(drafter, tmp_path / "o.db", None, settings=SETTINGS) as core:
-        app = Window(core)
-        async with app.run_test(size=(120, 40)) as pilot:
-            await pilot.press(*"list files", "enter")
-            await answered(pilot, app, 1)
-            await wait_until(pilot, lambda: app.screen.query(AnswerView).last().has_class("-drafted"))
-            assert "drafted" in app.text("#figures") and "checked" not in app.text("#figures")
-            conversation = app.chat.conversation.id
+    async with (
+        assistant(drafter, tmp_path / "o.db", None, settings=SETTINGS) as core,
+        started(core, (120, 40)) as (app, pilot),
+    ):
+        await pilot.press(*"list files", "enter")
+        await answered(pilot, app, 1)
+        await wait_until(pilot, lambda: app.screen.query(AnswerView).last().has_class("-drafted"))
+        assert "drafted" in app.text("#figures") and "checked" not in app.text("#figures")
+        conversation = app.chat.conversation.id
     assert conversation is not None
-    async with assistant(drafter, tmp_path / "o.db", verifier.url, settings=SETTINGS) as core:
-        app = Window(core)
-        async with app.run_test(size=(120, 40)) as pilot:
-            await app.chat.open_conversation(conversation)
-            await wait_until(pilot, lambda: app.text("#badge") == "online", PATIENCE_SECONDS)
-            await pilot.press("ctrl+t")
-            await wait_until(pilot, lambda: "the model kept" in app.text("AnswerView > .note"), PATIENCE_SECONDS)
-            (stored,) = answers(core.store, conversation)
-            await wait_until(pilot, lambda: app.answers == [stored.text])
-            assert all(stored.provenance) and not app.screen.query_one(AnswerView).has_class("-drafted")
+    async with (
+        assistant(drafter, tmp_path / "o.db", verifier.url, settings=SETTINGS) as core,
+        started(core, (120, 40)) as (app, pilot),
+    ):
+        await app.chat.open_conversation(conversation)
+        await wait_until(pilot, lambda: app.text("#badge") == "online", PATIENCE_SECONDS)
+        await pilot.press("ctrl+t")
+        await wait_until(pilot, lambda: "the model kept" in app.text("AnswerView > .note"), PATIENCE_SECONDS)
+        (stored,) = answers(core.store, conversation)
+        await wait_until(pilot, lambda: app.answers == [stored.text])
+        assert all(stored.provenance) and not app.screen.query_one(AnswerView).has_class("-drafted")
 
 
 async def test_who_writes_is_told_while_the_server_is_away_and_after_its_return(
@@ -83,26 +85,22 @@ async def test_who_writes_is_told_while_the_server_is_away_and_after_its_return(
     settings = Settings(offline="local", local="small one", max_tokens=24, temperature=0.0)
     here = {"small one": Here(verifier.url + "/v1")}
     async with (
-        server.listening() as port,
-        standing_in(drafter, tmp_path / "o.db", port, here, settings) as core,
+        standing_in(drafter, tmp_path / "o.db", server, here, settings) as core,
+        started(core, (120, 40)) as (app, pilot),
     ):
-        app = Window(core)
-        async with app.run_test(size=(120, 40)) as pilot:
-            await wait_until(pilot, lambda: app.text("#badge") == "online" and app.text("#model") == "talker")
-            await pilot.press(*"how do I unpack it?", "enter")
-            await answered(pilot, app, 1)
-            first = app.screen.query_one(AnswerView)
-            await wait_until(pilot, lambda: first.has_class("-drafted"))
-            assert first.turn.text.startswith("Use tar to unp") and first.turn.unchecked == (
-                (14, len(first.turn.text)),
-            )
-            assert app.text("AnswerView > .note").startswith("by small one on this device, not checked")
-            assert app.text("AnswerView > .model") == "talker", "whom the person has asked"
-            await wait_until(pilot, lambda: (app.text("#badge"), app.text("#model")) == ("offline", "small one"))
-            await wait_until(pilot, lambda: "ask small one" in str(app.prompt.border_subtitle))
-            server.away = False
-            await wait_until(pilot, lambda: app.text("#badge") == "online" and app.text("#model") == "talker")
-            await pilot.press(*"and now?", "enter")
-            await answered(pilot, app, 2)
-            last = app.screen.query(AnswerView).last()
-            await wait_until(pilot, lambda: app.answers[-1] == "It is back." and not last.has_class("-drafted"))
+        await wait_until(pilot, lambda: app.text("#badge") == "online" and app.text("#model") == "talker")
+        await pilot.press(*"how do I unpack it?", "enter")
+        await answered(pilot, app, 1)
+        first = app.screen.query_one(AnswerView)
+        await wait_until(pilot, lambda: first.has_class("-drafted"))
+        assert first.turn.text.startswith("Use tar to unp") and first.turn.unchecked == ((14, len(first.turn.text)),)
+        assert app.text("AnswerView > .note").startswith("by small one on this device, not checked")
+        assert app.text("AnswerView > .model") == "talker", "whom the person has asked"
+        await wait_until(pilot, lambda: (app.text("#badge"), app.text("#model")) == ("offline", "small one"))
+        await wait_until(pilot, lambda: "ask small one" in str(app.prompt.border_subtitle))
+        server.away = False
+        await wait_until(pilot, lambda: app.text("#badge") == "online" and app.text("#model") == "talker")
+        await pilot.press(*"and now?", "enter")
+        await answered(pilot, app, 2)
+        last = app.screen.query(AnswerView).last()
+        await wait_until(pilot, lambda: app.answers[-1] == "It is back." and not last.has_class("-drafted"))

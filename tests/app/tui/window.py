@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from typing import Any
 
+from textual.app import App
 from textual.command import CommandPalette
 from textual.pilot import Pilot
 from textual.widgets import Input, OptionList, Static
 
+from app.reply.assistant import Assistant
 from app.tui.app import OutriderApp
 from app.tui.screens.chat.screen import ChatScreen
 from app.tui.widgets.conversation_list import ConversationList
@@ -39,6 +42,11 @@ class Window(OutriderApp):
         options.highlighted = found()[0]
         await pilot.press("enter")
         await wait_until(pilot, lambda: self.screen is not palette)
+
+    async def turn_to(self, pilot: Pilot[None], conversation: str | None, until: Callable[[], bool]) -> None:
+        """Opens a conversation, and waits until that has had its effect."""
+        await self.chat.open_conversation(conversation)
+        await wait_until(pilot, until)
 
     def text(self, selector: str) -> str:
         """What is said there; nothing where there is no such line."""
@@ -92,8 +100,12 @@ class Window(OutriderApp):
 
 
 @asynccontextmanager
-async def started(core: ScriptedCore, size: tuple[int, int] = (100, 30)) -> AsyncIterator[tuple[Window, Pilot[None]]]:
-    """A window on this core, while it runs."""
-    app = Window(core)
+async def started(
+    shown: ScriptedCore | Assistant | App[None], size: tuple[int, int] = (100, 30), at: str | None = None
+) -> AsyncIterator[tuple[Any, Pilot[None]]]:
+    """An application, or a window on a core, while it runs. `at`: the conversation that it opens first."""
+    app = shown if isinstance(shown, App) else Window(shown)
     async with app.run_test(size=size) as pilot:
+        if at is not None:
+            await app.chat.open_conversation(at)
         yield app, pilot
