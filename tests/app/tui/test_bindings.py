@@ -17,7 +17,7 @@ from app.tui.screens.queue import QueueScreen
 from app.tui.theme import DARK, LIGHT
 from app.tui.widgets.transcript import Transcript
 from storage import Store
-from tests.app.tui.scripted import ScriptedCore, shows, store_turns, wait_until
+from tests.app.tui.scripted import ScriptedCore, press, shows, store_turns, wait_until
 from tests.app.tui.window import Window, started
 from tests.support.commands import runner
 
@@ -89,11 +89,9 @@ async def test_a_remapped_key_acts_and_the_help_and_the_palette_list_keys_as_the
     app = Window(ScriptedCore(store), Settings(keys={"chat.new": "f11"}))
 
     async def listed(key: str) -> list[str]:
-        await pilot.press(key)
-        await wait_until(pilot, lambda: shows(app, HelpScreen))
+        await press(pilot, key, until=lambda: shows(app, HelpScreen))
         found = [str(static.content) for static in app.screen.query(Static)]
-        await pilot.press("escape")
-        await wait_until(pilot, lambda: not isinstance(app.screen, HelpScreen))
+        await press(pilot, "escape", until=lambda: not isinstance(app.screen, HelpScreen))
         return found
 
     async with app.run_test(size=(120, 40)) as pilot:
@@ -109,15 +107,12 @@ async def test_a_remapped_key_acts_and_the_help_and_the_palette_list_keys_as_the
         assert app.prompt.text == "" and rows.index("Prompt") < rows.index("Conversation")
         assert [rows[at - 1] for at, row in enumerate(rows) if row == "New conversation"] == ["/new", "f11"]
         await app.chat.open_conversation(conversation)
-        await pilot.press("ctrl+n")
-        await wait_until(pilot, lambda: app.questions == ["q"])
+        await press(pilot, "ctrl+n", until=lambda: app.questions == ["q"])
         app.screen.query_one(Transcript).focus()
         rows = await listed("f1")
         assert rows.index("Conversation") < rows.index("Prompt")
-        await pilot.press("f11")
-        await wait_until(pilot, lambda: app.chat.conversation.id is None and app.questions == [])
-        await pilot.press("f7")
-        await wait_until(pilot, lambda: shows(app, QueueScreen))
+        await press(pilot, "f11", until=lambda: app.chat.conversation.id is None and app.questions == [])
+        await press(pilot, "f7", until=lambda: shows(app, QueueScreen))
         rows = await listed("f1")
         assert rows[0] == "Queue" and "Everywhere" in rows and not {"Conversation", "Prompt"} & set(rows)
 
@@ -138,21 +133,16 @@ async def test_hints_name_the_keys_as_they_are_mapped_and_screens_open_once(stor
         await wait_until(pilot, lambda: hint() == "alt+esc queue for the server")
         await pilot.resize_terminal(100, 40)
         await app.chat.open_conversation(conversation)
-        await pilot.press("alt+up")
-        await wait_until(pilot, lambda: hint().startswith("f11 back · c copy · j edit"))
-        await pilot.press("j")
-        await wait_until(pilot, lambda: str(app.prompt.border_title).endswith("f11 cancels"))
-        await pilot.press("f11")
-        await wait_until(pilot, lambda: not app.prompt.border_title and hint().startswith("f10 ask"))
+        await press(pilot, "alt+up", until=lambda: hint().startswith("f11 back · c copy · j edit"))
+        await press(pilot, "j", until=lambda: str(app.prompt.border_title).endswith("f11 cancels"))
+        await press(pilot, "f11", until=lambda: not app.prompt.border_title and hint().startswith("f10 ask"))
         for key, panel in (("f7", "Vertical"), ("f6", "Vertical"), ("f8", "Log"), ("f13", "VerticalScroll")):
-            await pilot.press(key)
-            await wait_until(pilot, lambda: app.screen is not app.screen_stack[1])
+            await press(pilot, key, until=lambda: app.screen is not app.screen_stack[1])
             await wait_until(pilot, lambda: "z close" in str(app.screen.query_one(panel).border_subtitle))  # noqa: B023
             await pilot.press(key)
             await pilot.pause()
             assert len(app.screen_stack) == 3, "it opens once"
-            await pilot.press("z")
-            await wait_until(pilot, lambda: app.screen is app.screen_stack[1])
+            await press(pilot, "z", until=lambda: app.screen is app.screen_stack[1])
 
 
 async def test_the_palette_runs_actions_and_themes_that_are_remembered(store: Store) -> None:
@@ -164,11 +154,9 @@ async def test_the_palette_runs_actions_and_themes_that_are_remembered(store: St
         await wait_until(pilot, lambda: app.chat.conversation.id is None)
         await app.choose(pilot, "theme: nord")
         await wait_until(pilot, lambda: app.theme == "nord")
-    again = Window(ScriptedCore(store))
-    async with again.run_test(size=(100, 30)) as pilot:
+    async with started(ScriptedCore(store)) as (again, pilot):
         assert again.theme == "nord"
-        await pilot.press("f2")
-        await wait_until(pilot, lambda: again.theme == LIGHT.name)
+        await press(pilot, "f2", until=lambda: again.theme == LIGHT.name)
 
 
 @pytest.mark.parametrize("kept", [b"{", b'{"theme": "no such theme"}'])

@@ -17,7 +17,7 @@ from app.tui.markdown.notes import NO_BLOCK_NOTES
 from app.tui.widgets.markdown_view import MarkdownView
 from app.tui.widgets.message import AnswerView
 from storage import Store
-from tests.app.tui.scripted import ScriptedCore, Step, finished, store_turns, wait_until
+from tests.app.tui.scripted import ScriptedCore, Step, finished, press, store_turns, wait_until
 from tests.app.tui.window import Window, started
 
 SIZE = (100, 40)
@@ -110,8 +110,7 @@ def test_a_rule_that_fails_takes_no_answer_away(monkeypatch: pytest.MonkeyPatch)
 
 
 async def opened(pilot: Pilot[None], app: Window, conversation: str, answers: int = 1) -> None:
-    await app.chat.open_conversation(conversation)
-    await wait_until(pilot, lambda: len(app.answers) == answers)
+    await app.turn_to(pilot, conversation, until=lambda: len(app.answers) == answers)
     await wait_until(pilot, lambda: all(one.region.height for one in app.screen.query(AnswerView)))
 
 
@@ -154,8 +153,7 @@ async def test_notes_come_when_the_block_ends_and_those_of_a_withdrawn_draft_go_
         assert app.screen.query_one(AnswerView).turn.running
         gates[1].set()
         await wait_until(pilot, lambda: len(app.answers) == 1 and len(noted(app)) == 1)
-        await pilot.press("ctrl+n", *"room", "enter")
-        await wait_until(pilot, lambda: app.drawing and len(noted(app)) == 1)
+        await press(pilot, "ctrl+n", *"room", "enter", until=lambda: app.drawing and len(noted(app)) == 1)
         gates[2].set()
         await wait_until(pilot, lambda: noted(app) == [])
         gates[3].set()
@@ -167,11 +165,9 @@ async def test_a_follow_up_in_a_conversation_is_read_with_the_question_before(st
     script = [Verified(DELETES, 2, 0), finished(2)]
     async with started(ScriptedCore(store, [script, script]), SIZE) as (app, pilot):
         await opened(pilot, app, store_turns(store, "title", turns))
-        await pilot.press(*"again", "enter")
-        await wait_until(pilot, lambda: len(app.answers) == 2 and len(noted(app)) == 2)
+        await press(pilot, *"again", "enter", until=lambda: len(app.answers) == 2 and len(noted(app)) == 2)
         assert all(UNASKED not in row for row in noted(app))
-        await pilot.press(*"again", "enter")
-        await wait_until(pilot, lambda: len(app.answers) == 3 and len(noted(app)) == 3)
+        await press(pilot, *"again", "enter", until=lambda: len(app.answers) == 3 and len(noted(app)) == 3)
         assert UNASKED in noted(app)[-1], "two questions later it is forgotten"
 
 

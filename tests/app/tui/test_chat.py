@@ -27,7 +27,18 @@ from drafter.cost import Cost
 from storage import Message, Store
 from storage.database import Database
 from storage.messages import Messages
-from tests.app.tui.scripted import READY, STATS, ScriptedCore, Step, finished, shows, store_turns, verified, wait_until
+from tests.app.tui.scripted import (
+    READY,
+    STATS,
+    ScriptedCore,
+    Step,
+    finished,
+    press,
+    shows,
+    store_turns,
+    verified,
+    wait_until,
+)
 from tests.app.tui.window import Window, started
 
 ANSWER = "Use `ls`:\n\n```sh\nls -la {{path}}\n```\n"
@@ -42,15 +53,13 @@ async def test_the_window_opens_before_the_verifier_is_ready_and_a_question_is_a
         assert app.prompt.has_focus and app.screen.query_one(Welcome).display
         core.modes.put_nowait(READY)
         await wait_until(pilot, lambda: app.text("#badge") == "online")
-        await pilot.press(*"list", "ctrl+j", *"files", "enter")
-        await wait_until(pilot, lambda: app.answers == [ANSWER])
+        await press(pilot, *"list", "ctrl+j", *"files", "enter", until=lambda: app.answers == [ANSWER])
         assert core.prompts == [(store.conversations.all()[0].id, "list\nfiles")]
         assert app.questions == ["list\nfiles"]
         assert app.prompt.text == "" and not app.screen.query_one(Welcome).display
         await wait_until(pilot, lambda: app.titles[-1] == "▍ list files")
         assert app.text("#figures") == "42 tokens/s  21 tokens checked"
-        await pilot.press("ctrl+y")
-        await wait_until(pilot, lambda: app.clipboard == "ls -la {{path}}")
+        await press(pilot, "ctrl+y", until=lambda: app.clipboard == "ls -la {{path}}")
         core.modes.put_nowait(ModeChanged("offline", "no route"))
         await wait_until(pilot, lambda: app.screen.query_one(StatusBar).has_class("-offline"))
         assert not app.screen.query_one(StatusBar).has_class("-edge")
@@ -74,13 +83,11 @@ async def test_a_failure_is_told_and_what_was_asked_or_typed_since_is_kept(store
     failures = [Failed(f"The verifier speaks version {number}.", "incompatible") for number in range(3)]
     broke_off: list[Step] = [Verified("Use `ls", 3, 0), failures[2]]
     async with started(ScriptedCore(store, [[failures[0]], [hold, failures[1]], broke_off])) as (app, pilot):
-        await pilot.press("a", "enter")
-        await wait_until(pilot, lambda: app.text("AnswerView > .error") == failures[0].message)
+        await press(pilot, "a", "enter", until=lambda: app.text("AnswerView > .error") == failures[0].message)
         assert app.prompt.text == "a"
         await pilot.press(*"new")
         assert app.prompt.text == "new", "what is typed next takes the place of what came back"
-        await pilot.press("ctrl+u", "ctrl+n", "b", "enter")
-        await wait_until(pilot, lambda: app.prompt.answering)
+        await press(pilot, "ctrl+u", "ctrl+n", "b", "enter", until=lambda: app.prompt.answering)
         await pilot.press(*"next")
         hold.set()
         await wait_until(pilot, lambda: app.text("AnswerView > .error") == failures[1].message)
@@ -110,8 +117,7 @@ def go_on_elsewhere(store: Store, conversation: str, question: str) -> None:
 async def test_a_window_shows_what_another_did_when_one_comes_back_or_asks(store: Store) -> None:
     conversation = store_turns(store, "one", [("first", "a")])
     async with started(ScriptedCore(store, [[*verified("yes"), finished(3)]]), (120, 30)) as (app, pilot):
-        await app.chat.open_conversation(conversation)
-        await wait_until(pilot, lambda: any("one" in title for title in app.titles))
+        await app.turn_to(pilot, conversation, until=lambda: any("one" in title for title in app.titles))
         app.post_message(events.AppBlur())
         go_on_elsewhere(store, conversation, "elsewhere")
         store.conversations.create("two")
@@ -128,8 +134,7 @@ async def test_a_window_in_sight_shows_what_another_does(store: Store, monkeypat
     """The terminal tells of no focus, as tmux does by default, and both windows stand side by side."""
     monkeypatch.setattr(chat_screen, "LOOK_SECONDS", 0.05)
     conversation = store_turns(store, "one", [("first", "a")])
-    async with started(ScriptedCore(store), (120, 30)) as (app, pilot):
-        await app.chat.open_conversation(conversation)
+    async with started(ScriptedCore(store), (120, 30), at=conversation) as (app, pilot):
         await wait_until(pilot, lambda: any("one" in title for title in app.titles))
         with Store.open(store.path) as other:
             other.conversations.create("two")
@@ -150,12 +155,10 @@ async def test_the_list_opens_a_conversation_and_its_questions_can_be_recalled(s
     async with started(ScriptedCore(store)) as (app, pilot):
         conversations, sidebar = app.screen.query_one(ConversationList), app.screen.query_one(Sidebar)
         assert not sidebar.display, "hidden below 110 columns"
-        await pilot.press("ctrl+b")
-        await wait_until(pilot, lambda: conversations.has_focus)
+        await press(pilot, "ctrl+b", until=lambda: conversations.has_focus)
         assert app.titles == ["+ New conversation", "  evil name"]
         conversations.highlighted = conversations.option_count - 1
-        await pilot.press("enter")
-        await wait_until(pilot, lambda: app.answers == ["1", "2"])
+        await press(pilot, "enter", until=lambda: app.answers == ["1", "2"])
         await wait_until(pilot, lambda: app.prompt.has_focus and not sidebar.display)
         assert app.text("#title") == "evil name"
         await pilot.press("up", "up")
@@ -172,8 +175,7 @@ async def test_a_new_width_counts_for_the_list_and_for_what_has_the_focus(store:
     store_turns(store, "one", [("q", "a")])
     async with started(ScriptedCore(store), (90, 30)) as (app, pilot):
         sidebar, conversations = app.screen.query_one(Sidebar), app.screen.query_one(ConversationList)
-        await pilot.press("ctrl+b")
-        await wait_until(pilot, lambda: conversations.has_focus and sidebar.display)
+        await press(pilot, "ctrl+b", until=lambda: conversations.has_focus and sidebar.display)
         await pilot.resize_terminal(40, 30)  # Where the list would take the whole width.
         await wait_until(pilot, lambda: not sidebar.display and app.prompt.has_focus)
         await pilot.press("f1")
@@ -192,29 +194,22 @@ async def test_figures_stay_with_their_conversation_and_their_server(store: Stor
     hold = asyncio.Event()
     core = ScriptedCore(store, [[*verified(ANSWER), finished(21)], [*verified(ANSWER), RoundEnded(STATS), hold]])
     switcher = RemoteSwitcher(Settings(), folders, core)
-    app = Window(core, switcher=switcher)
-    async with app.run_test(size=(140, 30)) as pilot:
+    async with started(Window(core, switcher=switcher), (140, 30)) as (app, pilot):
         await pilot.press("a", "enter")
         await wait_until(pilot, lambda: not app.prompt.answering and "21 tokens checked" in app.text("#figures"))
-        await pilot.press("b", "enter")
-        await wait_until(pilot, lambda: app.chat.conversation.live is not None and app.drawing)
+        await press(pilot, "b", "enter", until=lambda: app.chat.conversation.live is not None and app.drawing)
         running = app.chat.conversation.id
-        await app.chat.open_conversation(None)
-        await wait_until(pilot, lambda: app.text("#figures") == "")
+        await app.turn_to(pilot, None, until=lambda: app.text("#figures") == "")
         app.chat.post_message(Replies.StatsChanged(running or "", STATS))  # It goes on meanwhile.
         await pilot.pause()
         assert app.text("#figures") == ""
-        await app.chat.open_conversation(running)
-        await wait_until(pilot, lambda: "21 tokens checked" in app.text("#figures"))
+        await app.turn_to(pilot, running, until=lambda: "21 tokens checked" in app.text("#figures"))
         hold.set()
-        await pilot.press("escape")
-        await wait_until(pilot, lambda: not app.prompt.answering)
+        await press(pilot, "escape", until=lambda: not app.prompt.answering)
         assert "checked" in app.text("#figures")
-        await pilot.press("f4")
-        await wait_until(pilot, lambda: shows(app, RemotesScreen))
+        await press(pilot, "f4", until=lambda: shows(app, RemotesScreen))
         switcher.use("other")
-        await pilot.press("escape")
-        await wait_until(pilot, lambda: shows(app, ChatScreen) and app.text("#figures") == "")
+        await press(pilot, "escape", until=lambda: shows(app, ChatScreen) and app.text("#figures") == "")
 
 
 async def test_the_last_rounds_are_there_when_they_are_asked_for(store: Store) -> None:
@@ -228,15 +223,13 @@ async def test_the_last_rounds_are_there_when_they_are_asked_for(store: Store) -
         assert not panel.display
         await pilot.press("f9")
         assert panel.display and "No round yet." in app.text("Rounds")
-        await pilot.press("f9", *"hi", "enter")
-        await wait_until(pilot, lambda: len(app.answers) == 1)
+        await press(pilot, "f9", *"hi", "enter", until=lambda: len(app.answers) == 1)
         await pilot.press("f9")
         head, *lines = app.text("Rounds").splitlines()
         assert " ".join(head.split()) == "levels nodes expected came draft check line by: round level node"
         assert [int(line.split()[1]) for line in lines] == list(range(11, 11 + SHOWN))
         assert " ".join(lines[0].split()) == "9 11 6.20 7 18 ms 22 ms 84 ms 92 ms 1.90 ms 0.31 ms"
-        await pilot.press(*"hi", "enter")
-        await wait_until(pilot, lambda: len(app.answers) == 2)
+        await press(pilot, *"hi", "enter", until=lambda: len(app.answers) == 2)
         last = app.text("Rounds").splitlines()[-1]
         assert " ".join(last.split()) == "– 60 – 1 200 ms 300 ms 400 ms – – –"
         assert {len(line) for line in app.text("Rounds").splitlines()} == {len(head)}
@@ -248,8 +241,7 @@ async def test_the_welcome_is_for_the_model_that_answers(store: Store, tmp_path:
     url = "http://gpu.example:8000"
     core = ScriptedCore(store, [[*verified(ANSWER), finished(21)]], mode=ModeChanged("warming", "connecting"))
     settings = Settings(remote=url)
-    app = Window(core, settings, RemoteSwitcher(settings, folders, core))
-    async with app.run_test(size=(80, 24)) as pilot:
+    async with started(Window(core, settings, RemoteSwitcher(settings, folders, core)), (80, 24)) as (app, pilot):
         await wait_until(pilot, lambda: f"The model of the server {url} answers here" in app.text("#introduction"))
         assert "command line" not in app.text("#introduction") and "Dimmed" not in app.text("#introduction")
         assert app.prompt.placeholder == "Ask anything"
@@ -259,10 +251,8 @@ async def test_the_welcome_is_for_the_model_that_answers(store: Store, tmp_path:
         core.modes.put_nowait(ModeChanged("hosted", "answered", model="talker", checks=False))
         await wait_until(pilot, lambda: "talker, on the server" in app.text("#introduction"))
         assert "Dimmed" not in app.text("#introduction"), "a server that checks nothing gets no drafts"
-        await pilot.press("up")
-        await wait_until(pilot, lambda: app.screen.query_one(Welcome).query_one(OptionList).has_focus)
-        await pilot.press("enter")
-        await wait_until(pilot, lambda: app.questions == [GENERAL_EXAMPLES[-1]])
+        await press(pilot, "up", until=lambda: app.screen.query_one(Welcome).query_one(OptionList).has_focus)
+        await press(pilot, "enter", until=lambda: app.questions == [GENERAL_EXAMPLES[-1]])
 
 
 class SlowMessages(Messages):
@@ -295,13 +285,10 @@ async def test_an_answer_goes_on_while_another_conversation_is_open_and_is_whole
         Verified(" and the rest", 2, 0),
     ]
     async with started(ScriptedCore(store, [[*events, finished(3)]])) as (app, pilot):
-        await pilot.press(*"hi", "enter")
-        await wait_until(pilot, lambda: app.drawing)
+        await press(pilot, *"hi", "enter", until=lambda: app.drawing)
         asked = app.chat.conversation.id
-        await app.chat.open_conversation(other)
-        await wait_until(pilot, lambda: app.answers == ["stored *answer*"])
-        await app.chat.open_conversation(asked)
-        await wait_until(pilot, lambda: app.questions == ["hi"])
+        await app.turn_to(pilot, other, until=lambda: app.answers == ["stored *answer*"])
+        await app.turn_to(pilot, asked, until=lambda: app.questions == ["hi"])
         more.set()
         await wait_until(pilot, lambda: app.screen.query_one(AnswerView).prose.source == "half and more")
         await app.chat.open_conversation(other)

@@ -19,7 +19,7 @@ from app.tui.widgets.panel import Panel
 from app.tui.widgets.system_line import SystemLine
 from drafter.runtime import Drafter
 from storage import Choices, Store
-from tests.app.tui.scripted import ScriptedCore, finished, shows, store_turns, verified, wait_until
+from tests.app.tui.scripted import ScriptedCore, finished, press, shows, store_turns, verified, wait_until
 from tests.app.tui.window import Window, started
 from tests.support.chat_server import ChatServer, Script
 from tests.support.conversing import assistant
@@ -51,8 +51,7 @@ def chosen(store: Store) -> Choices:
 
 
 async def opened(app: Window, pilot: Pilot[None], key: str, screen: type[object]) -> None:
-    await pilot.press(key)
-    await wait_until(pilot, lambda: shows(app, screen))
+    await press(pilot, key, until=lambda: shows(app, screen))
 
 
 async def closed(app: Window, pilot: Pilot[None]) -> None:
@@ -70,23 +69,20 @@ async def test_a_new_conversation_begins_with_what_was_chosen(store: Store, prom
         none, broken, *others = listed(app)
         assert none == "● none  the model gets no instructions" and "is not text in UTF-8" in broken
         assert others == ["tutor  Explain step by step.", "verse  Answer in verse. Rhyme."]
-        await pilot.press("down", "enter")
-        await wait_until(pilot, lambda: app.toasted("cannot be chosen"))
+        await press(pilot, "down", "enter", until=lambda: app.toasted("cannot be chosen"))
         assert isinstance(app.screen, SystemScreen)
         await pilot.press("down", "down", "enter")
         await closed(app, pilot)
         assert line(app) == "System prompt: verse · alt+u unfolds it · Answer in verse. Rhyme."
         assert not store.conversations.all(), "nothing is stored before the first question"
-        await pilot.press(*"list files", "enter")
-        await wait_until(pilot, lambda: app.answers == ["ls -a"])
+        await press(pilot, *"list files", "enter", until=lambda: app.answers == ["ls -a"])
         assert app.toasted("does not read system prompts")
         assert chosen(store) == Choices(system="Answer in verse.\nRhyme.", system_name="verse")
         await pilot.press("alt+u")
         assert line(app) == "System prompt: verse · alt+u folds it\nAnswer in verse.\nRhyme."
         await pilot.press("alt+u")
         assert "\n" not in line(app)
-        await pilot.press("ctrl+n")
-        await wait_until(pilot, lambda: app.chat.conversation.id is None)
+        await press(pilot, "ctrl+n", until=lambda: app.chat.conversation.id is None)
         assert line(app) == "" and app.chat.conversation.choices == Choices()
 
 
@@ -95,8 +91,7 @@ async def test_the_prompt_of_a_conversation_stays_when_the_library_changes(
 ) -> None:
     conversation = store_turns(store, "old", [("q", "a")])
     store.conversations.choose(conversation, Choices(system="Explain.", system_name="tutor", temperature=0.5))
-    async with started(ScriptedCore(store)) as (app, pilot):
-        await app.chat.open_conversation(conversation)
+    async with started(ScriptedCore(store), at=conversation) as (app, pilot):
         assert line(app).startswith("System prompt: tutor") and line(app).endswith("Explain.")
         await opened(app, pilot, "alt+s", SystemScreen)
         assert listed(app)[1] == "● tutor, an older text  Explain."
@@ -113,12 +108,10 @@ async def test_one_is_written_for_this_conversation_alone_and_the_library_is_cha
     store: Store, prompts: SystemPrompts
 ) -> None:
     conversation = store_turns(store, "old", [("q", "a")])
-    async with started(ScriptedCore(store)) as (app, pilot):
-        await app.chat.open_conversation(conversation)
+    async with started(ScriptedCore(store), at=conversation) as (app, pilot):
         await opened(app, pilot, "alt+s", SystemScreen)
         await opened(app, pilot, "w", SystemForm)
-        await pilot.press("ctrl+s")
-        await wait_until(pilot, lambda: "no text" in app.text("#problem"))
+        await press(pilot, "ctrl+s", until=lambda: "no text" in app.text("#problem"))
         await pilot.press(*"Be brief.", "ctrl+s")
         await closed(app, pilot)
         assert chosen(store) == Choices(system="Be brief.") and prompts.names() == ["tutor", "verse"]
@@ -130,8 +123,7 @@ async def test_one_is_written_for_this_conversation_alone_and_the_library_is_cha
         await pilot.press(*"tutor", "ctrl+s")
         await wait_until(pilot, lambda: "there is a system prompt tutor already" in app.text("#problem"))
         app.screen.query_one(Input).value = "brief"
-        await pilot.press("ctrl+s")
-        await wait_until(pilot, lambda: shows(app, SystemScreen))
+        await press(pilot, "ctrl+s", until=lambda: shows(app, SystemScreen))
         assert prompts.get("brief") == "Be brief."
         await pilot.press("escape")
         await closed(app, pilot)
@@ -141,8 +133,7 @@ async def test_one_is_written_for_this_conversation_alone_and_the_library_is_cha
         (row,) = (at for at, option in enumerate(listed(app)) if option == "● tutor  Explain step by step.")
         app.screen.query_one(OptionList).highlighted = row
         await opened(app, pilot, "e", SystemForm)
-        await pilot.press(*" Slowly.", "ctrl+s")
-        await wait_until(pilot, lambda: shows(app, SystemScreen))
+        await press(pilot, *" Slowly.", "ctrl+s", until=lambda: shows(app, SystemScreen))
         assert prompts.get("tutor") == "Explain step by step. Slowly."
         assert "● tutor, an older text  Explain step by step." in listed(app)
         await opened(app, pilot, "d", Confirm)
@@ -155,8 +146,7 @@ async def test_one_is_written_for_this_conversation_alone_and_the_library_is_cha
 
 async def test_the_action_takes_a_name_or_a_text(store: Store, prompts: SystemPrompts) -> None:
     conversation = store_turns(store, "old", [("q", "a")])
-    async with started(ScriptedCore(store)) as (app, pilot):
-        await app.chat.open_conversation(conversation)
+    async with started(ScriptedCore(store), at=conversation) as (app, pilot):
         for given, expected in (
             ("tutor", Choices(system="Explain step by step.", system_name="tutor")),
             ("Be brief, please.", Choices(system="Be brief, please.")),
@@ -173,18 +163,15 @@ async def test_the_command_line_gives_new_conversations_one_and_an_import_shows_
     imported = store.conversations.create("imported").id
     system = store.messages.add(imported, "system", "Be \x1b[2Jlong.", parent_id=None, status="done")
     store.messages.add(imported, "user", "hello", parent_id=system.id, status="done")
-    app = Window(ScriptedCore(store, [ANSWER]), first=first)
-    async with app.run_test(size=(100, 30)) as pilot:
+    async with started(Window(ScriptedCore(store, [ANSWER]), first=first)) as (app, pilot):
         await wait_until(pilot, lambda: line(app).endswith("Be brief."))
         await app.chat.open_conversation(old)
         assert line(app) == ""
         await app.chat.open_conversation(imported)
         await wait_until(pilot, lambda: line(app) == "System prompt · alt+u unfolds it · Be long.")
         assert app.questions == ["hello"]
-        await pilot.press("ctrl+n")
-        await wait_until(pilot, lambda: line(app).endswith("Be brief."))
-        await pilot.press(*"list files", "enter")
-        await wait_until(pilot, lambda: app.answers == ["ls -a"])
+        await press(pilot, "ctrl+n", until=lambda: line(app).endswith("Be brief."))
+        await press(pilot, *"list files", "enter", until=lambda: app.answers == ["ls -a"])
         assert chosen(store) == first
 
 
@@ -195,13 +182,12 @@ async def test_a_default_is_shown_as_soon_as_it_is_known(
     async with (
         server.listening() as port,
         assistant(drafter, tmp_path / "o.db", f"http://127.0.0.1:{port}", prompts=prompts, system="verse") as core,
+        started(core) as (app, pilot),
     ):
-        app = Window(core)
-        async with app.run_test(size=(100, 30)) as pilot:
-            await wait_until(pilot, lambda: app.text("#badge") == "online", PATIENCE_SECONDS)
-            await pilot.press(*"list files", "enter")
-            await wait_until(pilot, lambda: app.answers == ["ls"], PATIENCE_SECONDS)
-            await wait_until(pilot, lambda: line(app).startswith("System prompt: verse"))
+        await wait_until(pilot, lambda: app.text("#badge") == "online", PATIENCE_SECONDS)
+        await pilot.press(*"list files", "enter")
+        await wait_until(pilot, lambda: app.answers == ["ls"], PATIENCE_SECONDS)
+        await wait_until(pilot, lambda: line(app).startswith("System prompt: verse"))
     assert server.asked[0]["messages"][0] == {"role": "system", "content": "Answer in verse.\nRhyme."}
 
 
@@ -215,17 +201,14 @@ def field(app: Window, name: str) -> Input:
 async def test_sampling_is_checked_kept_and_reset(store: Store) -> None:
     conversation = store_turns(store, "old", [("q", "a")])
     store.conversations.choose(conversation, Choices(system="Be brief."))
-    app = Window(ScriptedCore(store), Settings(temperature=0.25))
-    async with app.run_test(size=(120, 34)) as pilot:
+    async with started(Window(ScriptedCore(store), Settings(temperature=0.25)), (120, 34)) as (app, pilot):
         await app.chat.open_conversation(conversation)
         await pilot.press("f3")
         await opened(app, pilot, "alt+p", SamplingForm)
         assert field(app, "temperature").placeholder.startswith("0.25; ")
-        await pilot.press("3", "tab")
-        await wait_until(pilot, lambda: "2" in app.text("#temperature-problem"))
+        await press(pilot, "3", "tab", until=lambda: "2" in app.text("#temperature-problem"))
         field(app, "top_p").value = "zero"
-        await pilot.press("ctrl+s")
-        await wait_until(pilot, lambda: app.text("#top_p-problem") != "")
+        await press(pilot, "ctrl+s", until=lambda: app.text("#top_p-problem") != "")
         assert isinstance(app.screen, SamplingForm) and field(app, "temperature").has_focus
         field(app, "temperature").value, field(app, "top_p").value = "0.9", ""
         field(app, "seed").value, field(app, "max_tokens").value = "4294967295", "64"

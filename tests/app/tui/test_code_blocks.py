@@ -16,7 +16,7 @@ from app.tui.turn import Turn
 from app.tui.widgets.message import AnswerView
 from app.tui.widgets.transcript import Transcript
 from storage import Store
-from tests.app.tui.scripted import ScriptedCore, finished, store_turns, wait_until
+from tests.app.tui.scripted import ScriptedCore, finished, press, store_turns, wait_until
 from tests.app.tui.window import Window, started
 
 TWO = "Use:\n\n```sh\nls -l\n```\n\nor:\n\n```sh\nls -la\ndu -sh\n```\n"
@@ -80,33 +80,25 @@ def test_the_question_that_has_it_explained() -> None:
 async def test_tab_walks_the_blocks_of_the_chosen_answer_and_enter_offers_to_copy_one(store: Store) -> None:
     async with started(ScriptedCore(store), (100, 40)) as (app, pilot):
         await opened(pilot, app, store)
-        await pilot.press("alt+up")
-        await wait_until(pilot, lambda: app.screen.query_one(Transcript).has_focus)
+        await press(pilot, "alt+up", until=lambda: app.screen.query_one(Transcript).has_focus)
         assert marked_rows(app) == []
-        await pilot.press("tab")
-        await wait_until(pilot, lambda: marked_rows(app) == ["sh  copy 1", "ls -l"])
-        await pilot.press("tab")
-        await wait_until(pilot, lambda: marked_rows(app) == ["sh  copy 2", "ls -la", "du -sh"])
-        await pilot.press("shift+tab")
-        await wait_until(pilot, lambda: marked_rows(app) == ["sh  copy 1", "ls -l"])
-        await pilot.press("alt+up")
-        await wait_until(pilot, lambda: marked_rows(app) == [])
+        await press(pilot, "tab", until=lambda: marked_rows(app) == ["sh  copy 1", "ls -l"])
+        await press(pilot, "tab", until=lambda: marked_rows(app) == ["sh  copy 2", "ls -la", "du -sh"])
+        await press(pilot, "shift+tab", until=lambda: marked_rows(app) == ["sh  copy 1", "ls -l"])
+        await press(pilot, "alt+up", until=lambda: marked_rows(app) == [])
         await pilot.press("alt+down", "tab", "tab", "tab")
         await wait_until(pilot, lambda: app.prompt.has_focus and marked_rows(app) == [])
         await pilot.press("alt+up", "enter")
         screen = await menu(pilot, app)
         assert screen.query_one("Vertical").border_title == "Code block 2 of 2"
-        await pilot.press("c")
-        await wait_until(pilot, lambda: app.clipboard == "ls -la\ndu -sh")
+        await press(pilot, "c", until=lambda: app.clipboard == "ls -la\ndu -sh")
         await pilot.press("tab", "enter")
         screen = await menu(pilot, app)
         assert screen.query_one("Vertical").border_title == "Code block 1 of 2"
-        await pilot.press("enter")
-        await wait_until(pilot, lambda: app.clipboard == "ls -l")
+        await press(pilot, "enter", until=lambda: app.clipboard == "ls -l")
         await pilot.press("enter")
         await menu(pilot, app)
-        await pilot.press("escape")
-        await wait_until(pilot, lambda: app.screen.query_one(Transcript).has_focus)
+        await press(pilot, "escape", until=lambda: app.screen.query_one(Transcript).has_focus)
         await pilot.press("alt+up", "alt+up", "enter")
         await wait_until(pilot, lambda: app.toasted("That answer has no code block."))
 
@@ -118,8 +110,7 @@ async def test_a_block_out_of_view_is_brought_into_view_and_code_that_is_no_comm
     async with started(ScriptedCore(store), (80, 16)) as (app, pilot):
         await opened(pilot, app, store, [("q", long)])
         transcript = app.screen.query_one(Transcript)
-        await pilot.press("alt+up")
-        await wait_until(pilot, lambda: transcript.has_focus)
+        await press(pilot, "alt+up", until=lambda: transcript.has_focus)
         for number in range(1, 11):
             await pilot.press("tab")
             await wait_until(pilot, lambda: transcript.block == number)  # noqa: B023
@@ -132,8 +123,7 @@ async def test_a_block_out_of_view_is_brought_into_view_and_code_that_is_no_comm
         await pilot.press("enter")
         screen = await menu(pilot, app)
         assert [one.id for one in screen.query_one(OptionList).options] == ["copy", "explain"]
-        await pilot.press("s")
-        await wait_until(pilot, lambda: app.toasted("holds no command"))
+        await press(pilot, "s", until=lambda: app.toasted("holds no command"))
         assert app.screen is screen and app.for_shell == ""
 
 
@@ -146,13 +136,11 @@ async def test_a_command_is_kept_for_the_shell_and_taken_back_or_explained(store
         await opened(pilot, app, store)
         await pilot.press(*"half", "alt+up", "tab", "enter")
         await menu(pilot, app)
-        await pilot.press("s")
-        await wait_until(pilot, lambda: app.for_shell == "ls -l" and app.toasted("ls -l"))
+        await press(pilot, "s", until=lambda: app.for_shell == "ls -l" and app.toasted("ls -l"))
         await wait_until(pilot, lambda: app.screen.query_one("#for-shell").region.width > 0)
         await pilot.press("tab", "enter")
         await menu(pilot, app)
-        await pilot.press("s")
-        await wait_until(pilot, lambda: app.for_shell == "ls -la\ndu -sh")
+        await press(pilot, "s", until=lambda: app.for_shell == "ls -la\ndu -sh")
         await pilot.press("enter")
         screen = await menu(pilot, app)
         options = screen.query_one(OptionList)
@@ -161,8 +149,7 @@ async def test_a_command_is_kept_for_the_shell_and_taken_back_or_explained(store
         await wait_until(pilot, lambda: app.for_shell == "" and not app.screen.query_one("#for-shell").display)
         await pilot.press("shift+tab", "enter")
         await menu(pilot, app)
-        await pilot.press("e")
-        await wait_until(pilot, lambda: app.answers[-1] == "It lists.")
+        await press(pilot, "e", until=lambda: app.answers[-1] == "It lists.")
         assert app.questions[-1] == "Explain this command: ls -l"
         assert app.prompt.has_focus and app.prompt.text == "half", "what was typed stays"
 
@@ -171,10 +158,8 @@ async def test_a_block_that_is_still_written_cannot_be_used(store: Store) -> Non
     closes, ends = asyncio.Event(), asyncio.Event()
     begun, rest = Verified("```sh\nrm -r build", 2, 0), Verified("\n```\n\nIt", 2, 0)
     async with started(ScriptedCore(store, [[begun, closes, rest, ends, finished(2)]]), (100, 40)) as (app, pilot):
-        await pilot.press(*"ask", "enter")
-        await wait_until(pilot, lambda: app.drawing)
-        await pilot.press("alt+up", "enter")
-        await wait_until(pilot, lambda: app.toasted("still being written"))
+        await press(pilot, *"ask", "enter", until=lambda: app.drawing)
+        await press(pilot, "alt+up", "enter", until=lambda: app.toasted("still being written"))
         closes.set()
         await wait_until(pilot, lambda: "It" in app.screen.query_one(AnswerView).prose.plain)
         await pilot.press("enter")

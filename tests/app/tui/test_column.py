@@ -52,8 +52,7 @@ async def test_all_parts_have_one_right_edge_with_a_scrollbar_and_without(store:
 
 async def test_the_wheel_scrolls_beside_the_column(store: Store) -> None:
     conversation = store_turns(store, "title", [("q", CODE * 3)] * 12)
-    async with started(ScriptedCore(store), (200, 30)) as (app, pilot):
-        await app.chat.open_conversation(conversation)
+    async with started(ScriptedCore(store), (200, 30), at=conversation) as (app, pilot):
         transcript = app.chat.query_one("Transcript")
         await wait_until(pilot, lambda: transcript.scroll_y > 0 and transcript.scroll_y == transcript.max_scroll_y)
         before, main = transcript.scroll_y, app.screen.query_one("#main").region

@@ -11,7 +11,7 @@ from textual.widgets import OptionList
 from app.tui.completion import completion_of_paths
 from app.tui.widgets.completing_text_area import ROWS, Completions
 from storage import Store
-from tests.app.tui.scripted import ScriptedCore, finished, wait_until
+from tests.app.tui.scripted import ScriptedCore, finished, press, wait_until
 from tests.app.tui.window import Window, started
 
 
@@ -25,8 +25,7 @@ async def test_it_never_covers_the_prompt(store: Store, tmp_path: Path, monkeypa
         (tmp_path / f"name-{number}").touch()
     monkeypatch.chdir(tmp_path)
     async with started(ScriptedCore(store), (50, 12)) as (app, pilot):
-        await pilot.press("/")
-        await wait_until(pilot, lambda: len(listed(app)) > ROWS)
+        await press(pilot, "/", until=lambda: len(listed(app)) > ROWS)
         completions, prompt = app.screen.query_one(Completions), app.prompt
         for width, height in ((50, 12), (120, 36)):
             await pilot.resize_terminal(width, height)
@@ -36,8 +35,7 @@ async def test_it_never_covers_the_prompt(store: Store, tmp_path: Path, monkeypa
             assert app.prompt.region.bottom <= height and app.prompt.has_focus
         await pilot.resize_terminal(80, 24)
         app.prompt.write("line\n" * 15)
-        await pilot.press("@", "n")
-        await wait_until(pilot, lambda: len(listed(app)) == 12)
+        await press(pilot, "@", "n", until=lambda: len(listed(app)) == 12)
         await wait_until(pilot, lambda: completions.region.bottom == app.prompt.region.y)
         assert completions.region.y >= 0, "a tall prompt"
 
@@ -47,28 +45,21 @@ async def test_tab_takes_the_first_escape_closes_it_and_clicks_and_arrows_choose
         for key in ("/", "r", "e", "n", "tab"):  # In one burst, they count in their order.
             app.post_message(events.Key(key, key if len(key) == 1 else None))
         await wait_until(pilot, lambda: app.prompt.text == "/rename ")
-        await pilot.press("ctrl+u", *"/re")
-        await wait_until(pilot, lambda: listed(app) == ["/rename"])
-        await pilot.press("escape")
-        await wait_until(pilot, lambda: not listed(app))
+        await press(pilot, "ctrl+u", *"/re", until=lambda: listed(app) == ["/rename"])
+        await press(pilot, "escape", until=lambda: not listed(app))
         await pilot.press("n")
         assert app.prompt.text == "/ren" and not listed(app), "it stays closed for this word"
-        await pilot.press("ctrl+u", *"/qu")
-        await wait_until(pilot, lambda: listed(app) == ["/queue", "/quit"])
+        await press(pilot, "ctrl+u", *"/qu", until=lambda: listed(app) == ["/queue", "/quit"])
         completions = app.screen.query_one(Completions)
         await wait_until(pilot, lambda: completions.region.bottom == app.prompt.region.y)
         await pilot.click(Completions, offset=(3, 1))
         await wait_until(pilot, lambda: app.prompt.text == "/quit")
         assert app.prompt.has_focus
-        await pilot.press("ctrl+u", *"/re", "tab")
-        await wait_until(pilot, lambda: app.prompt.text == "/rename ")
-        await pilot.press("ctrl+u", *"/qu")
-        await wait_until(pilot, lambda: listed(app) == ["/queue", "/quit"])
-        await pilot.press("up", "up", "down", "enter")
-        await wait_until(pilot, lambda: app.prompt.text == "/quit")
+        await press(pilot, "ctrl+u", *"/re", "tab", until=lambda: app.prompt.text == "/rename ")
+        await press(pilot, "ctrl+u", *"/qu", until=lambda: listed(app) == ["/queue", "/quit"])
+        await press(pilot, "up", "up", "down", "enter", until=lambda: app.prompt.text == "/quit")
         assert not app._exit, "Enter has completed it, and no more"
-        await pilot.press("enter")
-        await wait_until(pilot, lambda: app._exit)
+        await press(pilot, "enter", until=lambda: app._exit)
 
 
 async def test_ordinary_text_and_pastes_open_nothing(store: Store) -> None:
@@ -92,8 +83,7 @@ async def test_ordinary_text_and_pastes_open_nothing(store: Store) -> None:
         app.prompt.focus()
         await pilot.press("escape")
         assert app.prompt.text == "a"
-        await pilot.press("backspace", "/")
-        await wait_until(pilot, lambda: bool(listed(app)))
+        await press(pilot, "backspace", "/", until=lambda: bool(listed(app)))
         await pilot.press("ctrl+b", "ctrl+b")
         await wait_until(pilot, lambda: isinstance(app.focused, OptionList) and not listed(app))
 
@@ -106,12 +96,9 @@ async def test_a_path_is_completed_only_where_one_asks_for_it(
     (tmp_path / "here" / "[red]x").touch()
     monkeypatch.chdir(tmp_path / "here")
     async with started(ScriptedCore(store, [[finished(1)]]), (80, 24)) as (app, pilot):
-        await pilot.press(*"see @", "tab", "tab")
-        await wait_until(pilot, lambda: app.prompt.text == "see @src/main.py")
-        await pilot.press("ctrl+u", *"see @")
-        await wait_until(pilot, lambda: listed(app) == ["src/", "[red]x"])
-        await pilot.press("enter")
-        await wait_until(pilot, lambda: store.messages.asked(9) == ["see @"])
+        await press(pilot, *"see @", "tab", "tab", until=lambda: app.prompt.text == "see @src/main.py")
+        await press(pilot, "ctrl+u", *"see @", until=lambda: listed(app) == ["src/", "[red]x"])
+        await press(pilot, "enter", until=lambda: store.messages.asked(9) == ["see @"])
 
 
 @pytest.fixture

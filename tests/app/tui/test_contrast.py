@@ -16,7 +16,7 @@ from app.tui.theme import DARK, LIGHT
 from app.tui.widgets.conversation_list import ConversationList
 from app.tui.widgets.message import AnswerView
 from storage import Store
-from tests.app.tui.scripted import ScriptedCore, Step, finished, store_turns, verified, wait_until
+from tests.app.tui.scripted import ScriptedCore, Step, finished, press, store_turns, verified, wait_until
 from tests.app.tui.test_withdrawn import judged
 from tests.app.tui.window import Window, started
 
@@ -79,8 +79,7 @@ async def assert_readable(pilot: Pilot[None], app: OutriderApp) -> None:
 async def test_code_and_drafted_text(store: Store) -> None:
     running: list[Step] = [*verified(CODE[:150], 50), Drafted(CODE[150:], 20), asyncio.Event()]
     conversation = store_turns(store, "title", [("first", CODE)])
-    async with started(ScriptedCore(store, [running]), (120, 90)) as (app, pilot):
-        await app.chat.open_conversation(conversation)
+    async with started(ScriptedCore(store, [running]), (120, 90), at=conversation) as (app, pilot):
         await wait_until(pilot, lambda: app.answers == [CODE])
         await assert_readable(pilot, app)
         await pilot.press("alt+up", "tab")
@@ -102,8 +101,7 @@ async def test_the_list_and_what_a_search_found(store: Store) -> None:
         conversations.focus()
         await pilot.press("down", "down")
         await assert_readable(pilot, app)
-        await pilot.press("slash", *"need")
-        await wait_until(pilot, lambda: "needle" in "".join(app.titles))
+        await press(pilot, "slash", *"need", until=lambda: "needle" in "".join(app.titles))
         await assert_readable(pilot, app)
         conversations.focus()
         await assert_readable(pilot, app)
@@ -115,13 +113,11 @@ async def test_notes_and_what_was_not_kept(store: Store) -> None:
     script: list[Step] = [Drafted("Use `df -h`:\n\n```sh\nrm -rf /\n```\n", 5), OFFLINE, finished(5, 5)]
     app = Window(ScriptedCore(store, [script], mode=OFFLINE))
     async with app.run_test(size=(120, 50), notifications=True) as pilot:
-        await app.chat.open_conversation(conversation)
-        await wait_until(pilot, lambda: bool(app.answers))
+        await app.turn_to(pilot, conversation, until=lambda: bool(app.answers))
         await pilot.press("alt+up", "w", "escape")
         await assert_readable(pilot, app)
         app.prompt.write("free some space")
-        await pilot.press("enter")
-        await wait_until(pilot, lambda: len(app.answers) == 2)
+        await press(pilot, "enter", until=lambda: len(app.answers) == 2)
         await pilot.press("alt+up", "p")
         for severity in ("information", "warning", "error"):
             app.notify(f"what was said: {severity}", title="Title", severity=severity)
@@ -132,13 +128,11 @@ async def test_notes_and_what_was_not_kept(store: Store) -> None:
 async def test_screens(store: Store) -> None:
     conversation = store_turns(store, "title", [("first", "second")])
     store.queue.add(conversation, "later")
-    async with started(ScriptedCore(store), (120, 40)) as (app, pilot):
-        await app.chat.open_conversation(conversation)
+    async with started(ScriptedCore(store), (120, 40), at=conversation) as (app, pilot):
         await wait_until(pilot, lambda: app.answers == ["second"])
         for key in ("f1", "f7", "f6", "ctrl+r", "f3"):
             await pilot.press(key)
             over = key != "f3"
             await wait_until(pilot, lambda: app.screen.is_mounted and len(app.screen_stack) == 2 + over)  # noqa: B023
             await assert_readable(pilot, app)
-            await pilot.press("escape")
-            await wait_until(pilot, lambda: app.screen is app.screen_stack[1])
+            await press(pilot, "escape", until=lambda: app.screen is app.screen_stack[1])

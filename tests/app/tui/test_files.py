@@ -20,7 +20,7 @@ from app.tui.widgets.message import AnswerView, QuestionView
 from app.tui.widgets.thoughts import Thoughts
 from storage import Attachment, Store
 from tests.app.attachments.conftest import PNG
-from tests.app.tui.scripted import ScriptedCore, finished, shows, verified, wait_until
+from tests.app.tui.scripted import ScriptedCore, finished, press, shows, verified, wait_until
 from tests.app.tui.window import Window, started
 
 NOTES = Attachment("notes.txt", "text/plain", b"first\nsecond\n")
@@ -80,8 +80,7 @@ async def test_what_goes_along_is_shown_before_it_is_sent_and_unfolds_in_the_que
             ],
         )
         assert "✕" in app.text("#files")
-        await pilot.press("enter")
-        await wait_until(pilot, lambda: app.toasted("one.py is not there"))
+        await press(pilot, "enter", until=lambda: app.toasted("one.py is not there"))
         assert core.prompts == [] and app.prompt.text.startswith("read @notes.txt")
         await pilot.press("enter")  # Once more: it goes as it is.
         await wait_until(pilot, lambda: len(core.prompts) == 1 and app.prompt.text == "")
@@ -92,8 +91,7 @@ async def test_what_goes_along_is_shown_before_it_is_sent_and_unfolds_in_the_que
         await pilot.press("ctrl+n")
         await pilot.resize_terminal(80, 24)
         await write(app, pilot, '@notes.txt @"a b.png" what?', ["notes.txt · 13 bytes", "a b.png · 39 bytes · 3 × 2"])
-        await pilot.press("enter")
-        await wait_until(pilot, lambda: app.answers == ["It says hi."] and len(core.prompts) == 2)
+        await press(pilot, "enter", until=lambda: app.answers == ["It says hi."] and len(core.prompts) == 2)
         asked = app.screen.query_one(QuestionView)
 
         def rows() -> list[str]:
@@ -103,8 +101,7 @@ async def test_what_goes_along_is_shown_before_it_is_sent_and_unfolds_in_the_que
         assert "▪ a b.png · 39 bytes · 3 × 2" in rows() and "second" not in rows()
         await pilot.press("alt+up", "alt+up", "enter")
         await wait_until(pilot, lambda: "second" in rows() and "▾ notes.txt · 13 bytes" in rows())
-        await pilot.press("enter")
-        await wait_until(pilot, lambda: "second" not in rows())
+        await press(pilot, "enter", until=lambda: "second" not in rows())
         at = rows().index("▸ notes.txt · 13 bytes")
         await pilot.click(asked, offset=(6, at))
         await wait_until(pilot, lambda: "second" in rows())
@@ -130,8 +127,7 @@ async def test_a_dropped_file_becomes_a_line_that_can_be_removed(store: Store, f
         await write(app, pilot, "", [])
         app.prompt.post_message(events.Paste("see @notes.txt\n" * 30))
         await wait_until(pilot, lambda: "⟦pasted" in app.prompt.text)
-        await pilot.press("enter")
-        await wait_until(pilot, lambda: len(core.prompts) == 1)
+        await press(pilot, "enter", until=lambda: len(core.prompts) == 1)
         await wait_until(pilot, lambda: sent(store)[0][1] == ())
         assert sent(store)[0][0].count("@notes.txt") == 30, "a long paste names no files"
 
@@ -151,11 +147,9 @@ async def test_a_secret_or_too_much_for_the_model_is_told_before_it_is_sent(stor
     async with started(core := core_of(store, 2), SIZE) as (app, pilot):
         core.here = False
         await write(app, pilot, "see @.env", [".env · 7 bytes", ".env may hold a secret"])
-        await pilot.press("enter")
-        await wait_until(pilot, lambda: app.toasted("would leave this device"))
+        await press(pilot, "enter", until=lambda: app.toasted("would leave this device"))
         assert core.prompts == []
-        await pilot.press("enter")
-        await wait_until(pilot, lambda: app.answers == ["It says hi."])
+        await press(pilot, "enter", until=lambda: app.answers == ["It says hi."])
         core.here = True
         await write(app, pilot, "see @.env again", [".env · 7 bytes", ".env may hold a secret"])
         await pilot.press("enter")  # A server on this device: no question.
@@ -170,21 +164,17 @@ async def test_a_queued_prompt_keeps_its_files_even_if_they_change(store: Store,
     app = Window(core := ScriptedCore(store, answers(1), ModeChanged("offline", "no line")))  # type: ignore[arg-type]
     async with app.run_test(size=SIZE) as pilot:
         await write(app, pilot, "read @notes.txt", ["notes.txt · 13 bytes"])
-        await pilot.press("ctrl+s")
-        await wait_until(pilot, lambda: app.waiting == ["read @notes.txt\n+ notes.txt · 13 bytes"])
+        await press(pilot, "ctrl+s", until=lambda: app.waiting == ["read @notes.txt\n+ notes.txt · 13 bytes"])
         await wait_until(pilot, lambda: lines(app) == [])  # Else what is shown later may be what stood there before.
         (folder / "notes.txt").unlink()
-        await pilot.press("f7")
-        await wait_until(pilot, lambda: shows(app, QueueScreen))
+        await press(pilot, "f7", until=lambda: shows(app, QueueScreen))
         (option,) = app.screen.query_one(OptionList).options
         assert str(option.prompt).splitlines()[1].strip() == "with 1 file, begins a conversation"
-        await pilot.press("escape")
-        await wait_until(pilot, lambda: app.screen is app.chat and app.prompt.has_focus)
+        await press(pilot, "escape", until=lambda: app.screen is app.chat and app.prompt.has_focus)
         await pilot.press("ctrl+s")  # Take it back.
         await wait_until(pilot, lambda: app.prompt.text == "read @notes.txt")
         await wait_until(pilot, lambda: lines(app) == ["notes.txt · 13 bytes"])
-        await pilot.press("enter")
-        await wait_until(pilot, lambda: len(core.prompts) == 1)
+        await press(pilot, "enter", until=lambda: len(core.prompts) == 1)
         await wait_until(pilot, lambda: sent(store) == [("read @notes.txt", (NOTES,))])
 
 
@@ -194,14 +184,12 @@ async def test_other_words_for_a_question_keep_its_files(store: Store, folder: P
     answer = store.messages.ask(conversation, "read @notes.txt", parent_id=None, attachments=[NOTES, extra])
     store.messages.finish(answer.id, (), (), "It says first.", "done", {})
     (folder / "notes.txt").write_text("changed since")
-    async with started(core := core_of(store, 2), SIZE) as (app, pilot):
-        await app.chat.open_conversation(conversation)
+    async with started(core := core_of(store, 2), SIZE, at=conversation) as (app, pilot):
         await wait_until(pilot, lambda: app.answers == ["It says first."])
         await pilot.press("alt+up", "alt+up", "e")
         await wait_until(pilot, lambda: lines(app) == ["given.txt · 9 bytes", "notes.txt · 13 bytes"])
         app.prompt.write("please read @notes.txt")
-        await pilot.press("enter")
-        await wait_until(pilot, lambda: len(core.prompts) == 1 and app.answers == ["It says hi."])
+        await press(pilot, "enter", until=lambda: len(core.prompts) == 1 and app.answers == ["It says hi."])
         assert sent(store) == [("please read @notes.txt", (extra, NOTES))]
         await wait_until(pilot, lambda: lines(app) == [])
 
@@ -215,16 +203,14 @@ async def test_thoughts_are_folded_above_the_answer_and_shown_again(store: Store
     store.messages.finish(stored.id, (), (), "Hi.", "done", stats, reasoning="a\x1b[2J greeting\u202e")
     async with started(ScriptedCore(store, [script]), SIZE) as (app, pilot):
         app.prompt.write("hello")
-        await pilot.press("enter")
-        await wait_until(pilot, lambda: app.text(".thoughts > .label") == "▸ Thinking for 12 s")
+        await press(pilot, "enter", until=lambda: app.text(".thoughts > .label") == "▸ Thinking for 12 s")
         gate.set()
         await wait_until(pilot, lambda: app.answers == ["It says hi."])
         assert app.text(".thoughts > .label") == "▸ Thought for 12 s"
         thoughts = app.screen.query_one(Thoughts)
         text = thoughts.query_one(".text", Static)
         assert not text.display
-        await pilot.press("alt+up", "t")
-        await wait_until(pilot, lambda: text.display and str(text.content) == "let me see")
+        await press(pilot, "alt+up", "t", until=lambda: text.display and str(text.content) == "let me see")
         answer = app.screen.query_one(AnswerView)
         assert thoughts.region.y < answer.prose.region.y
         await pilot.click(thoughts.query_one(".label", Static))
@@ -232,8 +218,7 @@ async def test_thoughts_are_folded_above_the_answer_and_shown_again(store: Store
         await app.chat.open_conversation(conversation)
         await wait_until(pilot, lambda: app.text(".thoughts > .label") == "▸ Thought for 3 s")
         app.prompt.focus()
-        await pilot.press("alt+up", "t")
-        await wait_until(pilot, lambda: app.text(".thoughts > .text") == "a greeting")
+        await press(pilot, "alt+up", "t", until=lambda: app.text(".thoughts > .text") == "a greeting")
 
 
 async def test_what_was_left_out_is_told_even_if_there_was_no_time_to_show_it(
@@ -242,6 +227,5 @@ async def test_what_was_left_out_is_told_even_if_there_was_no_time_to_show_it(
     monkeypatch.setattr(question_files, "LOOK_SECONDS", 1000.0)
     async with started(core := core_of(store), SIZE) as (app, pilot):
         app.prompt.write("see @src/ now")
-        await pilot.press("enter")
-        await wait_until(pilot, lambda: len(core.prompts) == 1)
+        await press(pilot, "enter", until=lambda: len(core.prompts) == 1)
         await wait_until(pilot, lambda: app.toasted("may hold a secret: .env"))

@@ -20,7 +20,7 @@ from app.tui.widgets.part_keys import PartKeys, in_lines
 from app.tui.widgets.sidebar import SearchBox, Sidebar, TitleBox
 from app.tui.widgets.transcript import Transcript
 from storage import Conversation, Store
-from tests.app.tui.scripted import ScriptedCore, finished, shows, store_turns, verified, wait_until
+from tests.app.tui.scripted import ScriptedCore, finished, press, shows, store_turns, verified, wait_until
 from tests.app.tui.window import Window, started
 
 NOW = datetime(2026, 11, 22, 0, 30, tzinfo=timezone(timedelta(hours=2)))  # A Sunday.
@@ -94,16 +94,14 @@ async def test_conversations_are_parted_by_age_and_pinned_ones_come_first(store:
         ]
         await wait_until(pilot, lambda: lines(app) == pinned)
         assert conversations_of(app).chosen and conversations_of(app).chosen.title == "kept", "it stays highlighted"
-        await pilot.press("p")
-        await wait_until(pilot, lambda: lines(app) == expected)
+        await press(pilot, "p", until=lambda: lines(app) == expected)
 
 
 async def test_a_conversation_is_renamed_in_place_where_one_can_see_it(store: Store) -> None:
     conversation = store_turns(store, "old", [("q", "a"), ("r", "b")])
     store_turns(store, "other needle", [("q", "a")])
     title = lambda: store.conversations.get(conversation).title  # noqa: E731
-    async with started(ScriptedCore(store), (120, 30)) as (app, pilot):
-        await app.chat.open_conversation(conversation)
+    async with started(ScriptedCore(store), (120, 30), at=conversation) as (app, pilot):
         await highlight(app, pilot, "old")
         await pilot.press("r")
         name = app.screen.query_one(TitleBox)
@@ -113,47 +111,37 @@ async def test_a_conversation_is_renamed_in_place_where_one_can_see_it(store: St
         await pilot.press("end", *" name", "enter")
         await wait_until(pilot, lambda: "▍ old name" in app.titles and conversations.has_focus)
         assert title() == "old name" and app.text("#title") == "old name"
-        await pilot.press("r", *"no", "escape")
-        await wait_until(pilot, lambda: conversations.has_focus and not name.display)
+        await press(pilot, "r", *"no", "escape", until=lambda: conversations.has_focus and not name.display)
         assert title() == "old name"
-        await pilot.press("r", "end", "!", "tab")
-        await wait_until(pilot, lambda: title() == "old name!")
+        await press(pilot, "r", "end", "!", "tab", until=lambda: title() == "old name!")
         await pilot.resize_terminal(40, 30)
-        await pilot.press("ctrl+f", *"needle")
-        await wait_until(pilot, lambda: len(app.titles) == 1)
+        await press(pilot, "ctrl+f", *"needle", until=lambda: len(app.titles) == 1)
         app.chat.leave_list()
         await app.choose(pilot, "rename the conversation")
         await wait_until(pilot, lambda: name.has_focus and name.region.height == 1 and name.value == "old name!")
         below = lambda: conversations.line_of(conversation) or 0  # noqa: E731
         await wait_until(pilot, lambda: name.region.y == conversations.region.y + below() > 3)
-        await pilot.press("end", *"!", "enter")
-        await wait_until(pilot, lambda: title() == "old name!!")
+        await press(pilot, "end", *"!", "enter", until=lambda: title() == "old name!!")
         assert app.screen.query_one(SearchBox).value == ""
 
 
 async def test_a_deleted_conversation_comes_back_and_one_that_is_being_answered_is_not_deleted(store: Store) -> None:
     first, second = (store_turns(store, title, [(title, "a")]) for title in ("first", "second"))
-    async with started(ScriptedCore(store, [[asyncio.Event()]]), (120, 30)) as (app, pilot):
-        await app.chat.open_conversation(first)
+    async with started(ScriptedCore(store, [[asyncio.Event()]]), (120, 30), at=first) as (app, pilot):
         for title in ("first", "second"):
             await highlight(app, pilot, title)
             await pilot.press("d")
             await wait_until(pilot, lambda: all(title not in line for line in app.titles))  # noqa: B023
         assert store.conversations.all() == [] and app.chat.conversation.id is None
         assert app.toasted("Press u in the list to bring it back")
-        await pilot.press("u")
-        await wait_until(pilot, lambda: app.chat.conversation.id == second)
-        await pilot.press("u")
-        await wait_until(pilot, lambda: app.chat.conversation.id == first and app.questions == ["first"])
+        await press(pilot, "u", until=lambda: app.chat.conversation.id == second)
+        await press(pilot, "u", until=lambda: app.chat.conversation.id == first and app.questions == ["first"])
         assert {one.id for one in store.conversations.all()} == {first, second}
-        await pilot.press("u")
-        await wait_until(pilot, lambda: app.toasted("Nothing was deleted"))
+        await press(pilot, "u", until=lambda: app.toasted("Nothing was deleted"))
         app.prompt.focus()
-        await pilot.press("ctrl+n", *"running", "enter")
-        await wait_until(pilot, lambda: app.prompt.answering)
+        await press(pilot, "ctrl+n", *"running", "enter", until=lambda: app.prompt.answering)
         await highlight(app, pilot, "running")
-        await pilot.press("d")
-        await wait_until(pilot, lambda: app.toasted("still running"))
+        await press(pilot, "d", until=lambda: app.toasted("still running"))
         assert len(store.conversations.all()) == 3
         conversations_of(app).blur()
         await pilot.press("escape")
@@ -170,17 +158,13 @@ async def test_search_finds_as_one_types_and_opens_where_the_words_are(store: St
         for width in (60, 120):
             await pilot.resize_terminal(width, 30)
             await app.chat.open_conversation(None)
-            await pilot.press("ctrl+f")
-            await wait_until(pilot, lambda: box.has_focus and app.screen.query_one(Sidebar).display)
-            await pilot.press(*"need")
-            await wait_until(pilot, lambda: len(app.titles) == 2)
+            await press(pilot, "ctrl+f", until=lambda: box.has_focus and app.screen.query_one(Sidebar).display)
+            await press(pilot, *"need", until=lambda: len(app.titles) == 2)
             first, second = sorted(app.titles)
             assert first.startswith("  evil needle\n")
             assert second.startswith("  long\n") and "…is the needle?" in second
-            await pilot.press(*"le hay")
-            await wait_until(pilot, lambda: lines(app) == ["Nothing found"])
-            await pilot.press(*["backspace"] * 4)
-            await wait_until(pilot, lambda: len(app.titles) == 2)
+            await press(pilot, *"le hay", until=lambda: lines(app) == ["Nothing found"])
+            await press(pilot, *["backspace"] * 4, until=lambda: len(app.titles) == 2)
             await pilot.press("down", "up", "enter")
             await wait_until(pilot, lambda: app.chat.conversation.id == long and app.prompt.has_focus)
             await wait_until(pilot, lambda: turns[3][0] in app.questions)
@@ -210,10 +194,8 @@ async def test_enter_before_anything_is_found_opens_the_first_of_it_and_its_word
             app.post_message(events.Key(key, character))
         await wait_until(pilot, lambda: app.chat.conversation.id == conversation and app.prompt.has_focus)
         await wait_until(pilot, lambda: len(app.titles) == 3)
-        await pilot.press("ctrl+f")
-        await wait_until(pilot, lambda: box.value == "needle" and len(app.titles) == 1)
-        await pilot.press(*"neither")
-        await wait_until(pilot, lambda: box.value == "neither" and "neither" in app.titles[0])
+        await press(pilot, "ctrl+f", until=lambda: box.value == "needle" and len(app.titles) == 1)
+        await press(pilot, *"neither", until=lambda: box.value == "neither" and "neither" in app.titles[0])
         await pilot.press("escape", "ctrl+f")
         assert box.value == "", "what was given up does not come back"
         await pilot.press("s")
@@ -228,8 +210,7 @@ async def test_letters_typed_in_one_burst_with_the_key_are_searched_for(store: S
     async with started(ScriptedCore(store), (40, 24)) as (app, pilot):
         for width in (40, 120):
             await pilot.resize_terminal(width, 24)
-            await pilot.press("escape", "escape")
-            await wait_until(pilot, lambda: app.prompt.has_focus)
+            await press(pilot, "escape", "escape", until=lambda: app.prompt.has_focus)
             for key, character in (("ctrl+f", None), *((letter, letter) for letter in "needle")):
                 app.post_message(events.Key(key, character))
             await wait_until(pilot, lambda: app.screen.query_one(SearchBox).value == "needle")
@@ -260,8 +241,7 @@ async def test_the_mouse_opens_and_the_wheel_lists_more(store: Store) -> None:
         conversations.scroll_end(animate=False)
         await wait_until(pilot, lambda: len(app.titles) == 1 + 2 * PAGE)
         conversations.focus()
-        await pilot.press("end")
-        await wait_until(pilot, lambda: len(app.titles) == 1 + 3 * PAGE)
+        await press(pilot, "end", until=lambda: len(app.titles) == 1 + 3 * PAGE)
         assert conversations.chosen and conversations.chosen.id == "c0"
         store.conversations.rename("c0", "still the last one")
         app.chat.query_one(Sidebar).refresh_list()
@@ -284,11 +264,9 @@ async def test_conversations_are_exported_or_the_person_told_why_not(
     async with started(ScriptedCore(store), (120, 30)) as (app, pilot):
         for downs, suffix in ((0, "md"), (5, "json")):
             await highlight(app, pilot, "one")
-            await pilot.press("x")
-            await wait_until(pilot, lambda: shows(app, ExportScreen))
+            await press(pilot, "x", until=lambda: shows(app, ExportScreen))
             app.clear_notifications()
-            await pilot.press("home", *["down"] * downs, "enter")
-            await wait_until(pilot, lambda: app.toasted("Exported"))
+            await press(pilot, "home", *["down"] * downs, "enter", until=lambda: app.toasted("Exported"))
             (path,) = (tmp_path / "home" / "exports").glob(f"*.{suffix}")
             assert str(path) in app.toasts
             text = path.read_text()
@@ -300,14 +278,10 @@ async def test_conversations_are_exported_or_the_person_told_why_not(
         await app.chat.open_conversation(one)
         app.prompt.focus()
         app.clear_notifications()
-        await pilot.press("f6")
-        await wait_until(pilot, lambda: shows(app, ExportScreen))
-        await pilot.press("escape")
-        await wait_until(pilot, lambda: app.screen is app.chat and app.prompt.has_focus)
-        await pilot.press("f6")
-        await wait_until(pilot, lambda: shows(app, ExportScreen))
-        await pilot.press("enter")
-        await wait_until(pilot, lambda: app.toasted("Export ") and app.toasted("exports"))
+        await press(pilot, "f6", until=lambda: shows(app, ExportScreen))
+        await press(pilot, "escape", until=lambda: app.screen is app.chat and app.prompt.has_focus)
+        await press(pilot, "f6", until=lambda: shows(app, ExportScreen))
+        await press(pilot, "enter", until=lambda: app.toasted("Export ") and app.toasted("exports"))
 
 
 def asked_in_shell(store: Store, title: str) -> str:
@@ -332,8 +306,7 @@ async def test_what_was_asked_in_the_shell_is_one_line_that_opens(store: Store) 
         assert lines(app)[-2:] == ["Today", "  talk"]
         await pilot.press("r")  # Nothing is renamed with the line itself.
         assert not app.screen.query_one(TitleBox).display
-        await pilot.press("enter")
-        await wait_until(pilot, lambda: len(app.titles) == 3)
+        await press(pilot, "enter", until=lambda: len(app.titles) == 3)
 
 
 async def test_one_of_the_shell_is_found_and_named_and_listed_with_the_others_once_it_goes_on(store: Store) -> None:
@@ -341,17 +314,14 @@ async def test_one_of_the_shell_is_found_and_named_and_listed_with_the_others_on
     store.conversations.pin(other, True)
     async with started(ScriptedCore(store, [[*verified("Yes."), finished(1)]]), (120, 36)) as (app, pilot):
         await wait_until(pilot, lambda: "  pinned" in app.titles and "▸ Asked in the shell: 1" in app.titles)
-        await app.chat.open_conversation(conversation)
-        await wait_until(pilot, lambda: "▍ Asked in the shell: 1" in app.titles)
+        await app.turn_to(pilot, conversation, until=lambda: "▍ Asked in the shell: 1" in app.titles)
         await app.choose(pilot, "rename the conversation")
         await wait_until(pilot, lambda: app.screen.query_one(TitleBox).has_focus and "▍ asked" in app.titles)
         await pilot.press("escape", "slash", *"asked")
         await wait_until(pilot, lambda: any("asked" in title for title in app.titles) and len(app.titles) == 1)
-        await pilot.press("escape")
-        await wait_until(pilot, lambda: len(app.titles) == 4)
+        await press(pilot, "escape", until=lambda: len(app.titles) == 4)
         app.prompt.focus()
-        await pilot.press(*"go on", "enter")
-        await wait_until(pilot, lambda: "▍ asked" in app.titles and len(app.titles) == 3)
+        await press(pilot, *"go on", "enter", until=lambda: "▍ asked" in app.titles and len(app.titles) == 3)
         assert store.conversations.get(conversation).choices.origin is None
 
 
@@ -364,16 +334,13 @@ async def test_the_keys_of_the_part_that_has_the_focus_are_told_below_the_list(s
         def told() -> str:
             return str(keys.content) if keys.display else ""
 
-        await pilot.press("ctrl+f")
-        await wait_until(pilot, lambda: "enter open" in told() and "esc all" in told())
+        await press(pilot, "ctrl+f", until=lambda: "enter open" in told() and "esc all" in told())
         await pilot.press("escape")
         await wait_until(pilot, lambda: all(key in told() for key in ("r rename", "p pin", "d delete", "/ search")))
         assert max(map(len, told().splitlines())) <= 26
         conversations_of(app).highlighted = 2
-        await pilot.press("r")
-        await wait_until(pilot, lambda: told().startswith("enter keep"))
-        await pilot.press("escape", "escape")
-        await wait_until(pilot, lambda: told() == "")
+        await press(pilot, "r", until=lambda: told().startswith("enter keep"))
+        await press(pilot, "escape", "escape", until=lambda: told() == "")
 
 
 def test_no_part_of_a_hint_is_broken() -> None:

@@ -20,8 +20,8 @@ from app.tui.screens.local import LocalScreen
 from app.tui.screens.models import ModelsScreen
 from app.tui.stand_ins import StandIns
 from storage import Store
-from tests.app.tui.scripted import ScriptedCore, shows, wait_until
-from tests.app.tui.window import Window
+from tests.app.tui.scripted import ScriptedCore, press, shows, wait_until
+from tests.app.tui.window import Window, started
 from tests.support.gguf_files import byte_level, entries_of, write_vocabulary
 from tests.support.patience import PATIENCE_SECONDS
 
@@ -59,8 +59,7 @@ def rows(app: Window) -> list[str]:
 async def opened(app: Window, pilot: Pilot[None], count: int) -> None:
     """The screen, when it has looked."""
     await wait_until(pilot, lambda: shows(app, ChatScreen))
-    await pilot.press(*"/local", "enter")
-    await wait_until(pilot, lambda: shows(app, LocalScreen))
+    await press(pilot, *"/local", "enter", until=lambda: shows(app, LocalScreen))
     await wait_until(pilot, lambda: len(rows(app)) == count and "add FILE" in said(app), PATIENCE_SECONDS)
 
 
@@ -70,8 +69,7 @@ def said(app: Window) -> str:
 
 @pytest.mark.parametrize("width", [60, 80, 120])
 async def test_what_is_said_of_a_model_stands_below_its_name(store: Store, folders: Folders, width: int) -> None:
-    app = window(store, folders)
-    async with app.run_test(size=(width, 50)) as pilot:
+    async with started(window(store, folders), (width, 50)) as (app, pilot):
         await opened(app, pilot, 3)
         listed = app.screen.query_one(OptionList)
         lines = [listed.render_line(y).text.replace("\N{NO-BREAK SPACE}", " ") for y in range(listed.size.height)]
@@ -97,11 +95,9 @@ async def test_an_added_model_is_chosen_and_nobody_again(store: Store, folders: 
         assert LocalModels(folders).used == "mine" and app.core.standing_by == StandIn("mine")
         app.core.stand_in = StandIn("mine", "ready", memory=612_000_000)
         await wait_until(pilot, lambda: "ready, 612 MB of memory" in rows(app)[1])
-        await pilot.press("up", "enter")
-        await wait_until(pilot, lambda: app.toasts[-1] == "Questions wait for the server.")
+        await press(pilot, "up", "enter", until=lambda: app.toasts[-1] == "Questions wait for the server.")
         assert LocalModels(folders).used is None and app.core.standing_by is None
-        await pilot.press("escape")
-        await wait_until(pilot, lambda: shows(app, ChatScreen))
+        await press(pilot, "escape", until=lambda: shows(app, ChatScreen))
 
 
 async def test_a_found_model_is_added_under_a_name_of_its_own_and_forgotten(
@@ -110,8 +106,7 @@ async def test_a_found_model_is_added_under_a_name_of_its_own_and_forgotten(
     pytest.importorskip("llama_cpp")
     (file,) = (tmp_path / "home").rglob("*.gguf")
     LocalModels(folders).add("small-Q4", tmp_path / "mine")
-    app = window(store, folders)
-    async with app.run_test(size=(100, 30)) as pilot:
+    async with started(window(store, folders)) as (app, pilot):
         await opened(app, pilot, 4)
         await pilot.press("end", "enter")
         await wait_until(pilot, lambda: app.clipboard == f"outrider local get {catalogue().models[-1].name}")
@@ -130,8 +125,7 @@ async def test_a_found_model_is_added_under_a_name_of_its_own_and_forgotten(
 
 async def test_what_cannot_run_or_has_no_effect_is_said(store: Store, folders: Folders, tmp_path: Path) -> None:
     (tmp_path / "mine").rmdir()
-    app = window(store, folders, offline="queue")
-    async with app.run_test(size=(100, 30)) as pilot:
+    async with started(window(store, folders, offline="queue")) as (app, pilot):
         await opened(app, pilot, 3)
         assert "its file is missing" in rows(app)[1]
         await pilot.press("down", "enter")
@@ -150,13 +144,10 @@ async def test_the_picker_of_models_leads_there(store: Store, folders: Folders) 
     app.core.stand_in = StandIn("mine")
     async with app.run_test(size=(100, 30)) as pilot:
         await wait_until(pilot, lambda: shows(app, ChatScreen))
-        await pilot.press("f5")
-        await wait_until(pilot, lambda: shows(app, ModelsScreen))
+        await press(pilot, "f5", until=lambda: shows(app, ModelsScreen))
         await wait_until(pilot, lambda: rows(app)[-1] == "  mine, on this device  choose another …")
-        await pilot.press(*"on this device")
-        await wait_until(pilot, lambda: len(rows(app)) == 2)
-        await pilot.press("down", "enter")
-        await wait_until(pilot, lambda: shows(app, LocalScreen))
+        await press(pilot, *"on this device", until=lambda: len(rows(app)) == 2)
+        await press(pilot, "down", "enter", until=lambda: shows(app, LocalScreen))
 
 
 async def test_the_model_that_is_proposed_is_the_largest_that_fits(

@@ -17,9 +17,9 @@ from app.tui.screens.chat.local_offer import ASKED, JOIN, LocalOffer
 from app.tui.screens.chat.screen import ChatScreen
 from app.tui.screens.models import ModelsScreen
 from storage import Store
-from tests.app.tui.scripted import ScriptedCore, shows, wait_until
+from tests.app.tui.scripted import ScriptedCore, press, shows, wait_until
 from tests.app.tui.test_local import folders
-from tests.app.tui.window import Window
+from tests.app.tui.window import Window, started
 from tests.support.patience import PATIENCE_SECONDS
 
 __all__ = ["folders"]
@@ -57,8 +57,7 @@ class Asking(Window):
 
 
 async def test_it_is_asked_once_and_f5_lets_the_model_answer(store: Store, folders: Folders) -> None:
-    app = Asking(store, folders)
-    async with app.run_test(size=(80, 24)) as pilot:
+    async with started(Asking(store, folders), (80, 24)) as (app, pilot):
         await wait_until(pilot, lambda: shows(app, ChatScreen))
         assert not app.asked and not Told(folders.offers).knows(ASKED)
         await app.lose(pilot)
@@ -69,8 +68,7 @@ async def test_it_is_asked_once_and_f5_lets_the_model_answer(store: Store, folde
         await wait_until(pilot, lambda: app.toasted("mine answers while a server is away"), PATIENCE_SECONDS)
         assert not app.asked and app.prompt.text == "yes" and not shows(app, ModelsScreen)
         assert app.scripted.stand_in == StandIn("mine") and LocalModels(folders).used == "mine"
-        await pilot.press("f5")
-        await wait_until(pilot, lambda: shows(app, ModelsScreen))
+        await press(pilot, "f5", until=lambda: shows(app, ModelsScreen))
 
 
 async def test_never_is_remembered_by_every_window(store: Store, folders: Folders) -> None:
@@ -78,8 +76,7 @@ async def test_never_is_remembered_by_every_window(store: Store, folders: Folder
     async with app.run_test(size=(100, 30)) as pilot:
         await app.lose(pilot)
         await wait_until(pilot, lambda: bool(app.asked), PATIENCE_SECONDS)
-        await pilot.press("escape")
-        await wait_until(pilot, lambda: not app.asked and app.toasted("/local"))
+        await press(pilot, "escape", until=lambda: not app.asked and app.toasted("/local"))
         assert app.scripted.stand_in is None
     async with other.run_test(size=(100, 30)) as pilot:
         await other.lose(pilot)
@@ -108,8 +105,7 @@ async def test_it_is_not_asked_of_who_has_chosen_or_needs_none(
         LocalModels(folders).remove("mine")
         for file in folders.config.parent.rglob("*.gguf"):
             file.unlink()
-    app = Asking(store, folders, **settings)
-    async with app.run_test(size=(100, 30)) as pilot:
+    async with started(Asking(store, folders, **settings)) as (app, pilot):
         await wait_until(pilot, lambda: shows(app, ChatScreen))
         app.scripted.stand_in, app.scripted.missing = chosen, missing
         app.scripted.modes.put_nowait(AWAY)
@@ -119,8 +115,7 @@ async def test_it_is_not_asked_of_who_has_chosen_or_needs_none(
 
 
 async def test_a_choice_elsewhere_ends_the_question(store: Store, folders: Folders, tmp_path: Path) -> None:
-    app = Asking(store, folders)
-    async with app.run_test(size=(100, 30)) as pilot:
+    async with started(Asking(store, folders)) as (app, pilot):
         await app.lose(pilot)
         await wait_until(pilot, lambda: bool(app.asked), PATIENCE_SECONDS)
         app.scripted.stand_in = StandIn("mine")

@@ -8,7 +8,8 @@ from textual.app import App
 from textual.widgets import Log, Static
 
 from app.tui.screens.log import LogScreen
-from tests.app.tui.scripted import wait_until
+from tests.app.tui.scripted import press, wait_until
+from tests.app.tui.window import started
 
 
 class Host(App[None]):
@@ -36,8 +37,7 @@ def write(path: Path, *lines: str) -> None:
 async def test_it_shows_the_end_and_follows(tmp_path: Path) -> None:
     path = tmp_path / "outrider.log"
     write(path, *(f"line {number}" for number in range(200)))
-    app = Host(path)
-    async with app.run_test(size=(80, 24)) as pilot:
+    async with started(Host(path), (80, 24)) as (app, pilot):
         await wait_until(pilot, lambda: len(app.lines) == 200)
         log = app.screen.query_one(Log)
         await wait_until(pilot, lambda: log.is_vertical_scroll_end)
@@ -53,17 +53,14 @@ async def test_it_shows_the_end_and_follows(tmp_path: Path) -> None:
 
 async def test_before_there_is_a_log_it_is_empty_and_says_where_it_will_be(tmp_path: Path) -> None:
     path = tmp_path / "nowhere" / "outrider.log"
-    app = Host(path)
-    async with app.run_test(size=(120, 24)) as pilot:
+    async with started(Host(path), (120, 24)) as (app, pilot):
         await wait_until(pilot, lambda: str(path) in str(app.screen.query_one("#path", Static).content))
         assert app.lines == []
         path.parent.mkdir()
         write(path, "the first")
         await wait_until(pilot, lambda: app.lines == ["the first"])
-        await pilot.press("y")
-        await wait_until(pilot, lambda: app.copied == str(path))
-        await pilot.press("escape")
-        await wait_until(pilot, lambda: not isinstance(app.screen, LogScreen))
+        await press(pilot, "y", until=lambda: app.copied == str(path))
+        await press(pilot, "escape", until=lambda: not isinstance(app.screen, LogScreen))
 
 
 async def test_one_that_cannot_be_read_says_so(tmp_path: Path) -> None:

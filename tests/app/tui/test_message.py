@@ -9,6 +9,7 @@ from app.tui.turn import Turn
 from app.tui.widgets.markdown_view import HELD
 from app.tui.widgets.message import AnswerView
 from tests.app.tui.scripted import finished, verified, wait_until
+from tests.app.tui.window import started
 
 TEXT = (
     "Use `tar` to **unpack** it\nhere:\n\n```sh\ntar xf a.tar\n```\n\n- `-x` extracts\n- `-f` names it\n\nThat is all"
@@ -47,8 +48,7 @@ class Host(App[None]):
 
 async def test_code_is_plain_until_it_is_complete_or_the_answer_ends() -> None:
     turn = Turn("q")
-    app = Host(turn)
-    async with app.run_test() as pilot:
+    async with started(Host(turn), (80, 24)) as (app, pilot):
         await wait_until(pilot, lambda: app.shown == ["…"])
         turn.apply(Verified("Use `tar`:\n\n```sh\ntar xf", 9, 0))
         turn.apply(Drafted(" a.tar", 3))
@@ -93,8 +93,7 @@ async def test_a_streamed_answer_ends_as_if_it_had_come_at_once(piece: int) -> N
 
 async def test_other_words_take_the_place_of_those_that_are_withdrawn_without_a_jump() -> None:
     turn = Turn("q")
-    app = Host(turn)
-    async with app.run_test() as pilot:
+    async with started(Host(turn), (80, 24)) as (app, pilot):
         turn.apply(Verified("one\n\n", 2, 0))
         turn.apply(Drafted("two\n\nthree\n", 4))
         await wait_until(pilot, lambda: app.screen_text == ["one", "", "two", "", "three"])
@@ -113,8 +112,7 @@ async def test_other_words_take_the_place_of_those_that_are_withdrawn_without_a_
 async def test_what_is_selected_among_tabs_is_what_is_copied() -> None:
     turn = Turn("q", outcome="done")
     turn.reply.solid = "```go\nfunc main() {\n\tfmt.Println(1)\n}\n```\n"
-    app = Host(turn)
-    async with app.run_test() as pilot:
+    async with started(Host(turn), (80, 24)) as (app, pilot):
         await wait_until(pilot, lambda: len(app.screen_text) == 4)
         assert app.screen_text[2] == " " * 10 + "fmt.Println(1)"
         await pilot.mouse_down(app.answer.prose, offset=(10, 2))
@@ -126,8 +124,7 @@ async def test_what_is_selected_among_tabs_is_what_is_copied() -> None:
 
 async def test_a_long_block_that_is_read_in_a_thread_comes_whole() -> None:
     turn = Turn("q")
-    app = Host(turn)
-    async with app.run_test() as pilot:
+    async with started(Host(turn), (80, 24)) as (app, pilot):
         text = "[word] " * 2000
         turn.apply(Verified(text, 9, 0))
         await wait_until(pilot, lambda: app.answer.prose.plain == text.strip())
@@ -138,8 +135,7 @@ async def test_a_long_block_that_is_read_in_a_thread_comes_whole() -> None:
 
 async def test_an_error_is_plain_text() -> None:
     turn = Turn("q")
-    app = Host(turn)
-    async with app.run_test() as pilot:
+    async with started(Host(turn), (80, 24)) as (app, pilot):
         turn.apply(Failed("No [b]verifier[/b] at http://localhost:1.", "unavailable"))
         await wait_until(pilot, lambda: app.answer.has_class("-failed"))
         assert app.note("error") == "No [b]verifier[/b] at http://localhost:1."

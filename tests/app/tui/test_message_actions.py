@@ -12,7 +12,7 @@ from app.tui.unsent import UnsentTexts
 from app.tui.widgets.message import AnswerView, QuestionView
 from app.tui.widgets.transcript import Transcript
 from storage import Store
-from tests.app.tui.scripted import ScriptedCore, Step, finished, store_turns, wait_until
+from tests.app.tui.scripted import ScriptedCore, Step, finished, press, store_turns, wait_until
 from tests.app.tui.window import Window, started
 
 TWO = "Use:\n\n```sh\nls -l\n```\n\nor:\n\n```sh\nls -la\n```\n"
@@ -25,8 +25,7 @@ def says(text: str) -> Sequence[Step]:
 
 async def opened(pilot: Pilot[None], app: Window, store: Store, turns: Sequence[tuple[str, str]] = TURNS) -> str:
     conversation = store_turns(store, "title", turns)
-    await app.chat.open_conversation(conversation)
-    await wait_until(pilot, lambda: app.answers == [answer for _, answer in turns])
+    await app.turn_to(pilot, conversation, until=lambda: app.answers == [answer for _, answer in turns])
     await wait_until(pilot, lambda: all(one.region.height for one in app.screen.query("QuestionView, AnswerView")))
     return conversation
 
@@ -46,8 +45,7 @@ async def test_the_cursor_walks_the_messages_and_letters_act_on_the_chosen_one(s
             await pilot.press(f"alt+{step}")
             await wait_until(pilot, lambda: cursor(app) == [there])  # noqa: B023
         assert app.screen.query_one(Transcript).has_focus
-        await pilot.press("escape")
-        await wait_until(pilot, lambda: app.prompt.has_focus and cursor(app) == [])
+        await press(pilot, "escape", until=lambda: app.prompt.has_focus and cursor(app) == [])
         prose = app.screen.query(AnswerView).first().prose
         await pilot.mouse_down(prose, offset=(0, 0))
         await pilot.hover(prose, offset=(5, 0))
@@ -64,34 +62,25 @@ async def test_the_cursor_walks_the_messages_and_letters_act_on_the_chosen_one(s
         await wait_until(pilot, lambda: app.clipboard == "one" and app.toasted("Sent to the terminal one"))
         await pilot.click(app.screen.query(AnswerView).first())
         await wait_until(pilot, lambda: cursor(app) == ["! first *answer*"])
-        await pilot.press("c")
-        await wait_until(pilot, lambda: app.clipboard == "first *answer*")
-        await pilot.press("escape", "alt+up", "2")
-        await wait_until(pilot, lambda: app.clipboard == "ls -la")
-        await pilot.press("1")
-        await wait_until(pilot, lambda: app.clipboard == "ls -l")
-        await pilot.press("3")
-        await wait_until(pilot, lambda: app.toasted("That answer has 2 code blocks."))
+        await press(pilot, "c", until=lambda: app.clipboard == "first *answer*")
+        await press(pilot, "escape", "alt+up", "2", until=lambda: app.clipboard == "ls -la")
+        await press(pilot, "1", until=lambda: app.clipboard == "ls -l")
+        await press(pilot, "3", until=lambda: app.toasted("That answer has 2 code blocks."))
 
 
 async def test_a_question_is_asked_in_other_words_and_those_given_up_can_be_recalled(store: Store) -> None:
     async with started(ScriptedCore(store, [says("other")])) as (app, pilot):
         conversation = await opened(pilot, app, store)
         kept = lambda: UnsentTexts(store.path).read(conversation)  # noqa: E731
-        await pilot.press(*"half", "alt+up", "e")
-        await wait_until(pilot, lambda: app.prompt.text == "two" and kept() == "half")
+        await press(pilot, *"half", "alt+up", "e", until=lambda: app.prompt.text == "two" and kept() == "half")
         assert app.prompt.has_focus and "edit this question" in str(app.prompt.border_title)
-        await pilot.press(*" more")
-        await wait_until(pilot, lambda: kept() == "half\n\ntwo more")
-        await pilot.press("escape")
-        await wait_until(pilot, lambda: app.prompt.text == "half" and kept() == "half")
+        await press(pilot, *" more", until=lambda: kept() == "half\n\ntwo more")
+        await press(pilot, "escape", until=lambda: app.prompt.text == "half" and kept() == "half")
         assert not app.prompt.border_title, "given up"
         await pilot.press("up")
         assert app.prompt.text == "two more"
-        await pilot.press("down", "alt+up", "alt+up", "alt+up", "e")
-        await wait_until(pilot, lambda: app.prompt.text == "one")
-        await pilot.press("s", "enter")
-        await wait_until(pilot, lambda: app.questions == ["ones"] and app.answers == ["other"])
+        await press(pilot, "down", "alt+up", "alt+up", "alt+up", "e", until=lambda: app.prompt.text == "one")
+        await press(pilot, "s", "enter", until=lambda: app.questions == ["ones"] and app.answers == ["other"])
         assert app.prompt.text == "half", "what was typed before comes back"
         assert [message.text for message in store.branches.thread(conversation)] == ["ones", "other"]
         assert len(store.messages.of(conversation)) == 6, "nothing is overwritten"
@@ -109,11 +98,9 @@ async def test_an_answer_is_given_again_and_its_versions_are_walked(store: Store
         await pilot.press("left_square_bracket")
         await wait_until(pilot, lambda: app.answers == ["second"] and app.text("AnswerView > .note") == "2/3")
         await wait_until(pilot, lambda: cursor(app) == ["! second"])
-        await pilot.press("left_square_bracket")
-        await wait_until(pilot, lambda: app.answers == ["first *answer*", TWO])
+        await press(pilot, "left_square_bracket", until=lambda: app.answers == ["first *answer*", TWO])
         await wait_until(pilot, lambda: cursor(app) == ["! first *answer*"])
-        await pilot.press("left_square_bracket")
-        await wait_until(pilot, lambda: app.toasted("no other version"))
+        await press(pilot, "left_square_bracket", until=lambda: app.toasted("no other version"))
         await pilot.press("right_square_bracket", "right_square_bracket")
         await wait_until(pilot, lambda: app.answers == ["third"])
         assert [message.text for message in store.branches.thread(conversation)] == ["one", "third"]
@@ -123,11 +110,9 @@ async def test_escape_stops_an_answer_which_keeps_its_text_and_can_go_on(store: 
     stops: list[Step] = [Verified("half ", 1, 0), Drafted("more", 1), asyncio.Event()]
     goes_on: list[Step] = [Verified("half ", 1, 0), Verified("and whole", 1, 0), finished(2)]
     async with started(core := ScriptedCore(store, [stops, goes_on])) as (app, pilot):
-        await pilot.press("a", "enter")
-        await wait_until(pilot, lambda: app.drawing)
+        await press(pilot, "a", "enter", until=lambda: app.drawing)
         await pilot.press("b", "enter")  # One answer at a time: the second prompt waits where it is.
-        await pilot.press("escape")
-        await wait_until(pilot, lambda: app.answers == ["half "])
+        await press(pilot, "escape", until=lambda: app.answers == ["half "])
         assert app.text("AnswerView > .note") == "stopped"
         assert app.prompt.text == "b" and len(core.prompts) == 1
         conversation = store.conversations.all()[0].id
@@ -146,8 +131,7 @@ async def test_where_nothing_comes_of_it_all_is_as_it_was(store: Store) -> None:
         before = [message.id for message in store.branches.thread(conversation)]
         for keys in (["r"], ["g"], ["e", "x", "enter"]):
             app.clear_notifications()
-            await pilot.press("alt+up", *keys)
-            await wait_until(pilot, lambda: app.toasted(failure.message))
+            await press(pilot, "alt+up", *keys, until=lambda: app.toasted(failure.message))
             await wait_until(pilot, lambda: app.answers == ["first *answer*", TWO])
             assert [message.id for message in store.branches.thread(conversation)] == before, keys
             assert app.prompt.text == ("twox" if "x" in keys else ""), keys
@@ -159,29 +143,23 @@ async def test_messages_are_deleted_and_brought_back_until_another_conversation_
         conversation = await opened(pilot, app, store)
         await pilot.press("u")
         assert app.prompt.text == "u"
-        await pilot.press("backspace", "alt+up", "u")
-        await wait_until(pilot, lambda: app.toasted("Nothing was deleted"))
+        await press(pilot, "backspace", "alt+up", "u", until=lambda: app.toasted("Nothing was deleted"))
         await pilot.press("d")
         await wait_until(pilot, lambda: app.questions == ["one", "two"] and app.answers == ["first *answer*", ""])
         assert app.toasted("Press u on a message to bring it back.")
-        await pilot.press("alt+up", "alt+up", "d")
-        await wait_until(pilot, lambda: app.questions == ["one"])
+        await press(pilot, "alt+up", "alt+up", "d", until=lambda: app.questions == ["one"])
         assert len(store.branches.thread(conversation)) == 1
-        await pilot.press("u")
-        await wait_until(pilot, lambda: app.questions == ["one", "two"])
-        await pilot.press("u")
-        await wait_until(pilot, lambda: app.answers == ["first *answer*", TWO])
+        await press(pilot, "u", until=lambda: app.questions == ["one", "two"])
+        await press(pilot, "u", until=lambda: app.answers == ["first *answer*", TWO])
         assert len(store.branches.thread(conversation)) == 4
-        await pilot.press("escape", "alt+up", "d")
-        await wait_until(pilot, lambda: app.answers == ["first *answer*", ""])
+        await press(pilot, "escape", "alt+up", "d", until=lambda: app.answers == ["first *answer*", ""])
         await pilot.click(app.screen.query(AnswerView).first())
         app.clear_notifications()
         await pilot.press("f")
         await wait_until(pilot, lambda: app.questions == ["one"] and app.chat.conversation.id != conversation)
         assert app.prompt.has_focus and len(store.conversations.all()) == 2, "a fork up to that message"
         assert len(store.branches.thread(conversation)) == 3
-        await pilot.press("alt+up", "u")
-        await wait_until(pilot, lambda: app.toasted("Nothing was deleted"))
+        await press(pilot, "alt+up", "u", until=lambda: app.toasted("Nothing was deleted"))
 
 
 async def test_what_nobody_verified_is_shaded_and_unshaded(store: Store) -> None:
@@ -193,10 +171,8 @@ async def test_what_nobody_verified_is_shaded_and_unshaded(store: Store) -> None
         await pilot.press("alt+up", "p")
         shaded = lambda: [answer.prose.shaded for answer in app.screen.query(AnswerView)]  # noqa: E731
         await wait_until(pilot, lambda: shaded() == ["xf file!"])
-        await pilot.press("escape", *"more", "enter")
-        await wait_until(pilot, lambda: len(shaded()) == 2 and shaded()[1] == "is")
-        await pilot.press("alt+up", "p")
-        await wait_until(pilot, lambda: shaded() == ["", ""])
+        await press(pilot, "escape", *"more", "enter", until=lambda: len(shaded()) == 2 and shaded()[1] == "is")
+        await press(pilot, "alt+up", "p", until=lambda: shaded() == ["", ""])
 
 
 async def test_the_drafted_answer_with_the_cursor_is_verified(store: Store) -> None:
@@ -207,20 +183,16 @@ async def test_the_drafted_answer_with_the_cursor_is_verified(store: Store) -> N
         store.messages.finish(parent, (1,), (False,), f"{text} drafted", "done", {})
     async with started(ScriptedCore(store, mode=ScriptedCore(store).mode)) as (app, pilot):
         app.core.scripts = [[Verified("b own", 1, 0), finished(1)]]
-        await app.chat.open_conversation(conversation.id)
-        await wait_until(pilot, lambda: app.answers == ["a drafted", "b drafted"])
-        await pilot.press("alt+up", "v")
-        await wait_until(pilot, lambda: app.answers == ["a drafted", "b own"])
+        await app.turn_to(pilot, conversation.id, until=lambda: app.answers == ["a drafted", "b drafted"])
+        await press(pilot, "alt+up", "v", until=lambda: app.answers == ["a drafted", "b own"])
 
 
 async def test_while_an_answer_runs_others_wait(store: Store) -> None:
     async with started(ScriptedCore(store, [[Verified("half ", 1, 0), asyncio.Event()]])) as (app, pilot):
         conversation = await opened(pilot, app, store)
-        await pilot.press("a", "enter")
-        await wait_until(pilot, lambda: app.drawing)
+        await press(pilot, "a", "enter", until=lambda: app.drawing)
         await pilot.press("alt+up", "alt+up", "alt+up")
         for key in ("r", "g", "d", "left_square_bracket"):
             app.clear_notifications()
-            await pilot.press(key)
-            await wait_until(pilot, lambda: app.toasted("still running"))
+            await press(pilot, key, until=lambda: app.toasted("still running"))
         assert len(store.messages.of(conversation)) == 6

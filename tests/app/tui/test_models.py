@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 from textual.widgets import Input, OptionList
@@ -15,19 +14,16 @@ from app.remotes.switcher import RemoteSwitcher
 from app.tui.screens.models import ModelsScreen
 from app.tui.widgets.message import AnswerView
 from storage import Choices, Store
-from tests.app.tui.scripted import ScriptedCore, shows, wait_until
-from tests.app.tui.window import Window
+from tests.app.tui.scripted import ScriptedCore, press, shows, wait_until
+from tests.app.tui.window import Window, started
 from tests.support.chat_server import ChatServer, Script
-from tests.support.keyring import NoKeyring, use_keyring
 
 NOBODY = "http://127.0.0.1:9"
 
 
 @pytest.fixture
-async def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Folders]:
+async def folders(folders: Folders, no_ring: None) -> AsyncIterator[Folders]:
     """A registry with a server that streams, and one that is away."""
-    use_keyring(monkeypatch, NoKeyring())
-    folders = Folders.locate({"OUTRIDER_HOME": str(tmp_path)})
     async with ChatServer([Script(["x"])]).listening() as port:
         Remotes(folders).put("mine", Remote(url=f"http://127.0.0.1:{port}"))
         Remotes(folders).put("away", Remote(url=NOBODY))
@@ -50,24 +46,19 @@ async def test_a_model_is_picked_for_this_conversation_alone_and_the_bundled_one
     gone = store.conversations.create("gone", Choices(remote="sold", model="other")).id
     conversation = store.conversations.create("old", Choices(system="Be brief.")).id
     async with app.run_test(size=(100, 30)) as pilot:
-        await app.chat.open_conversation(gone)
-        await wait_until(pilot, lambda: app.toasted("sold") and app.toasted("F5"))
+        await app.turn_to(pilot, gone, until=lambda: app.toasted("sold") and app.toasted("F5"))
         await app.chat.open_conversation(conversation)
-        await pilot.press("f5")
-        await wait_until(pilot, lambda: shows(app, ModelsScreen))
+        await press(pilot, "f5", until=lambda: shows(app, ModelsScreen))
         await wait_until(pilot, lambda: any("nothing listens" in row for row in rows(app)))
         await wait_until(pilot, lambda: any("talker  streams only" in row for row in rows(app)))
         assert any(row.startswith("●") and "checks drafts" in row for row in rows(app)), "the bundled one answers now"
-        await pilot.press(*"other")
-        await wait_until(pilot, lambda: rows(app) == ["mine", "  other  streams only"])
-        await pilot.press("ctrl+s")
-        await wait_until(pilot, lambda: app.screen is app.chat)
+        await press(pilot, *"other", until=lambda: rows(app) == ["mine", "  other  streams only"])
+        await press(pilot, "ctrl+s", until=lambda: app.screen is app.chat)
         kept = store.conversations.get(conversation).choices
         assert kept == Choices(system="Be brief.", remote="mine", model="other")
         assert app.chat.conversation.core.followed[-1] == kept
         assert Remotes(folders).used is None
-        await pilot.press("f5")
-        await wait_until(pilot, lambda: shows(app, ModelsScreen))
+        await press(pilot, "f5", until=lambda: shows(app, ModelsScreen))
         await wait_until(pilot, lambda: "● other  streams only" in rows(app))
         await pilot.press("escape")
         await app.run_action("app.models('checks')")
@@ -85,13 +76,11 @@ async def test_a_model_is_picked_for_this_conversation_alone_and_the_bundled_one
 
 
 async def test_a_model_that_is_picked_answers_new_conversations_too(store: Store, folders: Folders) -> None:
-    app = window(store, folders)
-    async with app.run_test(size=(100, 30)) as pilot:
+    async with started(window(store, folders)) as (app, pilot):
         await app.run_action("app.models('talker streams')")
         await wait_until(pilot, lambda: shows(app, ModelsScreen))
         await wait_until(pilot, lambda: rows(app) == ["mine", "  talker  streams only"])
-        await pilot.press("enter")
-        await wait_until(pilot, lambda: app.screen is app.chat)
+        await press(pilot, "enter", until=lambda: app.screen is app.chat)
         remotes = Remotes(folders)
         assert (remotes.used, remotes.get("mine").model) == ("mine", "talker")
         assert app.chat.conversation.choices == Choices(remote="mine", model="talker")
@@ -117,12 +106,10 @@ async def test_each_answer_has_the_name_of_its_model_and_nothing_is_claimed_of_a
         for asked in (False, True):
             if asked:
                 app.prompt.put("what is the capital of France")
-                await pilot.press("enter")
-                await wait_until(pilot, lambda: app.text("AnswerView > .model") == "talker")
+                await press(pilot, "enter", until=lambda: app.text("AnswerView > .model") == "talker")
                 assert not app.screen.query_one(AnswerView).turn.note
             shown = " ".join(app.text(part) for part in ("#badge", "#model", "#figures", "#why", "Panel Static"))
             assert "talker" in shown
             for word in ("verified", "checked", "τ", "tau"):
                 assert word not in shown, (word, asked)
-        await app.chat.open_conversation(old)
-        await wait_until(pilot, lambda: app.text("AnswerView > .model") == "bad llama")
+        await app.turn_to(pilot, old, until=lambda: app.text("AnswerView > .model") == "bad llama")

@@ -22,8 +22,8 @@ from app.tui.screens.remote_form import RemoteForm
 from app.tui.screens.remotes import RemotesScreen
 from app.tui.widgets.welcome import FirstLook
 from storage import Store
-from tests.app.tui.scripted import ScriptedCore, finished, shows, verified, wait_until
-from tests.app.tui.window import Window
+from tests.app.tui.scripted import ScriptedCore, finished, press, shows, verified, wait_until
+from tests.app.tui.window import Window, started
 from tests.remote.toy_verifier import ToyVerifier, raw_peer, serving
 from tests.support import model_servers as dialects
 from tests.support.keyring import NoKeyring, use_keyring
@@ -69,8 +69,7 @@ class First(Window):
 @asynccontextmanager
 async def looked(store: Store, folders: Folders, *ports: int) -> AsyncIterator[tuple[First, Pilot[None]]]:
     """The first start after a look at these ports, the first of which has been found."""
-    app = First(store, folders, ports)
-    async with app.run_test(size=(80, 24)) as pilot:
+    async with started(First(store, folders, ports), (80, 24)) as (app, pilot):
         await wait_until(pilot, lambda: app.offered)
         await pilot.press("f12")
         await app.looked(pilot, 2)
@@ -90,33 +89,27 @@ def surroundings(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_it_asks_once_and_nothing_is_sent_before_the_answer(store: Store, folders: Folders) -> None:
     server = ModelServer(dialects.OLLAMA)
     async with server.listening() as port:
-        app = First(store, folders, [port])
-        async with app.run_test(size=(80, 24)) as pilot:
+        async with started(First(store, folders, [port]), (80, 24)) as (app, pilot):
             await wait_until(pilot, lambda: app.offered)
             lines = str(app.screen.query_one(FirstLook).query(Static).first().content).splitlines()
             assert len(lines) <= 3 and "Nothing leaves this device" in lines[1]
             assert app.text("#look") == "f12 look for them" and app.text("#decline") == "esc not now"
             assert app.prompt.has_focus and not app.screen.query_one("#introduction").display
             assert server.asked == []
-            await pilot.press("escape")
-            await wait_until(pilot, lambda: not app.offered)
+            await press(pilot, "escape", until=lambda: not app.offered)
             assert app.screen.query_one("#introduction").display
-        again = First(store, folders, [port])
-        async with again.run_test(size=(80, 24)) as pilot:
+        async with started(First(store, folders, [port]), (80, 24)) as (again, pilot):
             await wait_until(pilot, lambda: isinstance(again.screen, ChatScreen) and again.prompt.has_focus)
             assert not again.offered
     assert server.asked == []
 
 
 async def test_a_question_that_is_typed_is_asked(store: Store, folders: Folders) -> None:
-    app = First(store, folders)
-    async with app.run_test(size=(100, 30)) as pilot:
+    async with started(First(store, folders)) as (app, pilot):
         await wait_until(pilot, lambda: app.offered)
-        await pilot.press(*"yn", "escape")
-        await wait_until(pilot, lambda: app.prompt.text == "yn")
+        await press(pilot, *"yn", "escape", until=lambda: app.prompt.text == "yn")
         assert app.offered  # Escape with a text in the prompt is no answer.
-        await pilot.press("enter")
-        await wait_until(pilot, lambda: app.answers == ["yes"])
+        await press(pilot, "enter", until=lambda: app.answers == ["yes"])
         assert app.scripted.prompts[0][1] == "yn" and not app.offered
         await pilot.press("ctrl+n")
         await wait_until(pilot, lambda: app.offered)  # It was not answered yet.
@@ -155,12 +148,9 @@ async def test_a_server_is_added_with_the_model_that_is_picked(store: Store, fol
         await pilot.press("enter")  # What was found is highlighted.
         await wait_until(pilot, lambda: app.rows == ["llama3.2:latest", "qwen3:8b"])
         assert "Which model of Ollama?" in app.said
-        await pilot.press("escape")
-        await wait_until(pilot, lambda: len(app.rows) == 2 and app.rows[0].startswith("Shell Guide"))
-        await pilot.press("enter")
-        await wait_until(pilot, lambda: app.rows == ["llama3.2:latest", "qwen3:8b"])
-        await pilot.press("down", "enter")
-        await wait_until(pilot, lambda: shows(app, ChatScreen))
+        await press(pilot, "escape", until=lambda: len(app.rows) == 2 and app.rows[0].startswith("Shell Guide"))
+        await press(pilot, "enter", until=lambda: app.rows == ["llama3.2:latest", "qwen3:8b"])
+        await press(pilot, "down", "enter", until=lambda: shows(app, ChatScreen))
         assert app.toasts == ["qwen3:8b at Ollama answers now. This server is called ollama."]
         source = app.scripted.sources[-1]
         assert isinstance(source, RemoteSource) and source.name == "ollama" and not app.offered
@@ -173,8 +163,7 @@ async def test_an_outrider_server_and_the_way_back_to_the_bundled_model(store: S
     with serving(ToyVerifier().app()) as port:
         async with looked(store, folders, port) as (app, pilot):
             assert app.rows[1].endswith("toy, checks drafts")
-            await pilot.press("enter")
-            await wait_until(pilot, lambda: shows(app, ChatScreen))
+            await press(pilot, "enter", until=lambda: shows(app, ChatScreen))
             assert dict(Remotes(folders)) == {"outrider": Remote(url=f"http://127.0.0.1:{port}", kind="verifier")}
             await pilot.press("f12")
             await app.looked(pilot, 2)
@@ -185,26 +174,24 @@ async def test_an_outrider_server_and_the_way_back_to_the_bundled_model(store: S
 
 
 async def test_a_token_is_asked_for_where_it_is_wanted(store: Store, folders: Folders) -> None:
-    async with ModelServer(dialects.VLLM, token=TOKEN).listening() as port:
-        app = First(store, folders, [port])
-        async with app.run_test(size=(80, 24)) as pilot:
-            await wait_until(pilot, lambda: app.offered)
-            await pilot.click("#look")
-            await app.looked(pilot, 2)
-            assert app.rows[1].endswith("wants a token")
-            await pilot.press("enter")
-            await wait_until(pilot, lambda: shows(app, RemoteForm))
-            await wait_until(pilot, lambda: app.screen.query_one("#token").has_focus)
-            fields = {name: app.screen.query_one(f"#{name}", Input).value for name in ("name", "url")}
-            assert fields == {"name": "vllm", "url": f"http://127.0.0.1:{port}/v1"}
-            await pilot.press("escape")
-            await wait_until(pilot, lambda: shows(app, NearbyScreen))
-            await pilot.press("enter")
-            await wait_until(pilot, lambda: shows(app, RemoteForm))
-            app.screen.query_one("#token", Input).value = TOKEN
-            await pilot.press("ctrl+s")
-            await wait_until(pilot, lambda: isinstance(app.screen, ChatScreen), PATIENCE_SECONDS)
-            assert not any(TOKEN in told for told in app.toasts)
+    async with (
+        ModelServer(dialects.VLLM, token=TOKEN).listening() as port,
+        started(First(store, folders, [port]), (80, 24)) as (app, pilot),
+    ):
+        await wait_until(pilot, lambda: app.offered)
+        await pilot.click("#look")
+        await app.looked(pilot, 2)
+        assert app.rows[1].endswith("wants a token")
+        await press(pilot, "enter", until=lambda: shows(app, RemoteForm))
+        await wait_until(pilot, lambda: app.screen.query_one("#token").has_focus)
+        fields = {name: app.screen.query_one(f"#{name}", Input).value for name in ("name", "url")}
+        assert fields == {"name": "vllm", "url": f"http://127.0.0.1:{port}/v1"}
+        await press(pilot, "escape", until=lambda: shows(app, NearbyScreen))
+        await press(pilot, "enter", until=lambda: shows(app, RemoteForm))
+        app.screen.query_one("#token", Input).value = TOKEN
+        await pilot.press("ctrl+s")
+        await wait_until(pilot, lambda: isinstance(app.screen, ChatScreen), PATIENCE_SECONDS)
+        assert not any(TOKEN in told for told in app.toasts)
     remotes = Remotes(folders)
     assert remotes.used == "vllm" and remotes.token("vllm") == TOKEN
 
@@ -214,8 +201,7 @@ async def test_a_server_that_lists_nothing_and_loads_anything_is_asked_for_a_mod
 ) -> None:
     server = ModelServer(dialects.BARE_TRANSFORMERS)
     async with server.listening() as port, looked(store, folders, port) as (app, pilot):
-        await pilot.press("enter")
-        await wait_until(pilot, lambda: shows(app, RemoteForm))
+        await press(pilot, "enter", until=lambda: shows(app, RemoteForm))
         await wait_until(pilot, lambda: app.screen.query_one("#model").has_focus)
         app.screen.query_one("#model", Input).value = "Qwen/Qwen3-0.6B"
         await pilot.press("ctrl+s")
@@ -237,10 +223,8 @@ async def test_it_looks_again(store: Store, folders: Folders) -> None:
         pages |= dialects.OLLAMA
         await pilot.press("r")
         await wait_until(pilot, lambda: app.rows[-1].endswith("llama3.2:latest, qwen3:8b"), PATIENCE_SECONDS)
-        await pilot.press("q")
-        await wait_until(pilot, lambda: shows(app, ChatScreen))
-    app = First(store, folders, [port])
-    async with app.run_test(size=(100, 30)) as pilot:
+        await press(pilot, "q", until=lambda: shows(app, ChatScreen))
+    async with started(First(store, folders, [port])) as (app, pilot):
         await wait_until(pilot, lambda: shows(app, ChatScreen))
         await pilot.press("f12")
         await app.looked(pilot, 1)
@@ -253,8 +237,7 @@ async def test_a_long_list_of_wild_names_is_shown_in_part_and_a_server_that_cann
     names = ["evil\x1b]52;c;x\x07[bold]", *(f"m{number}" for number in range(SHOWN_MODELS + 9))]
     server = ModelServer({"/v1/models": dialects.listed(*names, owner="llamacpp")})
     async with server.listening() as port, looked(store, folders, port) as (app, pilot):
-        await pilot.press("enter")
-        await wait_until(pilot, lambda: len(app.rows) == SHOWN_MODELS)
+        await press(pilot, "enter", until=lambda: len(app.rows) == SHOWN_MODELS)
         assert app.rows[0] == "evil[bold]" and "10 more are not listed: f4 adds one" in app.said
         folders.config.mkdir(parents=True)
         (folders.config / "remotes.toml").write_text("broken = ")
@@ -264,23 +247,19 @@ async def test_a_long_list_of_wild_names_is_shown_in_part_and_a_server_that_cann
 
 
 async def test_the_screen_of_remotes_looks_too_and_a_server_ends_the_question(store: Store, folders: Folders) -> None:
-    async with ModelServer(dialects.LLAMA_CPP).listening() as port:
-        app = First(store, folders, [port])
-        async with app.run_test(size=(100, 30)) as pilot:
-            await wait_until(pilot, lambda: app.offered)
-            await pilot.press("f4")
-            await wait_until(pilot, lambda: shows(app, RemotesScreen))
-            await pilot.press("f4", "escape")
-            await wait_until(pilot, lambda: shows(app, ChatScreen))
-            assert app.offered, "no server was added"
-            await pilot.press("f4")
-            await wait_until(pilot, lambda: shows(app, RemotesScreen))
-            await pilot.press("l")
-            await app.looked(pilot, 2)
-            await pilot.press("enter")
-            await wait_until(pilot, lambda: shows(app, RemotesScreen))
-            options = app.screen.query_one(OptionList)
-            await wait_until(pilot, lambda: "● llamacpp" in str(options.options[-1].prompt))
-            assert options.highlighted == 1
-            await pilot.press("escape")
-            await wait_until(pilot, lambda: isinstance(app.screen, ChatScreen) and not app.offered)
+    async with (
+        ModelServer(dialects.LLAMA_CPP).listening() as port,
+        started(First(store, folders, [port])) as (app, pilot),
+    ):
+        await wait_until(pilot, lambda: app.offered)
+        await press(pilot, "f4", until=lambda: shows(app, RemotesScreen))
+        await press(pilot, "f4", "escape", until=lambda: shows(app, ChatScreen))
+        assert app.offered, "no server was added"
+        await press(pilot, "f4", until=lambda: shows(app, RemotesScreen))
+        await pilot.press("l")
+        await app.looked(pilot, 2)
+        await press(pilot, "enter", until=lambda: shows(app, RemotesScreen))
+        options = app.screen.query_one(OptionList)
+        await wait_until(pilot, lambda: "● llamacpp" in str(options.options[-1].prompt))
+        assert options.highlighted == 1
+        await press(pilot, "escape", until=lambda: isinstance(app.screen, ChatScreen) and not app.offered)

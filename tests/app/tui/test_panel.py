@@ -13,7 +13,7 @@ from app.tui.metrics import SessionMetrics, bar, bytes_text, sparkline
 from app.tui.widgets.panel import TEXT, Panel, lines
 from app.tui.widgets.status_bar import StatusBar, figures
 from storage import Store
-from tests.app.tui.scripted import READY, STATS, ScriptedCore, Step, finished, store_turns, verified, wait_until
+from tests.app.tui.scripted import READY, STATS, ScriptedCore, Step, finished, press, store_turns, verified, wait_until
 from tests.app.tui.window import started
 
 
@@ -83,10 +83,8 @@ async def test_the_panel_is_beside_the_transcript_or_over_it_and_is_remembered(s
     async with started(ScriptedCore(store, [script]), (130, 30)) as (app, pilot):
         panel = app.screen.query_one(Panel)
         assert not panel.display
-        await pilot.press(*"hi", "enter")
-        await wait_until(pilot, lambda: app.answers == ["yes"])
-        await pilot.press("f3")
-        await wait_until(pilot, lambda: panel.display and panel.region.x == 90)
+        await press(pilot, *"hi", "enter", until=lambda: app.answers == ["yes"])
+        await press(pilot, "f3", until=lambda: panel.display and panel.region.x == 90)
         assert "passes saved" in app.text("Panel Static") and app.chat.has_class("-narrow")
         assert app.prompt.region.right <= 90 and app.prompt.has_focus
         await pilot.resize_terminal(60, 30)
@@ -94,8 +92,7 @@ async def test_the_panel_is_beside_the_transcript_or_over_it_and_is_remembered(s
     async with started(ScriptedCore(store), (150, 30)) as (app, pilot):
         await wait_until(pilot, lambda: app.screen.query_one(Panel).region.width == 40)
         assert app.chat.has_class("-wide"), "150 columns hold the list, too"
-        await pilot.press("f3")
-        await wait_until(pilot, lambda: not app.screen.query_one(Panel).display)
+        await press(pilot, "f3", until=lambda: not app.screen.query_one(Panel).display)
     async with started(ScriptedCore(store), (150, 30)) as (app, pilot):
         await pilot.pause()
         assert not app.screen.query_one(Panel).display
@@ -120,10 +117,8 @@ async def test_the_context_meter_follows_the_conversation_and_stays_in_a_narrow_
     core = ScriptedCore(store, [[RoundEnded(Stats(rounds=1, verified=30)), hold, *verified("yes"), finished(3)]])
     async with started(core) as (app, pilot):
         assert app.text("#context") == ""
-        await app.chat.open_conversation(conversation)
-        await wait_until(pilot, lambda: app.text("#context") == "context 100/8.2k")
-        await pilot.press(*"hello", "enter")
-        await wait_until(pilot, lambda: app.text("#context") == "context 131/8.2k")
+        await app.turn_to(pilot, conversation, until=lambda: app.text("#context") == "context 100/8.2k")
+        await press(pilot, *"hello", "enter", until=lambda: app.text("#context") == "context 131/8.2k")
         hold.set()
         await wait_until(pilot, lambda: app.text("#context") == "context 101/8.2k")
         await wait_until(pilot, lambda: app.text("#figures") == "42 tokens/s  21 tokens checked")
@@ -133,8 +128,7 @@ async def test_the_context_meter_follows_the_conversation_and_stays_in_a_narrow_
             meter = app.screen.query_one("#context")
             await wait_until(pilot, lambda: 0 < meter.region.right <= width)  # noqa: B023
             assert app.text("#context") == "ctx 1%"
-        await pilot.press("ctrl+n")
-        await wait_until(pilot, lambda: app.text("#context") == "")
+        await press(pilot, "ctrl+n", until=lambda: app.text("#context") == "")
 
 
 async def test_a_conversation_that_is_nearly_full_is_told_once_until_there_is_room(store: Store) -> None:
@@ -143,10 +137,8 @@ async def test_a_conversation_that_is_nearly_full_is_told_once_until_there_is_ro
     core.limit = 110
     async with started(core) as (app, pilot):
         for _ in range(3):
-            await app.chat.open_conversation(conversation)
-            await wait_until(pilot, lambda: app.text("#context") == "context 100/110")
-            await app.chat.open_conversation(None)
-            await wait_until(pilot, lambda: app.text("#context") == "")
+            await app.turn_to(pilot, conversation, until=lambda: app.text("#context") == "context 100/110")
+            await app.turn_to(pilot, None, until=lambda: app.text("#context") == "")
         told = lambda: [toast for toast in app.toasts if "is nearly full" in toast]  # noqa: E731
         assert len(told()) == 1 and "(100 of 110 tokens)" in told()[0]
         app.clear_notifications()
@@ -179,16 +171,14 @@ async def test_a_line_that_is_down_has_no_round_trip(store: Store) -> None:
         def panel() -> str:
             return app.text("Panel Static")
 
-        await pilot.press("f3", "q", "enter")
-        await wait_until(pilot, lambda: "84 ms now" in panel())
+        await press(pilot, "f3", "q", "enter", until=lambda: "84 ms now" in panel())
         lost.set()
         await wait_until(pilot, lambda: bar.has_class("-offline"))
         await wait_until(pilot, lambda: len(app.answers) == 1)
         assert re.search(r"down since \d\d:\d\d; 84 to 84 ms before", panel()) and "now" not in panel()
         core.modes.put_nowait(READY)
         await wait_until(pilot, lambda: bar.has_class("-edge"))
-        await pilot.press("q", "enter")
-        await wait_until(pilot, lambda: "84 ms now" in panel())
+        await press(pilot, "q", "enter", until=lambda: "84 ms now" in panel())
 
 
 @pytest.mark.parametrize(("counted", "says"), [(True, "512 tokens"), (False, "~512 tokens")])

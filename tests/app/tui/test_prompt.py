@@ -6,7 +6,8 @@ from textual.message import Message
 from textual.pilot import Pilot
 
 from app.tui.widgets.prompt import Prompt
-from tests.app.tui.scripted import wait_until
+from tests.app.tui.scripted import press, wait_until
+from tests.app.tui.window import started
 
 
 class Host(App[None]):
@@ -35,10 +36,8 @@ class Host(App[None]):
 
 
 async def test_enter_sends_and_never_nothing_and_a_new_line_does_not_send() -> None:
-    app = Host()
-    async with app.run_test() as pilot:
-        await pilot.press("enter", "space", "enter", "l", "s", "enter")
-        await wait_until(pilot, lambda: app.sent == ["ls"])
+    async with started(Host(), (80, 24)) as (app, pilot):
+        await press(pilot, "enter", "space", "enter", "l", "s", "enter", until=lambda: app.sent == ["ls"])
         app.query_one(Prompt).text = ""
         for key, character in (("a", "a"), ("ctrl+j", "\n"), ("b", "b"), ("enter", "\r")):  # In one burst.
             app.post_message(events.Key(key, character))
@@ -59,8 +58,7 @@ async def paste(app: Host, pilot: Pilot[None], text: str) -> None:
 
 
 async def test_a_long_paste_is_folded_and_sent_whole_and_clean_and_a_short_one_stays_as_it_is() -> None:
-    app = Host()
-    async with app.run_test() as pilot:
+    async with started(Host(), (80, 24)) as (app, pilot):
         prompt = app.query_one(Prompt)
         for text in ("short", "\n".join("twenty lines" for _ in range(20))):
             prompt.text = ""
@@ -74,13 +72,11 @@ async def test_a_long_paste_is_folded_and_sent_whole_and_clean_and_a_short_one_s
         await pilot.press(*"see ")
         await paste(app, pilot, PASTED.replace("\n", "\r\n") + "\x1b]52;c;aGk=\x07\x1b[2J")
         assert prompt.text == f"see {MARK}" and prompt.full_text == f"see {PASTED}"
-        await pilot.press(*"?", "enter")
-        await wait_until(pilot, lambda: app.sent == [f"see {PASTED}?"])
+        await press(pilot, *"?", "enter", until=lambda: app.sent == [f"see {PASTED}?"])
 
 
 async def test_a_mark_goes_and_comes_back_as_one() -> None:
-    app = Host()
-    async with app.run_test() as pilot:
+    async with started(Host(), (80, 24)) as (app, pilot):
         prompt = app.query_one(Prompt)
         await paste(app, pilot, PASTED)
         await paste(app, pilot, PASTED)
@@ -102,8 +98,7 @@ async def test_a_mark_goes_and_comes_back_as_one() -> None:
 
 
 async def test_a_mark_is_unfolded_by_a_key_or_a_click() -> None:
-    app = Host()
-    async with app.run_test() as pilot:
+    async with started(Host(), (80, 24)) as (app, pilot):
         prompt = app.query_one(Prompt)
         for how in ("key", "click"):
             prompt.text = ""
@@ -120,14 +115,11 @@ async def test_a_mark_is_unfolded_by_a_key_or_a_click() -> None:
 
 
 async def test_up_and_down_recall_and_what_was_typed_comes_back() -> None:
-    app = Host()
-    async with app.run_test() as pilot:
+    async with started(Host(), (80, 24)) as (app, pilot):
         prompt = app.query_one(Prompt)
-        await pilot.press("up")
-        await wait_until(pilot, lambda: bool(app.said))
+        await press(pilot, "up", until=lambda: bool(app.said))
         assert isinstance(app.said[0], Prompt.Left), "there is nothing to recall"
-        await pilot.press("question_mark")
-        await wait_until(pilot, lambda: app.helped and prompt.text == "")
+        await press(pilot, "question_mark", until=lambda: app.helped and prompt.text == "")
         prompt.remember(["one", "two\nlines\x1b[2J"])
         seen = []
         for key in ("up", "up", "up", "down", "down", "down"):
@@ -143,8 +135,7 @@ async def test_up_and_down_recall_and_what_was_typed_comes_back() -> None:
 
 
 async def test_a_recalled_prompt_that_was_changed_is_not_lost() -> None:
-    app = Host()
-    async with app.run_test() as pilot:
+    async with started(Host(), (80, 24)) as (app, pilot):
         prompt = app.query_one(Prompt)
         prompt.remember(["one"])
         await pilot.press("m", "y", "up", "!", "up")

@@ -13,7 +13,7 @@ from app.tui.widgets.message import AnswerView
 from app.tui.widgets.transcript import QueuedPrompts, Transcript
 from app.tui.widgets.welcome import Welcome
 from storage import Message, Store
-from tests.app.tui.scripted import READY, ScriptedCore, Step, finished, shows, store_turns, wait_until
+from tests.app.tui.scripted import READY, ScriptedCore, Step, finished, press, shows, store_turns, wait_until
 from tests.app.tui.window import Window, started
 
 OFFLINE = ModeChanged("offline", "no route")
@@ -43,15 +43,12 @@ async def test_a_prompt_is_put_off_and_taken_back(store: Store) -> None:
         await wait_until(pilot, lambda: "ctrl+s queue" in str(app.prompt.border_subtitle))
         await pilot.press("ctrl+s")
         assert not store.queue.all(), "nothing to put off"
-        await pilot.press(*"one", "ctrl+s")
-        await wait_until(pilot, lambda: app.waiting == ["one"])
+        await press(pilot, *"one", "ctrl+s", until=lambda: app.waiting == ["one"])
         assert app.prompt.text == "" and not app.screen.query_one(Welcome).display
-        await pilot.press(*"two", "ctrl+s")
-        await wait_until(pilot, lambda: app.waiting == ["one", "two"])
+        await press(pilot, *"two", "ctrl+s", until=lambda: app.waiting == ["one", "two"])
         assert [queued.text for queued in store.queue.all()] == ["one", "two"]
         assert app.text("QueuedPrompts > .note") == "queued: sent when the server is back"
-        await pilot.press("ctrl+s")
-        await wait_until(pilot, lambda: app.prompt.text == "two" and app.waiting == ["one"])
+        await press(pilot, "ctrl+s", until=lambda: app.prompt.text == "two" and app.waiting == ["one"])
         await pilot.press("ctrl+u", "ctrl+s")
         await wait_until(pilot, lambda: app.prompt.text == "one" and app.screen.query_one(Welcome).display)
         assert store.conversations.all() == [] and app.chat.conversation.id is None
@@ -85,11 +82,9 @@ async def test_what_waits_is_sent_when_it_is_due(store: Store) -> None:
 
 async def test_a_drafted_answer_is_verified_and_what_was_not_kept_is_told(store: Store) -> None:
     answer = drafted(store)
-    async with started(ScriptedCore(store, [verification(answer)])) as (app, pilot):
-        await app.chat.open_conversation(answer.conversation_id)
+    async with started(ScriptedCore(store, [verification(answer)]), at=answer.conversation_id) as (app, pilot):
         await wait_until(pilot, lambda: "ctrl+t check" in str(app.prompt.border_subtitle))
-        await pilot.press("ctrl+t")
-        await wait_until(pilot, lambda: app.answers == [OWN])
+        await press(pilot, "ctrl+t", until=lambda: app.answers == [OWN])
         for _ in range(2):
             await wait_until(pilot, lambda: notes(app) == ["2/2 · the model kept 2 of 4 drafted tokens"])
             assert app.text(".withdrawn") == "▸ 2 drafted words were not kept when the answer was checked"
@@ -103,14 +98,12 @@ async def test_a_drafted_answer_is_verified_and_what_was_not_kept_is_told(store:
 
 async def test_offline_a_drafted_answer_is_marked_to_be_verified_and_unmarked(store: Store) -> None:
     answer = drafted(store)
-    async with started(ScriptedCore(store, mode=OFFLINE)) as (app, pilot):
-        await app.chat.open_conversation(answer.conversation_id)
+    async with started(ScriptedCore(store, mode=OFFLINE), at=answer.conversation_id) as (app, pilot):
         await pilot.press("ctrl+t")
         await wait_until(pilot, lambda: notes(app) == ["drafted offline, not checked · queued to be checked"])
         assert [queued.message_id for queued in store.queue.all()] == [answer.id]
         assert app.waiting == []
-        await pilot.press("ctrl+t")
-        await wait_until(pilot, lambda: notes(app) == ["drafted offline, not checked"])
+        await press(pilot, "ctrl+t", until=lambda: notes(app) == ["drafted offline, not checked"])
         assert not store.queue.all()
 
 
@@ -120,13 +113,11 @@ async def test_a_verification_that_ends_early_leaves_the_drafted_answer(store: S
     begun: list[Step] = [Drafted(DRAFTED, 4), Verified("use", 1, 1)]
     async with started(ScriptedCore(store, [[*begun, asyncio.Event()], [*begun, failure]])) as (app, pilot):
         await app.chat.open_conversation(answer.conversation_id)
-        await pilot.press("ctrl+t")
-        await wait_until(pilot, lambda: app.prompt.answering)
+        await press(pilot, "ctrl+t", until=lambda: app.prompt.answering)
         await pilot.press("ctrl+t", "escape")
         await wait_until(pilot, lambda: not app.prompt.answering and app.answers == [DRAFTED])
         assert notes(app) == ["drafted offline, not checked"] and not app.toasted(failure.message)
-        await pilot.press("ctrl+t")
-        await wait_until(pilot, lambda: app.toasted(failure.message))
+        await press(pilot, "ctrl+t", until=lambda: app.toasted(failure.message))
         await wait_until(pilot, lambda: not app.prompt.answering and app.answers == [DRAFTED])
         assert notes(app) == ["drafted offline, not checked"] and app.prompt.text == ""
 
@@ -134,8 +125,7 @@ async def test_a_verification_that_ends_early_leaves_the_drafted_answer(store: S
 async def test_a_queued_prompt_that_somebody_else_sent_or_that_is_stopped_leaves_the_queue(store: Store) -> None:
     core = ScriptedCore(store, [[Verified("half", 1, 0), asyncio.Event()]])
     async with started(core) as (app, pilot):
-        await pilot.press("a", "ctrl+s")
-        await wait_until(pilot, lambda: app.waiting == ["a"])
+        await press(pilot, "a", "ctrl+s", until=lambda: app.waiting == ["a"])
         (queued,) = store.queue.all()
         other = store.queue.take(queued.id)
         assert other is not None
@@ -143,8 +133,7 @@ async def test_a_queued_prompt_that_somebody_else_sent_or_that_is_stopped_leaves
         core.outbox.returned.put_nowait(queued)
         await wait_until(pilot, lambda: app.answers == ["there"] and app.waiting == [])
         assert app.questions == ["a"] and not app.prompt.answering
-        await pilot.press("b", "ctrl+s")
-        await wait_until(pilot, lambda: app.waiting == ["b"])
+        await press(pilot, "b", "ctrl+s", until=lambda: app.waiting == ["b"])
         core.outbox.returned.put_nowait(store.queue.all()[0])
         await wait_until(pilot, lambda: app.prompt.answering and app.waiting == [])
         await wait_until(pilot, lambda: app.drawing)
@@ -158,10 +147,8 @@ async def test_an_answer_runs_while_a_prompt_is_put_off(store: Store) -> None:
     hold = asyncio.Event()
     core = ScriptedCore(store, [[Verified("one", 1, 0), hold, finished(1)]], mode=READY)
     async with started(core) as (app, pilot):
-        await pilot.press("a", "enter")
-        await wait_until(pilot, lambda: app.prompt.answering)
-        await pilot.press("b", "ctrl+s")
-        await wait_until(pilot, lambda: app.waiting == ["b"])
+        await press(pilot, "a", "enter", until=lambda: app.prompt.answering)
+        await press(pilot, "b", "ctrl+s", until=lambda: app.waiting == ["b"])
         hold.set()
         await wait_until(pilot, lambda: app.answers == ["one"] and not app.prompt.answering)
         await wait_until(pilot, lambda: app.waiting == ["b"] and app.prompt.text == "")
@@ -171,13 +158,10 @@ async def test_an_answer_runs_while_a_prompt_is_put_off(store: Store) -> None:
 async def test_other_words_for_a_question_are_not_queued(store: Store) -> None:
     answer = drafted(store)
     store.queue.add(answer.conversation_id, "later")
-    async with started(ScriptedCore(store, mode=OFFLINE)) as (app, pilot):
-        await app.chat.open_conversation(answer.conversation_id)
-        await pilot.press("alt+up", "e", *"ed", "ctrl+s")
-        await wait_until(pilot, lambda: app.toasted("cannot be queued"))
+    async with started(ScriptedCore(store, mode=OFFLINE), at=answer.conversation_id) as (app, pilot):
+        await press(pilot, "alt+up", "e", *"ed", "ctrl+s", until=lambda: app.toasted("cannot be queued"))
         assert app.prompt.text == "unpacked" and app.waiting == ["later"]
-        await pilot.press("ctrl+u", "ctrl+s", "x")
-        await wait_until(pilot, lambda: app.prompt.text == "x")
+        await press(pilot, "ctrl+u", "ctrl+s", "x", until=lambda: app.prompt.text == "x")
         assert app.waiting == ["later"] and app.prompt.border_title
 
 
@@ -186,16 +170,14 @@ def listed(app: Window) -> list[str]:
 
 
 async def open_queue(app: Window, pilot: Pilot[None]) -> None:
-    await pilot.press("f7")
-    await wait_until(pilot, lambda: shows(app, QueueScreen))
+    await press(pilot, "f7", until=lambda: shows(app, QueueScreen))
 
 
 async def test_what_waits_is_reworded_moved_and_taken_out(store: Store) -> None:
     conversation = store_turns(store, "old", [("q", "a")])
     for text in ("one", "two \x1b[2J", "three"):
         store.queue.add(conversation, text)
-    async with started(ScriptedCore(store, mode=OFFLINE)) as (app, pilot):
-        await app.chat.open_conversation(conversation)
+    async with started(ScriptedCore(store, mode=OFFLINE), at=conversation) as (app, pilot):
         await wait_until(pilot, lambda: app.waiting == ["one", "two ", "three"])
         await open_queue(app, pilot)
         assert listed(app) == ["one", "two", "three"]
@@ -206,15 +188,13 @@ async def test_what_waits_is_reworded_moved_and_taken_out(store: Store) -> None:
         assert store.queue.all()[1].text == "one\nmore"
         await pilot.press("e", *" no", "escape")
         assert listed(app) == ["two", "one more", "three"] and not app.screen.query_one(Rewording).display
-        await pilot.press("down", "d")
-        await wait_until(pilot, lambda: listed(app) == ["two", "one more"])
+        await press(pilot, "down", "d", until=lambda: listed(app) == ["two", "one more"])
         assert [queued.text for queued in store.queue.all()] == ["two \x1b[2J", "one\nmore"]
         await pilot.press("escape")
         await wait_until(pilot, lambda: app.screen is app.chat and app.waiting == ["two ", "one\nmore"])
         await pilot.press("up")
         assert app.prompt.text == "three", "what was taken out can be recalled"
-        await pilot.press("ctrl+n")
-        await wait_until(pilot, lambda: app.waiting == [])
+        await press(pilot, "ctrl+n", until=lambda: app.waiting == [])
 
 
 async def test_the_queue_opens_a_conversation_and_lists_verifications(store: Store) -> None:
@@ -226,53 +206,45 @@ async def test_the_queue_opens_a_conversation_and_lists_verifications(store: Sto
         assert str(option.prompt) == "asked\n  its answer is to be checked, in other"
         await pilot.press("e")
         assert app.toasted("no text to change")
-        await pilot.press("enter")
-        await wait_until(pilot, lambda: app.screen is app.chat and app.questions == ["asked"])
+        await press(pilot, "enter", until=lambda: app.screen is app.chat and app.questions == ["asked"])
 
 
 async def test_who_looks_at_the_queue_reads_on_where_they_were(store: Store) -> None:
     conversation = store_turns(store, "long", [(f"question {at}", "line\n\n" * 20) for at in range(4)])
     store.queue.add(conversation, "later")
-    async with started(ScriptedCore(store, mode=OFFLINE)) as (app, pilot):
-        await app.chat.open_conversation(conversation)
+    async with started(ScriptedCore(store, mode=OFFLINE), at=conversation) as (app, pilot):
         transcript = app.screen.query_one(Transcript)
         await wait_until(pilot, lambda: 0 < transcript.max_scroll_y == transcript.scroll_y)
         await pilot.press("pageup", "pageup")
         await wait_until(pilot, lambda: transcript.scroll_y < transcript.max_scroll_y and transcript.turn_list.settled)
         place = transcript.scroll_y
         await open_queue(app, pilot)
-        await pilot.press("escape")
-        await wait_until(pilot, lambda: app.screen is app.chat and app.prompt.has_focus)
+        await press(pilot, "escape", until=lambda: app.screen is app.chat and app.prompt.has_focus)
         await pilot.pause()
         assert transcript.scroll_y == place and app.waiting == ["later"]
         await open_queue(app, pilot)
         taken = store.queue.take(store.queue.all()[0].id)  # Another window has sent it.
         assert taken is not None
         store.messages.finish(taken.id, (1,), (True,), "sent", "done", {}, settles=taken.id)
-        await pilot.press("escape")
-        await wait_until(pilot, lambda: app.waiting == [] and app.answers[-1:] == ["sent"])
+        await press(pilot, "escape", until=lambda: app.waiting == [] and app.answers[-1:] == ["sent"])
 
 
 async def test_a_click_on_what_waits_opens_the_queue_and_what_went_or_was_sent_meanwhile_is_not_lost(
     store: Store,
 ) -> None:
     async with started(ScriptedCore(store, mode=OFFLINE)) as (app, pilot):
-        await pilot.press(*"later", "ctrl+s")
-        await wait_until(pilot, lambda: app.waiting == ["later"])
+        await press(pilot, *"later", "ctrl+s", until=lambda: app.waiting == ["later"])
         await pilot.click(QueuedPrompts)
         await wait_until(pilot, lambda: shows(app, QueueScreen))
         await pilot.press("d", "escape")
         await wait_until(pilot, lambda: app.screen is app.chat and app.chat.conversation.id is None)
         assert store.conversations.all() == [] and store.queue.all() == []
-        await pilot.press(*"one", "ctrl+s")
-        await wait_until(pilot, lambda: app.waiting == ["one"])
+        await press(pilot, *"one", "ctrl+s", until=lambda: app.waiting == ["one"])
         await open_queue(app, pilot)
         await pilot.press("e", *" more")
         store.queue.take(store.queue.all()[0].id)
-        await pilot.press("enter")
-        await wait_until(pilot, lambda: listed(app) == ["Nothing waits."])
+        await press(pilot, "enter", until=lambda: listed(app) == ["Nothing waits."])
         assert app.toasted("nothing can change it")
-        await pilot.press("d", "j", "e", "enter", "escape")
-        await wait_until(pilot, lambda: app.screen is app.chat)
+        await press(pilot, "d", "j", "e", "enter", "escape", until=lambda: app.screen is app.chat)
         await pilot.press("up")
         assert app.prompt.text == "one more"

@@ -22,9 +22,10 @@ from app.tui.screens.confirm import Confirm
 from app.tui.screens.remote_form import RemoteForm
 from app.tui.screens.remotes import RemotesScreen
 from app.tui.theme import DARK
-from tests.app.tui.scripted import shows, wait_until
+from tests.app.tui.scripted import press, shows, wait_until
+from tests.app.tui.window import started
 from tests.remote.toy_verifier import ToyVerifier, serving
-from tests.support.keyring import MemoryKeyring, use_keyring
+from tests.support.keyring import MemoryKeyring
 
 TOKEN = "sk-do-not-show-me-0123456789"
 
@@ -90,13 +91,6 @@ class Host(App[None]):
 
 
 @pytest.fixture
-def ring(monkeypatch: pytest.MonkeyPatch) -> MemoryKeyring:
-    ring = MemoryKeyring()
-    use_keyring(monkeypatch, ring)
-    return ring
-
-
-@pytest.fixture
 def remotes(folders: Folders, ring: MemoryKeyring, monkeypatch: pytest.MonkeyPatch) -> Remotes:
     """Two of them."""
     monkeypatch.delenv("OUTRIDER_TOKEN", raising=False)
@@ -145,8 +139,7 @@ def problem(app: Host, field: str) -> str:
 async def test_they_are_listed_with_state_and_token_and_another_one_is_used(folders: Folders, remotes: Remotes) -> None:
     switch = Switch()
     remotes.use("office")
-    app = host(folders, switch)
-    async with app.run_test(size=(60, 30)) as pilot:
+    async with started(host(folders, switch), (60, 30)) as (app, pilot):
         await wait_until(pilot, lambda: len(app.rows) == 3)
         assert columns(app.rows[0]) == [("  bundled model", "started on this device when"), ("", "it is needed")]
         assert columns(app.rows[1]) == [
@@ -165,22 +158,18 @@ async def test_they_are_listed_with_state_and_token_and_another_one_is_used(fold
         await wait_until(pilot, lambda: columns(app.rows[1])[-1] == ("", "offline: no answer"))
         assert not any(TOKEN in row for row in app.rows)
         await highlight(pilot, app, ".bundled")
-        await pilot.press("enter")
-        await wait_until(pilot, lambda: app.rows[0].startswith("● bundled"))
+        await press(pilot, "enter", until=lambda: app.rows[0].startswith("● bundled"))
         assert isinstance(switch.sources[-1], Loopback) and Remotes(folders).used is None
         await highlight(pilot, app, "office")
-        await pilot.press("enter")
-        await wait_until(pilot, lambda: app.rows[1].startswith("● office"))
+        await press(pilot, "enter", until=lambda: app.rows[1].startswith("● office"))
         assert isinstance(switch.sources[-1], RemoteSource) and Remotes(folders).used == "office" and app.told == []
-        await pilot.press("escape")
-        await wait_until(pilot, lambda: len(app.screen_stack) == 1)
+        await press(pilot, "escape", until=lambda: len(app.screen_stack) == 1)
 
 
 async def test_an_address_without_a_name_is_shown_and_what_speaks_against_another_choice_is_told(
     folders: Folders, remotes: Remotes
 ) -> None:
-    app = host(folders, Switch(), remote="https://elsewhere")
-    async with app.run_test(size=(100, 30)) as pilot:
+    async with started(host(folders, Switch(), remote="https://elsewhere")) as (app, pilot):
         await wait_until(pilot, lambda: app.highlighted == ".address")
         assert columns(app.rows[1]) == [("● https://elsewhere", "online: checked by shell-guide")]
         await pilot.press("enter", "e")
@@ -189,16 +178,14 @@ async def test_an_address_without_a_name_is_shown_and_what_speaks_against_anothe
         await pilot.press("enter")
         says = "Your choice ends when you quit, because .* https://elsewhere"
         await wait_until(pilot, lambda: re.search(says, app.told[-1]) is not None)
-    app = host(folders, Switch(), mode="offline")
-    async with app.run_test(size=(100, 30)) as pilot:
+    async with started(host(folders, Switch(), mode="offline")) as (app, pilot):
         await highlight(pilot, app, "office")
         await pilot.press("enter")
         await wait_until(pilot, lambda: any("Outrider was started offline" in told for told in app.told))
 
 
 async def test_one_is_added(folders: Folders, remotes: Remotes, ring: MemoryKeyring, tmp_path: Path) -> None:
-    app = host(folders, Switch())
-    async with app.run_test(size=(60, 34)) as pilot:
+    async with started(host(folders, Switch()), (60, 34)) as (app, pilot):
         await highlight(pilot, app, "office")
         await pilot.press("a")
         await wait_until(pilot, lambda: isinstance(app.screen, RemoteForm) and app.screen.query_one("#name").has_focus)
@@ -237,8 +224,7 @@ async def test_the_first_one_is_used_and_the_next_is_not(tmp_path: Path, ring: M
 
 
 async def test_what_is_wrong_is_told_in_place(folders: Folders, remotes: Remotes, tmp_path: Path) -> None:
-    app = host(folders, Switch())
-    async with app.run_test(size=(60, 40)) as pilot:
+    async with started(host(folders, Switch()), (60, 40)) as (app, pilot):
         await highlight(pilot, app, "office")
         await pilot.press("a")
         await fill(pilot, app, name="new", url="10.0.0.2")
@@ -261,10 +247,8 @@ async def test_what_is_wrong_is_told_in_place(folders: Folders, remotes: Remotes
         for field in wrong:
             app.screen.query_one(f"#{field}", Input).value = "office" if field == "name" else ""
         await wait_until(pilot, lambda: not any(problem(app, field) for field in wrong))
-        await pilot.press("ctrl+s")
-        await wait_until(pilot, lambda: app.text("#problem") == "there is a server office already")
-        await pilot.press("escape")
-        await wait_until(pilot, lambda: shows(app, RemotesScreen))
+        await press(pilot, "ctrl+s", until=lambda: app.text("#problem") == "there is a server office already")
+        await press(pilot, "escape", until=lambda: shows(app, RemotesScreen))
     assert len(Remotes(folders)) == 2
 
 
@@ -278,11 +262,9 @@ async def test_one_is_edited_and_keeps_its_token_unless_the_server_is_another(
 ) -> None:
     switch = Switch()
     remotes.use("office")
-    app = host(folders, switch)
-    async with app.run_test(size=(100, 34)) as pilot:
+    async with started(host(folders, switch), (100, 34)) as (app, pilot):
         await highlight(pilot, app, "office")
-        await pilot.press("e")
-        await wait_until(pilot, lambda: shows(app, RemoteForm))
+        await press(pilot, "e", until=lambda: shows(app, RemoteForm))
         shown = {field.id: field.value for field in app.screen.query(Input)}
         assert (shown["name"], shown["url"], shown["connect_timeout"]) == ("office", "https://office.example:8443", "5")
         assert shown["token"] == shown["token_variable"] == "" and app.screen.query_one(Select).value == "verifier"
@@ -299,8 +281,7 @@ async def test_one_is_edited_and_keeps_its_token_unless_the_server_is_another(
         await fill(pilot, app, url="https://elsewhere")
         placeholder = app.screen.query_one("#token", Input)
         await wait_until(pilot, lambda: placeholder.placeholder == "give it again: it is for another server")
-        await pilot.press("ctrl+s")
-        await wait_until(pilot, lambda: shows(app, RemotesScreen))
+        await press(pilot, "ctrl+s", until=lambda: shows(app, RemotesScreen))
         await wait_until(pilot, lambda: app.told[-1] == "bureau: its token: none")
     assert ring.kept == {}
 
@@ -308,36 +289,29 @@ async def test_one_is_edited_and_keeps_its_token_unless_the_server_is_another(
 async def test_a_test_shows_what_it_finds(folders: Folders, remotes: Remotes, toy: str) -> None:
     remotes.put("toy", Remote(url=toy))
     remotes.put("nobody", Remote(url="http://127.0.0.1:9"))
-    app = host(folders, Switch())
-    async with app.run_test(size=(60, 40)) as pilot:
+    async with started(host(folders, Switch()), (60, 40)) as (app, pilot):
         await highlight(pilot, app, "toy")
-        await pilot.press("t")
-        await wait_until(pilot, lambda: app.findings[-2:] == ["! chat", "✓ mode"])
+        await press(pilot, "t", until=lambda: app.findings[-2:] == ["! chat", "✓ mode"])
         assert app.findings[:3] == ["✓ connection", "✓ round trips", "✓ model"]
         await highlight(pilot, app, "nobody")
-        await pilot.press("t")
-        await wait_until(pilot, lambda: app.findings == ["✗ connection"])
+        await press(pilot, "t", until=lambda: app.findings == ["✗ connection"])
         await wait_until(pilot, lambda: not app.screen.query(".waiting"))
         await highlight(pilot, app, ".bundled")
-        await pilot.press("t")
-        await wait_until(pilot, lambda: app.told == ["The bundled model cannot be changed or removed."])
+        await press(pilot, "t", until=lambda: app.told == ["The bundled model cannot be changed or removed."])
 
 
 async def test_removing_asks_first(folders: Folders, remotes: Remotes, ring: MemoryKeyring) -> None:
     switch = Switch()
     remotes.use("office")
-    app = host(folders, switch)
-    async with app.run_test(size=(60, 30)) as pilot:
+    async with started(host(folders, switch), (60, 30)) as (app, pilot):
         for answer, left in (("n", 3), ("y", 2)):
             await highlight(pilot, app, "office")
-            await pilot.press("d")
-            await wait_until(pilot, lambda: shows(app, Confirm))
+            await press(pilot, "d", until=lambda: shows(app, Confirm))
             question = str(app.screen.query(Static).first().content)
             assert question == (
                 "Remove office and its token? You use this server now; afterwards the bundled model answers."
             )
-            await pilot.press(answer)
-            await wait_until(pilot, lambda: shows(app, RemotesScreen))
+            await press(pilot, answer, until=lambda: shows(app, RemotesScreen))
             await wait_until(pilot, lambda: len(app.rows) == left)  # noqa: B023
             gone = answer == "y"
             assert ("office" not in Remotes(folders)) == gone == (ring.kept == {})
@@ -346,8 +320,7 @@ async def test_removing_asks_first(folders: Folders, remotes: Remotes, ring: Mem
 
 async def test_a_broken_file_is_told(folders: Folders, remotes: Remotes) -> None:
     (folders.config / "remotes.toml").write_text("[remotes")
-    app = host(folders, Switch())
-    async with app.run_test(size=(60, 30)) as pilot:
+    async with started(host(folders, Switch()), (60, 30)) as (app, pilot):
         await wait_until(pilot, lambda: any("remotes.toml is not valid TOML" in told for told in app.told))
         assert len(app.rows) == 1
 
@@ -355,8 +328,7 @@ async def test_a_broken_file_is_told(folders: Folders, remotes: Remotes) -> None
 async def test_no_word_is_cut_off_and_the_columns_are_straight(folders: Folders, remotes: Remotes) -> None:
     path = "/a/very/long/path/that/goes/on/and/on/to/the/model"
     remotes.put("a-name-that-is-longer-than-its-column", Remote(url=f"http://127.0.0.1:11434{path}"))
-    app = host(folders, Switch())
-    async with app.run_test(size=(60, 24)) as pilot:
+    async with started(host(folders, Switch()), (60, 24)) as (app, pilot):
         await wait_until(pilot, lambda: len(app.rows) == 4)
         for width in (60, 120):
             await pilot.resize_terminal(width, 24)

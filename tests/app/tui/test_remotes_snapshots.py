@@ -17,7 +17,7 @@ from app.remotes.registry import Remote, Remotes
 from app.remotes.switcher import RemoteSwitcher
 from app.tui.screens.remote_form import RemoteForm
 from app.tui.theme import LIGHT
-from tests.app.tui.scripted import wait_until
+from tests.app.tui.scripted import press, wait_until
 from tests.app.tui.test_remotes import Host, Switch, highlight
 from tests.support.keyring import MemoryKeyring, use_keyring
 
@@ -80,8 +80,7 @@ def test_a_form_with_what_is_wrong(app: Host, snap_compare: Any) -> None:
             app.screen.query_one(f"#{field}", Input).value = text
         app.screen.query_one("#name", Input).cursor_blink = False
         app.screen.query_one("#url", Input).cursor_blink = False
-        await pilot.press("ctrl+s")
-        await wait_until(pilot, lambda: app.screen.query_one("#proxy-problem", Static).display)
+        await press(pilot, "ctrl+s", until=lambda: app.screen.query_one("#proxy-problem", Static).display)
         await pilot.pause()
 
     assert snap_compare(app, terminal_size=(100, 32), run_before=play)

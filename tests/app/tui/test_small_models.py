@@ -65,8 +65,7 @@ async def test_it_says_what_went_wrong_and_ends_with_the_window(
 
 
 async def test_the_switch_holds_here_too(store: Store) -> None:
-    app = Window(ScriptedCore(store), Settings(learn=False))
-    async with app.run_test() as pilot:
+    async with started(Window(ScriptedCore(store), Settings(learn=False)), (80, 24)) as (app, pilot):
         await send(app, pilot, "/learn")
         assert "learn = false" in app.toasts[0] and app.prompt.text == "/learn"
 

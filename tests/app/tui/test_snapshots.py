@@ -28,7 +28,7 @@ from app.tui.widgets.transcript import QueuedPrompts, Transcript
 from models.guide.pages import FILE
 from recipes.shell_guide.index import write
 from storage import Store
-from tests.app.tui.scripted import STATS, ScriptedCore, Step, finished, store_turns, verified, wait_until
+from tests.app.tui.scripted import STATS, ScriptedCore, Step, finished, press, store_turns, verified, wait_until
 
 ANSWER = (
     "Use `tar` to extract a gzip-compressed archive:\n\n```sh\ntar xzvf {{path/to/archive.tar.gz}}\n```\n\n"
@@ -110,8 +110,7 @@ def test_what_waits_and_what_was_not_kept(store: Store, snap_compare: Any) -> No
         await wait_until(pilot, lambda: screen.query(AnswerView).last().has_class("-drafted"))
         await pilot.press("ctrl+t")
         screen.query_one(Prompt).write("And how do I empty the trash?")
-        await pilot.press("ctrl+s")
-        await wait_until(pilot, lambda: screen.query_one(QueuedPrompts).display)
+        await press(pilot, "ctrl+s", until=lambda: screen.query_one(QueuedPrompts).display)
         screen.query_one(Prompt).write("Make it")
         await pilot.pause()
 
@@ -139,8 +138,7 @@ def test_what_a_search_finds(store: Store, snap_compare: Any, width: int) -> Non
         sql.execute("UPDATE conversations SET updated = printf('2025-03-%02dT12:00:00.000+00:00', 10 + key)")
 
     async def play(pilot: Pilot[None]) -> None:
-        await pilot.press("ctrl+f")
-        await wait_until(pilot, lambda: pilot.app.screen.query_one(SearchBox).has_focus)
+        await press(pilot, "ctrl+f", until=lambda: pilot.app.screen.query_one(SearchBox).has_focus)
         await pilot.press(*"files")
         conversations = pilot.app.screen.query_one(ConversationList)
         await wait_until(pilot, lambda: "\n" in str(conversations.options[0].prompt))
@@ -157,8 +155,7 @@ def test_the_list_with_a_name_that_is_edited(store: Store, snap_compare: Any) ->
         await wait_until(pilot, lambda: len(conversations.options) == 6)
         conversations.focus()
         conversations.highlighted = 4
-        await pilot.press("r", "end", *"?")
-        await wait_until(pilot, lambda: pilot.app.screen.query_one(TitleBox).has_focus)
+        await press(pilot, "r", "end", *"?", until=lambda: pilot.app.screen.query_one(TitleBox).has_focus)
         await pilot.pause()
 
     assert snap_compare(OutriderApp(ScriptedCore(store)), terminal_size=(120, 24), run_before=play)
@@ -222,8 +219,7 @@ def test_the_queue(store: Store, snap_compare: Any) -> None:
     store.queue.add_verification(store.branches.thread(conversation)[-1].id)
 
     async def play(pilot: Pilot[None]) -> None:
-        await pilot.press("f7")
-        await wait_until(pilot, lambda: isinstance(pilot.app.screen, QueueScreen))
+        await press(pilot, "f7", until=lambda: isinstance(pilot.app.screen, QueueScreen))
         await pilot.press("down", "e", *" Now")
         await pilot.pause()
 
@@ -271,8 +267,7 @@ def test_a_question_with_the_cursor_and_what_nobody_verified(
     async def play(pilot: Pilot[None]) -> None:
         await pilot.press(*["f2"] * light)
         screen = await opened(pilot, conversation)
-        await pilot.press("alt+up", "p")
-        await wait_until(pilot, lambda: bool(screen.query(AnswerView).last().prose.shaded))
+        await press(pilot, "alt+up", "p", until=lambda: bool(screen.query(AnswerView).last().prose.shaded))
         await pilot.press("alt+up", "alt+up", "alt+up")
         await wait_until(pilot, lambda: screen.query(QuestionView).first().has_class("-cursor"))
         await pilot.pause()
@@ -285,8 +280,7 @@ def test_a_deleted_answer_can_be_brought_back_while_a_question_is_reworded(store
 
     async def play(pilot: Pilot[None]) -> None:
         screen = await opened(pilot, conversation)
-        await pilot.press("alt+up", "d")
-        await wait_until(pilot, lambda: screen.query(AnswerView).last().turn.versions == (2, 2))
+        await press(pilot, "alt+up", "d", until=lambda: screen.query(AnswerView).last().turn.versions == (2, 2))
         await wait_until(pilot, lambda: screen.query(AnswerView).last().has_class("-cursor"))
         await pilot.press("e")
         await wait_until(pilot, lambda: screen.query_one("Prompt").has_focus and bool(screen.query("Toast")))
@@ -343,8 +337,7 @@ def test_a_chosen_block_and_what_is_said_about_the_others(
     async def play(pilot: Pilot[None]) -> None:
         await pilot.press(*["f2"] * light)
         screen = await code_opened(pilot, store)
-        await pilot.press("alt+up", "tab", "tab")
-        await wait_until(pilot, lambda: screen.query_one(Transcript).block == 2)
+        await press(pilot, "alt+up", "tab", "tab", until=lambda: screen.query_one(Transcript).block == 2)
         await pilot.pause()
 
     assert snap_compare(OutriderApp(ScriptedCore(store)), terminal_size=(width, 50), run_before=play)
@@ -367,10 +360,8 @@ def test_a_command_waits_for_the_shell(store: Store, snap_compare: Any) -> None:
         screen = await code_opened(pilot, store)
         await pilot.press("alt+up", "tab", "enter")
         await wait_until(pilot, lambda: isinstance(pilot.app.screen, CodeBlockScreen))
-        await pilot.press("s")
-        await wait_until(pilot, lambda: screen.query_one("#for-shell").region.width > 0)
-        await pilot.press("escape")
-        await wait_until(pilot, lambda: screen.query_one("Prompt").has_focus)
+        await press(pilot, "s", until=lambda: screen.query_one("#for-shell").region.width > 0)
+        await press(pilot, "escape", until=lambda: screen.query_one("Prompt").has_focus)
         pilot.app.clear_notifications()
         await wait_until(pilot, lambda: not screen.query("Toast"))
         await pilot.pause()

@@ -19,7 +19,7 @@ from app.tui.widgets.message import AnswerView
 from models.guide.pages import FILE
 from recipes.shell_guide.index import write
 from storage import Store
-from tests.app.tui.scripted import ScriptedCore, finished, shows, wait_until
+from tests.app.tui.scripted import ScriptedCore, finished, press, shows, wait_until
 from tests.app.tui.window import Window, started
 
 ANSWER = "Use:\n\n```sh\nzap -x file.zap\n```\n"
@@ -60,8 +60,7 @@ def stored(store: Store, *sources: object) -> str:
 
 
 async def opened(pilot: Pilot[None], app: Window, conversation: str) -> MarkdownView:
-    await app.chat.open_conversation(conversation)
-    await wait_until(pilot, lambda: app.answers == [ANSWER])
+    await app.turn_to(pilot, conversation, until=lambda: app.answers == [ANSWER])
     await wait_until(pilot, lambda: app.screen.query_one(AnswerView).region.height > 0)
     return app.screen.query_one(AnswerView).prose
 
@@ -116,8 +115,7 @@ def test_pages_as_markdown(drafter: Path, tmp_path: Path) -> None:
 
 
 async def test_a_stored_answer_names_its_page_and_a_click_or_a_key_shows_it(store: Store, drafter: Path) -> None:
-    app = Window(ScriptedCore(store), Settings(drafter=str(drafter)))
-    async with app.run_test(size=(100, 40)) as pilot:
+    async with started(Window(ScriptedCore(store), Settings(drafter=str(drafter))), (100, 40)) as (app, pilot):
         prose = await opened(pilot, app, stored(store, {"page": "zap", "platform": "common"}))
         assert rows(prose)[-1] == LINE
         await pilot.click(prose, offset=(8, len(rows(prose)) - 1))
@@ -126,23 +124,18 @@ async def test_a_stored_answer_names_its_page_and_a_click_or_a_key_shows_it(stor
         await wait_until(pilot, lambda: page.size.height > 0)
         shown = rows(page)
         assert "zap (common)" in shown[0] and any("zap -x" in row for row in shown)
-        await pilot.press("c")
-        await wait_until(pilot, lambda: app.clipboard.startswith("# zap (common)"))
-        await pilot.press("escape")
-        await wait_until(pilot, lambda: not isinstance(app.screen, SourceScreen))
-        await pilot.press("alt+up", "s")
-        await wait_until(pilot, lambda: shows(app, SourceScreen))
+        await press(pilot, "c", until=lambda: app.clipboard.startswith("# zap (common)"))
+        await press(pilot, "escape", until=lambda: not isinstance(app.screen, SourceScreen))
+        await press(pilot, "alt+up", "s", until=lambda: shows(app, SourceScreen))
 
 
 async def test_an_answer_without_a_page_says_so_and_a_new_one_names_its_page_as_soon_as_it_ends(store: Store) -> None:
     core = ScriptedCore(store, [[Verified(ANSWER, 2, 0), replace(finished(2), sources=(ZAP,))]])
     async with started(core, (100, 40)) as (app, pilot):
-        await pilot.press("/", *"source", "enter")
-        await wait_until(pilot, lambda: app.toasted("There is no message yet."))
+        await press(pilot, "/", *"source", "enter", until=lambda: app.toasted("There is no message yet."))
         prose = await opened(pilot, app, stored(store))
         assert not any("tldr" in row for row in rows(prose))
-        await pilot.press("/", *"source", "enter")
-        await wait_until(pilot, lambda: app.toasted("names no page"))
+        await press(pilot, "/", *"source", "enter", until=lambda: app.toasted("names no page"))
         assert core.prompts == []
         await pilot.press("ctrl+n", *"unzap", "enter")
         await wait_until(pilot, lambda: app.answers == [ANSWER] and app.questions == ["unzap"])
@@ -151,8 +144,7 @@ async def test_an_answer_without_a_page_says_so_and_a_new_one_names_its_page_as_
 
 async def test_a_page_that_cannot_be_read_is_an_error(store: Store, drafter: Path) -> None:
     (drafter / FILE).write_bytes(b"no database" * 400)
-    app = Window(ScriptedCore(store), Settings(drafter=str(drafter)))
-    async with app.run_test(size=(100, 40)) as pilot:
+    async with started(Window(ScriptedCore(store), Settings(drafter=str(drafter))), (100, 40)) as (app, pilot):
         await opened(pilot, app, stored(store, {"page": "zap", "platform": "common"}))
         await pilot.press("alt+up", "s")
         await wait_until(pilot, lambda: app.toasted("pages.db") and app.toasted("cannot be read"))

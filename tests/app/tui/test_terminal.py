@@ -17,6 +17,7 @@ from app.tui.screens.chat.screen import ChatScreen
 from app.tui.terminal import COLLECTIONS, TerminalApp
 from storage import Store
 from tests.app.tui.scripted import ScriptedCore, finished, wait_until
+from tests.app.tui.window import started
 
 
 @pytest.fixture(autouse=True)
@@ -45,8 +46,7 @@ async def test_garbage_is_collected_when_nothing_moves(store: Store) -> None:
     hold = asyncio.Event()
     core = ScriptedCore(store, [[Verified("ye", 1, 0), hold, Verified("s", 1, 0), finished(2)]])
     painted = asyncio.Event()
-    app = TerminalApp(core, on_painted=painted.set)
-    async with app.run_test() as pilot:
+    async with started(TerminalApp(core, on_painted=painted.set), (80, 24)) as (app, pilot):
         await wait_until(pilot, painted.is_set)
         garbage = old_garbage()
         await wait_until(pilot, lambda: garbage() is None)

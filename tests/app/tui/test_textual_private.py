@@ -36,6 +36,7 @@ from app.tui import textual_private
 from app.tui.bracketed_paste import PasteDriver, with_whole_pastes
 from app.tui.textual_private import AnchoredScroll, GrowingHeight, LineCache
 from tests.app.tui.scripted import wait_until
+from tests.app.tui.window import started
 
 # ---- nobody else -----------------------------------------------------------------------------------------------------
 
@@ -189,8 +190,7 @@ def test_a_terminal_that_has_gone_can_be_written_to() -> None:
 
 
 async def test_drawn_lines_out_of_view_are_forgotten_and_those_in_view_kept() -> None:
-    app = Host()
-    async with app.run_test(size=(40, 10)) as pilot:
+    async with started(Host(), (40, 10)) as (app, pilot):
         cache = app.growing._styles_cache
         assert isinstance(cache, LineCache)
         for y in (5, 20, 50, 30):
@@ -210,8 +210,7 @@ async def test_drawn_lines_out_of_view_are_forgotten_and_those_in_view_kept() ->
 
 
 async def test_a_line_more_draws_one_line_and_is_laid_out_once() -> None:
-    app = Host()
-    async with app.run_test(size=(40, 10)) as pilot:
+    async with started(Host(), (40, 10)) as (app, pilot):
         growing, scroll = app.growing, app.scroll
         for lines in (4, LINES):
             growing.lines = lines
@@ -231,8 +230,7 @@ async def test_a_line_more_draws_one_line_and_is_laid_out_once() -> None:
 
 
 async def test_the_end_is_followed_until_somebody_scrolls_and_each_way_to_scroll_jumps_and_is_announced() -> None:
-    app = Host()
-    async with app.run_test(size=(40, 10)) as pilot:
+    async with started(Host(), (40, 10)) as (app, pilot):
         scroll = app.scroll
         assert not scroll.follows_end and not scroll.is_anchored
         scroll.anchor(True)

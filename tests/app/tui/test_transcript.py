@@ -14,6 +14,7 @@ from app.tui.widgets.message import AnswerView, QuestionView
 from app.tui.widgets.transcript import Transcript
 from app.tui.widgets.virtual_list import MoreTurns
 from tests.app.tui.scripted import finished, wait_until
+from tests.app.tui.window import started
 
 
 def answered(count: int, lines: int = 4) -> list[Turn]:
@@ -58,8 +59,7 @@ class Host(App[None]):
 
 
 async def test_only_what_is_near_the_view_is_mounted_and_a_click_on_the_line_loads_more() -> None:
-    app = Host()
-    async with app.run_test(size=(80, 24)) as pilot:
+    async with started(Host(), (80, 24)) as (app, pilot):
         await app.transcript.show(answered(60))
         await wait_until(pilot, lambda: app.at_end and app.settled)
         mounted = app.questions
@@ -83,8 +83,7 @@ async def test_only_what_is_near_the_view_is_mounted_and_a_click_on_the_line_loa
 
 
 async def test_the_line_that_is_read_stays_while_turns_come_and_go_above_it() -> None:
-    app = Host()
-    async with app.run_test(size=(80, 24)) as pilot:
+    async with started(Host(), (80, 24)) as (app, pilot):
         await app.transcript.show(answered(60))
         await wait_until(pilot, lambda: app.at_end and app.settled)
         seen = []
@@ -100,8 +99,7 @@ async def test_the_line_that_is_read_stays_while_turns_come_and_go_above_it() ->
 
 
 async def test_the_line_that_is_read_stays_while_an_answer_grows_above_and_below_it() -> None:
-    app = Host()
-    async with app.run_test(size=(80, 24)) as pilot:
+    async with started(Host(), (80, 24)) as (app, pilot):
         turns = answered(12)
         await app.transcript.show(turns)
         await wait_until(pilot, lambda: app.at_end and app.settled)
@@ -121,8 +119,7 @@ async def test_the_line_that_is_read_stays_while_an_answer_grows_above_and_below
 
 
 async def test_follows_the_end_unless_the_person_scrolled_up() -> None:
-    app = Host()
-    async with app.run_test(size=(80, 24)) as pilot:
+    async with started(Host(), (80, 24)) as (app, pilot):
         await app.transcript.show(answered(4))
         turn = Turn("now")
         await app.transcript.add(turn)
@@ -145,8 +142,7 @@ async def test_follows_the_end_unless_the_person_scrolled_up() -> None:
 
 
 async def test_a_session_starts_at_the_top_and_lets_go_of_what_is_far_above_once_it_is_long() -> None:
-    app = Host()
-    async with app.run_test(size=(80, 24)) as pilot:
+    async with started(Host(), (80, 24)) as (app, pilot):
         await app.transcript.show(answered(1, lines=2))
         await wait_until(pilot, lambda: bool(app.questions))
         await pilot.pause()
@@ -160,8 +156,7 @@ async def test_a_session_starts_at_the_top_and_lets_go_of_what_is_far_above_once
 
 
 async def test_the_line_that_is_read_stays_while_the_window_changes_its_width() -> None:
-    app = Host()
-    async with app.run_test(size=(80, 24)) as pilot:
+    async with started(Host(), (80, 24)) as (app, pilot):
         (turn,) = turns = answered(1)
         turn.reply.solid = "\n\n".join(f"{number}: " + "some words " * (5 + number % 30) for number in range(60))
         await app.transcript.show(turns)
@@ -260,8 +255,7 @@ async def test_each_press_moves_by_a_page(size: tuple[int, int]) -> None:
 
 @pytest.mark.parametrize("gap", GAPS)
 async def test_each_press_moves_by_a_page_while_an_answer_arrives(gap: int) -> None:
-    app = Host()
-    async with app.run_test(size=(80, 24)) as pilot:
+    async with started(Host(), (80, 24)) as (app, pilot):
         await app.transcript.show(a_long_answer_and_a_short_one(24))
         turn = Turn("now")
         await app.transcript.add(turn)

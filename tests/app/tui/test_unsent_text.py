@@ -18,7 +18,7 @@ from app.editor import EditorFailed, editor_command
 from app.events import ModeChanged
 from app.tui.unsent import UnsentTexts
 from storage import Store
-from tests.app.tui.scripted import ScriptedCore, finished, store_turns, verified, wait_until
+from tests.app.tui.scripted import ScriptedCore, finished, press, store_turns, verified, wait_until
 from tests.app.tui.window import Window, started
 
 PASTED = "\n".join(f"line {number}" for number in range(30))
@@ -49,8 +49,7 @@ async def test_each_conversation_keeps_what_is_typed(store: Store) -> None:
         assert app.prompt.text == ""
         await app.chat.open_conversation(one)
         assert app.prompt.text == "first" + PASTED
-        await pilot.press("ctrl+n")
-        await wait_until(pilot, lambda: app.prompt.text == "new")
+        await press(pilot, "ctrl+n", until=lambda: app.prompt.text == "new")
     async with started(ScriptedCore(store)) as (app, pilot):
         await wait_until(pilot, lambda: app.prompt.text == "new")
         await app.chat.open_conversation(one)
@@ -59,19 +58,14 @@ async def test_each_conversation_keeps_what_is_typed(store: Store) -> None:
 
 async def test_what_is_typed_is_in_its_file_before_the_program_ends(store: Store) -> None:
     conversation = store_turns(store, "one", [("q", "a")])
-    async with started(ScriptedCore(store)) as (app, pilot):
-        await app.chat.open_conversation(conversation)
-        await pilot.press(*"half a thou")
-        await wait_until(pilot, lambda: kept(store, conversation) == "half a thou")
-        await pilot.press(*"ght")
-        await wait_until(pilot, lambda: kept(store, conversation) == "half a thought")
-        await pilot.press("ctrl+u")
-        await wait_until(pilot, lambda: kept(store, conversation) == "")
+    async with started(ScriptedCore(store), at=conversation) as (app, pilot):
+        await press(pilot, *"half a thou", until=lambda: kept(store, conversation) == "half a thou")
+        await press(pilot, *"ght", until=lambda: kept(store, conversation) == "half a thought")
+        await press(pilot, "ctrl+u", until=lambda: kept(store, conversation) == "")
         folder = store.path.with_name("unsent")
         shutil.rmtree(folder)
         folder.write_text("in the way")
-        await pilot.press("a")
-        await wait_until(pilot, lambda: app.toasted("cannot be saved"))
+        await press(pilot, "a", until=lambda: app.toasted("cannot be saved"))
         assert app.prompt.text == "a"
 
 
@@ -108,15 +102,13 @@ async def test_questions_of_all_conversations_are_recalled_and_what_was_sent_is_
     store_turns(store, "two", [("second", "a"), ("again", "b")])
     async with started(ScriptedCore(store, [[*verified("yes"), finished(3)]])) as (app, pilot):
         await wait_until(pilot, lambda: app.prompt.earlier == ["first", "second", "again"])
-        await pilot.press(*"third", "enter")
-        await wait_until(pilot, lambda: app.answers == ["yes"])
+        await press(pilot, *"third", "enter", until=lambda: app.answers == ["yes"])
         seen = []
         for _ in range(4):
             await pilot.press("up")
             seen.append(app.prompt.text)
         assert seen == ["third", "again", "second", "first"]
-        await pilot.press("ctrl+u", *"later", "ctrl+s")
-        await wait_until(pilot, lambda: app.waiting == ["later"])
+        await press(pilot, "ctrl+u", *"later", "ctrl+s", until=lambda: app.waiting == ["later"])
     async with started(ScriptedCore(store)) as (app, pilot):
         assert app.prompt.text == ""
         await wait_until(pilot, lambda: app.prompt.earlier == ["first", "second", "again", "third"])
@@ -126,8 +118,7 @@ async def test_questions_of_all_conversations_are_recalled_and_what_was_sent_is_
 
 async def test_a_prompt_that_is_taken_back_keeps_what_was_typed_elsewhere(store: Store) -> None:
     async with started(ScriptedCore(store, mode=ModeChanged("offline", "no route"))) as (app, pilot):
-        await pilot.press(*"queued", "ctrl+s")
-        await wait_until(pilot, lambda: app.waiting == ["queued"])
+        await press(pilot, *"queued", "ctrl+s", until=lambda: app.waiting == ["queued"])
         await pilot.press("ctrl+n", *"typed")
         await app.chat.open_conversation(store.conversations.all()[0].id)
         await pilot.press("ctrl+s")
@@ -139,12 +130,9 @@ async def test_a_prompt_that_is_taken_back_keeps_what_was_typed_elsewhere(store:
 async def test_a_word_that_is_said_again_stands_there_once(store: Store) -> None:
     app = Window(ScriptedCore(store, [[asyncio.Event()]]))
     async with app.run_test(size=(100, 30), notifications=True) as pilot:
-        await pilot.press(*"a", "enter")
-        await wait_until(pilot, lambda: app.prompt.answering)
-        await pilot.press(*"b", "enter", "enter", "enter")
-        await wait_until(pilot, lambda: len(app.screen.query("Toast")) == 1)
-        await pilot.press("ctrl+c", "ctrl+s")
-        await wait_until(pilot, lambda: app.toasted("Nothing is queued here."))
+        await press(pilot, *"a", "enter", until=lambda: app.prompt.answering)
+        await press(pilot, *"b", "enter", "enter", "enter", until=lambda: len(app.screen.query("Toast")) == 1)
+        await press(pilot, "ctrl+c", "ctrl+s", until=lambda: app.toasted("Nothing is queued here."))
         assert len(app.toasts) == 2, "one of them for three presses"
 
 
@@ -161,10 +149,8 @@ async def test_an_editor_writes_the_prompt_while_an_answer_runs(
     monkeypatch.delenv("VISUAL", raising=False)
     monkeypatch.setenv("EDITOR", script(tmp_path, "path.write_text(path.read_text().upper() + '\\nmore\\x1b[2J\\n')"))
     hold = asyncio.Event()
-    app = Lending(ScriptedCore(store, [[hold, *verified("yes"), finished(3)]]))
-    async with app.run_test(size=(100, 30)) as pilot:
-        await pilot.press("a", "enter")
-        await wait_until(pilot, lambda: app.prompt.answering)
+    async with started(Lending(ScriptedCore(store, [[hold, *verified("yes"), finished(3)]]))) as (app, pilot):
+        await press(pilot, "a", "enter", until=lambda: app.prompt.answering)
         await pilot.press(*"text ")
         app.prompt.post_message(events.Paste(PASTED))
         await wait_until(pilot, lambda: "⟦" in app.prompt.text)
@@ -182,8 +168,7 @@ async def test_an_editor_that_fails_takes_nothing(
 ) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)
-    app = Lending(ScriptedCore(store))
-    async with app.run_test(size=(100, 30)) as pilot:
+    async with started(Lending(ScriptedCore(store))) as (app, pilot):
         await pilot.press(*"typed")
         for body, told in (
             ("sys.exit(3)", "ended with 3; the prompt is as it was"),
@@ -201,8 +186,7 @@ async def test_an_editor_that_fails_takes_nothing(
                 path.unlink()
     async with started(ScriptedCore(store)) as (window, pilot):
         await wait_until(pilot, lambda: window.prompt.text == "typed")
-        await pilot.press("ctrl+g")
-        await wait_until(pilot, lambda: window.toasted("cannot be lent"))
+        await press(pilot, "ctrl+g", until=lambda: window.toasted("cannot be lent"))
         assert window.prompt.text == "typed"
 
 

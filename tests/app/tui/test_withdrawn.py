@@ -9,7 +9,7 @@ from app.events import AnsweredAgain, Judged
 from app.reply.judgement import judge_again, judgement_stats
 from app.tui.widgets.message import AnswerView, WithdrawnLine
 from storage import Store
-from tests.app.tui.scripted import ScriptedCore, wait_until
+from tests.app.tui.scripted import ScriptedCore, press, wait_until
 from tests.app.tui.window import Window, started
 
 KEPT = "Use `tar`. It knows "
@@ -46,8 +46,7 @@ def struck(answer: AnswerView) -> str:
 
 async def checked(pilot: Pilot[None], app: Window, conversation: str) -> AnswerView:
     """The checked answer, as it is shown at first."""
-    await app.chat.open_conversation(conversation)
-    await wait_until(pilot, lambda: bool(app.screen.query(WithdrawnLine)))
+    await app.turn_to(pilot, conversation, until=lambda: bool(app.screen.query(WithdrawnLine)))
     answer = app.screen.query_one(AnswerView)
     await wait_until(pilot, lambda: answer.prose.size.height > 3)
     return answer
@@ -56,8 +55,7 @@ async def checked(pilot: Pilot[None], app: Window, conversation: str) -> AnswerV
 async def shown(pilot: Pilot[None], app: Window, conversation: str) -> AnswerView:
     """The checked answer, with the words that were not kept."""
     answer = await checked(pilot, app, conversation)
-    await pilot.press("alt+up", "w")
-    await wait_until(pilot, lambda: bool(struck(answer)))
+    await press(pilot, "alt+up", "w", until=lambda: bool(struck(answer)))
     return answer
 
 
@@ -75,8 +73,7 @@ async def test_it_is_struck_through_where_it_stood_and_can_be_hidden_and_shown_a
         ]
         assert found[-1].strip() == "tar xvzf file"
         assert app.text(".withdrawn") == f"▾ {LABEL}"
-        await pilot.press("w")
-        await wait_until(pilot, lambda: app.text(".withdrawn") == f"▸ {LABEL}" and not struck(answer))
+        await press(pilot, "w", until=lambda: app.text(".withdrawn") == f"▸ {LABEL}" and not struck(answer))
         assert rows(answer)[0] == "Use tar. It knows many forms:"
         await pilot.click(WithdrawnLine)
         await wait_until(pilot, lambda: app.text(".withdrawn") == f"▾ {LABEL}" and "these options:" in struck(answer))
@@ -99,8 +96,7 @@ async def test_struck_text_is_neither_copied_nor_selected_and_nothing_is_told_wh
         await wait_until(pilot, lambda: app.answers == [OWN])
         assert not app.screen.query(WithdrawnLine)
         app.prompt.focus()
-        await pilot.press("alt+up", "w")
-        await wait_until(pilot, lambda: app.toasted("did not remove any words"))
+        await press(pilot, "alt+up", "w", until=lambda: app.toasted("did not remove any words"))
 
 
 AGAIN_DRAFT = "Use `tar` to unpack it:\n\n```sh\ntar xf file\n```\n"
@@ -148,8 +144,7 @@ async def test_the_note_of_both_versions_says_who_answered_and_what_agrees(store
             assert struck.at == len(AGAIN_OWN), "it stands in no place of its own"
             assert [one for one in struck.text.split() if one != "…"] == ["to", "unpack", "it:", "xf"]
             store.branches.show(judged.message)
-            await app.chat.open_conversation(conversation)
-            await wait_until(pilot, lambda: app.answers == [AGAIN_DRAFT])
+            await app.turn_to(pilot, conversation, until=lambda: app.answers == [AGAIN_DRAFT])
             note = app.screen.query_one(AnswerView).turn.note
             assert "drafted offline" in note and str(judged) in note
             assert not app.screen.query(WithdrawnLine), "the offline answer has all its own words"
