@@ -22,6 +22,10 @@ class CommandResult(NamedTuple):
     out: str
     err: str
 
+    def says(self, code: int, words: str) -> bool:
+        """It ended with this code, and these words are on stderr."""
+        return self.code == code and words in self.err
+
     @property
     def rows(self) -> list[Any]:
         """stdout as lines of JSON."""

@@ -87,8 +87,7 @@ def test_a_conversation_goes_on(outrider: Outrider, home: Path) -> None:
         ["list files", "hidden ones", "by size"],
         ["show disk usage", "of this folder"],
     ]
-    unknown = outrider("ask", "--conversation", "c0ffee", "a")
-    assert unknown.code == 1 and "c0ffee" in unknown.err
+    assert outrider("ask", "--conversation", "c0ffee", "a").says(1, "c0ffee")
     with Store.open(home / "data" / "outrider.db") as store:
         chat = store.conversations.create("in the chat").id
         assert asked("-c", "list files") == chat

@@ -129,10 +129,8 @@ def test_thoughts_are_kept_apart_and_never_sent_back(outrider: Outrider, server:
 
 def test_a_model_that_wants_a_tool_is_explained(outrider: Outrider, server: ChatServer) -> None:
     server.scripts = [Script([], reason="tool_calls"), Script(["Let me look."], reason="tool_calls")]
-    result = outrider("ask", "what is the weather?")
-    assert result.code == 3 and "asked for a tool and said nothing else" in result.err
-    result = outrider("ask", "what is the weather?")
-    assert result.code == 0 and "the model asked for a tool, and Outrider has none" in result.err
+    assert outrider("ask", "what is the weather?").says(3, "asked for a tool and said nothing else")
+    assert outrider("ask", "what is the weather?").says(0, "the model asked for a tool, and Outrider has none")
 
 
 def test_secrets_leave_this_device_only_if_they_are_named_with_the_option(

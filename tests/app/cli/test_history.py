@@ -98,15 +98,13 @@ def test_what_begins_with_nothing_or_with_several_is_refused(outrider: Outrider,
     assert several.code == 1 and "More than one" in several.err and "c0ffee00" in several.err
     assert outrider("history", "show", "c0ffee").code == 0, "a whole id is itself, whatever else begins so"
     for nobody in ("", "beef", "%", "C0FFEE"):
-        gone = outrider("history", "rename", nobody, "x")
-        assert gone.code == 1 and "outrider history" in gone.err
+        assert outrider("history", "rename", nobody, "x").says(1, "outrider history")
     assert outrider("history", "rm", "c0ffee00", "beef").code == 1
     assert "c0ffee00" in outrider("history", "list", "--json").out, "one that is not there, and none is removed"
 
 
 def test_removed_conversations_come_back(outrider: Outrider, ids: dict[str, str]) -> None:
-    removed = outrider("history", "rm", ids["first"][:8], ids["third"])
-    assert removed.code == 0 and f"outrider history restore {ids['third']}" in removed.err
+    assert outrider("history", "rm", ids["first"][:8], ids["third"]).says(0, f"outrider history restore {ids['third']}")
     assert listed(outrider) == ["fourth", "second"]
     assert sorted(listed(outrider, "list", "--bin")) == ["first", "third"]
     assert outrider("history", "restore", ids["third"][:8]).code == 0

@@ -97,12 +97,10 @@ def test_the_layers_of_a_drafter_learn_too(
 
 def test_a_version_is_taken_back(outrider: Outrider, home: Path, tiny_pair: Path) -> None:
     versions = publish(home, tiny_pair, 2)
-    back = outrider("drafter", "rollback")
-    assert back.code == 0 and "version 2 is taken back; it drafts with version 1" in back.err
+    assert outrider("drafter", "rollback").says(0, "version 2 is taken back; it drafts with version 1")
     assert versions.in_use is not None and versions.in_use.number == 1
     assert "it drafts as it came" in outrider("drafter", "rollback").err
-    none = outrider("drafter", "rollback")
-    assert none.code == 1 and "no version is in use" in none.err
+    assert outrider("drafter", "rollback").says(1, "no version is in use")
 
 
 def test_forgetting_leaves_no_trace(outrider: Outrider, verifier: VerifierProcess, home: Path, tiny_pair: Path) -> None:
@@ -149,8 +147,7 @@ def test_killed_while_it_learns_the_old_version_drafts_on(
 
 def test_one_switch_turns_it_off(outrider: Outrider, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OUTRIDER_LEARN", "false")
-    off = outrider("learn")
-    assert off.code == 1 and "learn = false" in off.err
+    assert outrider("learn").says(1, "learn = false")
 
 
 def test_deep_learning_without_pytorch_is_refused(outrider: Outrider, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,8 +162,7 @@ def test_a_small_model_whose_files_are_broken_is_no_success(outrider: Outrider, 
     broken = home / "data/drafters/made/one"
     shutil.copytree(tiny_pair / "drafter", broken)
     (broken / CONFIG).write_text("{")
-    ran = outrider("learn")
-    assert ran.code == 1 and "one" in ran.err
+    assert outrider("learn").says(1, "one")
 
 
 def test_two_do_not_learn_at_once(outrider: Outrider, home: Path) -> None:
@@ -174,8 +170,7 @@ def test_two_do_not_learn_at_once(outrider: Outrider, home: Path) -> None:
     lock.parent.mkdir(parents=True)
     with lock.open("ab") as file:
         assert try_lock(file)
-        busy = outrider("learn")
-        assert busy.code == 1 and "another `outrider learn` is at work" in busy.err
+        assert outrider("learn").says(1, "another `outrider learn` is at work")
 
 
 @pytest.mark.parametrize(

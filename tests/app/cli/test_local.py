@@ -29,18 +29,15 @@ def test_a_model_is_found_added_listed_and_forgotten(outrider: Outrider, file: P
     pytest.importorskip("llama_cpp")
     found, size = outrider("local", "find", str(file.parent), "--json"), file.stat().st_size
     assert found.json == {"name": "small-Q4", "size": size, "program": str(file.parent), "file": str(file)}
-    added = outrider("local", "add", str(file), "--name", "mine")
-    assert added.code == 0 and "outrider local use mine" in added.err
+    assert outrider("local", "add", str(file), "--name", "mine").says(0, "outrider local use mine")
     listed = outrider("local", "list", "--json")
     assert listed.json == {"name": "mine", "size": size, "file": str(file), "used": False}
     file.rename(file.with_name("gone"))
     assert outrider("local").out == f"   mine  missing  {file}\n"
-    forgotten = outrider("local", "rm", "mine")
-    assert forgotten.code == 0 and f"Its file was gone: {file}" in forgotten.err
+    assert outrider("local", "rm", "mine").says(0, f"Its file was gone: {file}")
     file.with_name("gone").rename(file)
     assert outrider("local", "add", str(file), "--name", "mine").code == 0
-    forgotten = outrider("local", "rm", "mine")
-    assert forgotten.code == 0 and f"Its file stays: {file}" in forgotten.err
+    assert outrider("local", "rm", "mine").says(0, f"Its file stays: {file}")
     assert outrider("local", "list").out == "" and file.exists()
 
 
@@ -48,8 +45,7 @@ def test_a_model_that_cannot_answer_is_not_added(outrider: Outrider, file: Path,
     write_vocabulary(file, entries_of(byte_level()))
     (tmp_path / "empty").mkdir()
     for path, said in ((file, "small-Q4.gguf has no chat template"), (tmp_path / "empty", "empty has no model")):
-        added = outrider("local", "add", str(path))
-        assert added.code == 1 and said in added.err
+        assert outrider("local", "add", str(path)).says(1, said)
     assert outrider("local", "list").out == ""
 
 
@@ -110,15 +106,12 @@ def test_a_damaged_file_of_models_is_never_overwritten(outrider: Outrider, tmp_p
 def test_a_setting_that_names_no_model_is_an_error(outrider: Outrider, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OUTRIDER_MODE", "offline")  # No server is started for the question.
     monkeypatch.setenv("OUTRIDER_OFFLINE", "local")
-    none = outrider("ask", "hello")
-    assert none.code == 2 and "outrider local find" in none.err
+    assert outrider("ask", "hello").says(2, "outrider local find")
     for name in ("one", "two"):
         assert outrider("local", "add", str(BUNDLED_TARGET), "--name", name).code == 0
-    several = outrider("ask", "hello")
-    assert several.code == 2 and "set local to one, two" in several.err
+    assert outrider("ask", "hello").says(2, "set local to one, two")
     monkeypatch.setenv("OUTRIDER_LOCAL", "nobody")
-    result = outrider("ask", "hello")
-    assert result.code == 2 and "no model 'nobody' on this device" in result.err
+    assert outrider("ask", "hello").says(2, "no model 'nobody' on this device")
 
 
 def test_an_option_names_the_model_that_answers_this_time(outrider: Outrider, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,8 +124,7 @@ def test_an_option_names_the_model_that_answers_this_time(outrider: Outrider, mo
     assert [one["writer"] for one in answered.json["stretches"]] == ["guide"]
     assert "guide, on this device, wrote all of it; it was not checked" in answered.err
     for command in (["ask", "hello"], ["chat"]):
-        unknown = outrider(*command, "--local", "nobody")
-        assert unknown.code == 2 and "no model 'nobody' on this device; yours: guide" in unknown.err
+        assert outrider(*command, "--local", "nobody").says(2, "no model 'nobody' on this device; yours: guide")
 
 
 def test_a_chosen_model_answers_until_another_choice(outrider: Outrider, monkeypatch: pytest.MonkeyPatch) -> None:

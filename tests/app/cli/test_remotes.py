@@ -104,8 +104,7 @@ def test_a_new_token(outrider: Outrider, ring: MemoryKeyring) -> None:
 
 def test_replacing_keeps_the_token_of_the_same_server(outrider: Outrider, ring: MemoryKeyring) -> None:
     outrider("remote", "add", "office", "https://office", "--token-stdin", stdin=TOKEN)
-    again = outrider("remote", "add", "office", "https://office", "--model", "m")
-    assert again.code == 2 and "--replace" in again.err
+    assert outrider("remote", "add", "office", "https://office", "--model", "m").says(2, "--replace")
     assert outrider("remote", "add", "office", "https://office", "--model", "m", "--replace").code == 0
     assert list(ring.kept.values()) == [TOKEN]
     assert outrider("remote", "add", "office", "https://elsewhere", "--replace").code == 0 and ring.kept == {}
@@ -181,11 +180,9 @@ def test_commands_take_a_name(outrider: Outrider, verifier: VerifierProcess, tmp
     outrider("remote", "use", "here")
     assert outrider("ask", "list files", *short).code == 0
     outrider("remote", "use", "nobody")
-    gone = outrider("ask", "list files", *short)
-    assert gone.code == 3 and "nothing listens at 127.0.0.1:9" in gone.err
+    assert outrider("ask", "list files", *short).says(3, "nothing listens at 127.0.0.1:9")
     assert outrider("ask", "list files", "--remote", "here", *short).code == 0
-    unknown = outrider("ask", "list files", "--remote", "hree", *short)
-    assert unknown.code == 2 and "yours: here, nobody" in unknown.err
+    assert outrider("ask", "list files", "--remote", "hree", *short).says(2, "yours: here, nobody")
     assert "yours: here, nobody" in outrider("chat", "--remote", "hree").err
     assert "needs a terminal" in outrider("chat", "--remote", "here").err
     well = outrider("doctor", "--remote", "here")
@@ -354,6 +351,5 @@ def test_a_name_in_a_broken_file(outrider: Outrider, home: Path) -> None:
     (home / "config").mkdir(parents=True)
     (home / "config" / "remotes.toml").write_text("[remotes")
     for arguments in (["remote"], ["remote", "add", "a", "https://a"], ["ask", "a", "--remote", "a"]):
-        said = outrider(*arguments)
-        assert said.code == 2 and "remotes.toml is not valid TOML" in said.err
+        assert outrider(*arguments).says(2, "remotes.toml is not valid TOML")
     assert outrider("ask", "a", "--mode", "offline", "--max-tokens", "1").code == 0

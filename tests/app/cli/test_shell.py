@@ -52,8 +52,7 @@ def test_a_key_that_is_none_is_named(outrider: Outrider, monkeypatch: pytest.Mon
 def test_without_a_helper_status_and_stop_say_so(outrider: Outrider) -> None:
     status = outrider("shell", "--status")
     assert (status.code, status.out) == (0, "No helper runs. The first key press in a shell starts one.\n")
-    stop = outrider("shell", "--stop")
-    assert stop.code == 0 and "No helper runs" in stop.err
+    assert outrider("shell", "--stop").says(0, "No helper runs")
     assert not list(Path(folder()).glob("*.sock"))
 
 
@@ -84,12 +83,10 @@ def test_fix_hands_the_mend_to_the_shell(outrider: Outrider, tmp_path: Path, mon
 
 
 def test_fix_without_a_command_says_how_to_name_one(outrider: Outrider) -> None:
-    told = outrider("fix")
-    assert told.code == 2 and "outrider shell bash" in told.err
+    assert outrider("fix").says(2, "outrider shell bash")
 
 
 def test_fix_of_what_ended_well(outrider: Outrider, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OUTRIDER_LAST_COMMAND", "ls")
     monkeypatch.setenv("OUTRIDER_LAST_CODE", "0")
-    told = outrider("fix")
-    assert told.code == 1 and "succeeded" in told.err
+    assert outrider("fix").says(1, "succeeded")

@@ -78,8 +78,7 @@ def test_the_settings_file_remaps_and_the_command_lists(
     (line,) = [line for line in listed.out.splitlines() if line.startswith("chat.new ")]
     assert line.split() == ["chat.new", "f11", "New", "conversation"]
     file.write_text('[keys]\nchat.neu = "f11"\n')
-    wrong = outrider("keys")
-    assert wrong.code == 2 and "did you mean 'chat.new'" in wrong.err
+    assert outrider("keys").says(2, "did you mean 'chat.new'")
     file.write_text("[keys]\nchat.new = 5\n")
     assert outrider("keys").code == 2
 
