@@ -1,7 +1,8 @@
 """Makes a drafter for a model that has none while the server is idle, and keeps it.
 
-The server answers first. Then a separate process makes the drafter (`maker_worker.py`); it is suspended while anybody
-asks. Work done before a kill is kept. The server uses the drafter from its next start on, if it is useful.
+The server answers first. Then a separate process makes the drafter (`maker_worker.py`), and teaches it if it guesses
+badly; it is suspended while anybody asks. Work done before a kill is kept. The server uses the drafter from its next
+start on, if it is useful.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import importlib.util
+import os
+import shutil
 import sys
 import threading
 import time
@@ -24,15 +27,19 @@ from models.extras import how_to_install
 from remote.verifier.idle import Quiet, StandingBack, put
 from remote.verifier.options import ServeOptions
 
-MADE_AS = 2
+MADE_AS = 3
 """Version of the way drafters are made, so that one made in an older way is no longer used."""
 LOOK_SECONDS = 0.25
 QUIET_SECONDS = 2.0
 """Seconds without a question after which the process is resumed."""
 FIRST_SECONDS = 60.0
 """It begins after the first answer, or after this many seconds without a question."""
-TOLD_SECONDS = 30.0
-"""Seconds between two progress lines."""
+TOLD_SECONDS = {"answers": 30.0, "layers": 0.0, "learning": 900.0}
+"""Seconds between two progress lines of a stage. The first one comes at once."""
+LEARNING_SECONDS = 7200.0
+"""Longest time for which a drafter learns, in seconds of the processor."""
+PART, GROWN = ".part", ".grown"
+"""Ends of the names of two folders next to a drafter's: its work, and what it has become, for the next start."""
 
 
 class MakingTask(msgspec.Struct, frozen=True):
@@ -40,20 +47,24 @@ class MakingTask(msgspec.Struct, frozen=True):
     out: str
     """The drafter's folder."""
     work: str
-    """The folder that keeps the answers until the drafter is made."""
+    """The folder that keeps the answers, and what was learnt, until the drafter is made."""
     budget: int
     questions: tuple[str, ...]
     """Typical questions. The target's answers select what the drafter can say, and show how well it guesses."""
     kept: str | None = None
     template: str | None = None
+    learning: float = 0.0
+    """Longest time for which the drafter learns if it guesses badly, in seconds of the processor."""
 
 
 class MakingProgress(msgspec.Struct, frozen=True, tag=True):
-    stage: Literal["answers", "layers"]
+    stage: Literal["answers", "layers", "learning"]
     done: int = 0
     of: int = 0
     left: float = 0.0
-    """Estimated CPU seconds left in this stage."""
+    """Estimated CPU seconds left in this stage. Learning may end sooner."""
+    tau: float = 1.0
+    """Tokens per round so far."""
 
 
 class MakingOutcome(msgspec.Struct, frozen=True, tag=True):
@@ -105,15 +116,31 @@ def look_up(options: ServeOptions) -> Kept:
     if options.no_drafter or options.made is None:
         return Kept(None)
     folder = kept_drafter(options.model, options.budget, options.made, options.template)
+    if folder is not None:
+        with contextlib.suppress(OSError):  # Then the older one is used.
+            take_grown(folder)
     if folder is None or not folder.is_dir():
         return Kept(None, due=True)
+    learning = beside(folder, PART).is_dir()
     try:
         if (why := why_no_drafts(read_config(folder))) is not None:
-            return Kept(None, f"no drafts: one was made of the model's own layers, and {why}")
+            end = "; it goes on learning" if learning else ""
+            return Kept(None, f"no drafts: one was made of the model's own layers, and {why}{end}", learning)
         read_config(folder, verify=(GRAPH, TOKENIZER, TEMPLATE, ENCODER))
     except DrafterError as error:
         return Kept(None, f"the drafter is made again: {error}", due=True)
-    return Kept(folder)
+    return Kept(folder, due=learning)
+
+
+def beside(folder: Path, end: str) -> Path:
+    return folder.with_name(folder.name + end)
+
+
+def take_grown(folder: Path) -> None:
+    """Replace a drafter by what it has become, if it has learnt. Call this while nobody uses it."""
+    if (grown := beside(folder, GROWN)).is_dir():
+        shutil.rmtree(folder, ignore_errors=True)
+        os.replace(grown, folder)
 
 
 def task_for(options: ServeOptions) -> MakingTask | None:
@@ -128,11 +155,12 @@ def task_for(options: ServeOptions) -> MakingTask | None:
     return MakingTask(
         model=options.model,
         out=str(folder),
-        work=str(folder.with_name(f"{folder.name}.part")),
+        work=str(beside(folder, PART)),
         budget=options.budget,
         questions=tuple(usual_questions()),
         kept=None if options.texts is None else str(options.texts),
         template=options.template,
+        learning=LEARNING_SECONDS,
     )
 
 
@@ -147,7 +175,7 @@ class Maker:
         self._process: StandingBack | None = None
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="making", daemon=True)
-        self._told = 0.0
+        self._told, self._stage = 0.0, ""
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -190,8 +218,8 @@ class Maker:
         if isinstance(message, MakingOutcome):
             self.outcome = message
             _say(message.said)
-        elif message.stage == "layers" or time.monotonic() - self._told >= TOLD_SECONDS:
-            self._told = time.monotonic()
+        elif message.stage != self._stage or time.monotonic() - self._told >= TOLD_SECONDS[message.stage]:
+            self._told, self._stage = time.monotonic(), message.stage
             _say(_told(message))
 
 
@@ -199,6 +227,8 @@ def _told(progress: MakingProgress) -> str:
     if progress.stage == "layers":
         return "making a drafter: the answers are there; its layers are put together and measured"
     left = f"{progress.left:.0f} s" if progress.left < 90 else f"{progress.left / 60:.0f} min"
+    if progress.stage == "learning":
+        return f"the drafter learns: {progress.tau:.1f} tokens a round, {left} of processor time to go at most"
     return f"making a drafter: {progress.done} of {progress.of} answers, {left} of processor time to go"
 
 

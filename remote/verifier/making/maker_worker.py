@@ -1,7 +1,8 @@
 """`python -m remote.verifier.making.maker_worker`: the process that makes a drafter. Its stdin brings a `MakingTask`.
 
 The answers come from the engine that serves such a model and are saved one by one, so a killed process resumes where it
-was. Then the layers are unpacked, which takes most of the memory; the engine is closed by then.
+was. Then the layers are unpacked, which takes most of the memory; the engine is closed by then. A drafter that guesses
+badly learns, with a checkpoint every two minutes.
 """
 
 from __future__ import annotations
@@ -11,12 +12,13 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import torch
 
 from drafter.floors import why_no_drafts
-from models.config import CONFIG
+from models.config import CONFIG, write_config
 from models.cores import draft_threads
 from models.engines.choice import EngineOptions, llama_engine
 from models.engines.engine import Engine
@@ -28,8 +30,16 @@ from models.gguf.text import text_source
 from models.telemetry import switch_off
 from models.text.text_side import TextSide
 from remote.verifier.idle import end_with_stdin, stand_back, take, tell
-from remote.verifier.making.birth import BUDGET, Newborn, UnsupportedTarget, check_layers, make_drafter
-from remote.verifier.making.maker import MakingOutcome, MakingProgress, MakingTask
+from remote.verifier.making.birth import (
+    BUDGET,
+    CHECKPOINT,
+    Newborn,
+    UnsupportedTarget,
+    check_layers,
+    grow_drafter,
+    make_drafter,
+)
+from remote.verifier.making.maker import GROWN, PART, MakingOutcome, MakingProgress, MakingTask, beside
 from remote.verifier.making.measure import Answered, NothingMeasured, answered
 
 ANSWERS = 64
@@ -65,18 +75,22 @@ def make(task: MakingTask) -> MakingOutcome:
         for file in Path(task.out).iterdir():  # The figures stay, so that it is not made again.
             if file.name != CONFIG:
                 file.unlink()
+        write_config(Path(task.out), made.config)
     end = ". It is used from the next start on, and devices may fetch it then" if useful else ""
     return MakingOutcome(f"the drafter: {made}{end}.", made=useful)
 
 
 def made_at_once(model: str, out: Path, questions: Sequence[str], budget: int = BUDGET) -> Newborn:
     """Make a drafter in this process. Raises what `newborn` raises."""
-    work = str(out.with_name(f"{out.name}.part"))
-    return newborn(MakingTask(model, str(out), work, budget, tuple(questions)), lambda _: None)
+    return newborn(MakingTask(model, str(out), str(beside(out, PART)), budget, tuple(questions)), lambda _: None)
 
 
 def newborn(task: MakingTask, told: Callable[[MakingProgress], None]) -> Newborn:
-    """Answer, put the layers together, measure. Raises what the engines and `make_drafter` raise."""
+    """Answer, put the layers together, measure, and learn if that is wanted and needed.
+
+    What was learnt is beside the drafter: see `take_grown`. Raises what the engines and `make_drafter` raise.
+    """
+    begun = time.monotonic()
     torch.set_num_threads(draft_threads())
     work, out, kept = Path(task.work), Path(task.out), None if task.kept is None else Path(task.kept)
     work.mkdir(parents=True, exist_ok=True)
@@ -91,12 +105,22 @@ def newborn(task: MakingTask, told: Callable[[MakingProgress], None]) -> Newborn
     else:
         target = load_target(task.model, template=task.template, device="cpu")
         answers = answers_of(TorchEngine(target.model), target, task.questions, work / FILE, told)
-    told(MakingProgress("layers"))
     target = target or load_target(task.model, kept=kept, template=task.template, device="cpu", half=True)
     with text_source(task.model, kept) as source:
-        made = make_drafter(target, source, out, answers, task.budget, template=task.template)
+        if (work / CHECKPOINT).exists() and out.is_dir():
+            made = Newborn.read(out)
+        else:
+            told(MakingProgress("layers"))
+            made = make_drafter(target, source, out, answers, task.budget, template=task.template)
+        if task.learning and why_no_drafts(made.config) is not None or (work / CHECKPOINT).exists():
+
+            def learnt(tau: float, left: float) -> None:
+                told(MakingProgress("learning", left=left, tau=tau))
+
+            grown, template = beside(out, GROWN), task.template
+            made = grow_drafter(made, target, source, grown, answers, work, task.learning, learnt, template=template)
     shutil.rmtree(work, ignore_errors=True)
-    return made
+    return replace(made, seconds=time.monotonic() - begun)
 
 
 def answers_of(

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
 import pytest
 
-from models.config import CONFIG, read_config
+from drafter.training.growth import RECIPE
+from models.config import CONFIG, GRAPH, read_config
 from remote.protocol import Card, decode
 from remote.verifier.making.birth import BUDGET
-from remote.verifier.making.maker import QUIET_SECONDS, MakingTask, kept_drafter
-from remote.verifier.making.maker_worker import make
+from remote.verifier.making.maker import GROWN, PART, QUIET_SECONDS, MakingProgress, MakingTask, kept_drafter, look_up
+from remote.verifier.making.maker_worker import make, newborn
+from remote.verifier.options import ServeOptions
 from storage import Store
 from tests.support.deep import LAYERS, write_deep_target
 from tests.support.made_once import made_once
@@ -70,6 +74,78 @@ def test_the_server_does_without_it_says_why_once_and_does_not_make_it_again(
     (line,) = [line for line in lines if "drafter" in line or "no drafts" in line]
     assert "no drafts: one was made of the model's own layers, and it gains 1." in line and "do not pay" in line
     assert [path.name for path in only_folder(deep / "home").iterdir()] == [CONFIG]
+
+
+class Killed(Exception):
+    """Ends the making of a drafter as a kill does."""
+
+
+def learning(target: Path, out: Path, seconds: float, kill_at: int = -1) -> tuple[float, list[MakingProgress]]:
+    """Make a drafter that learns. Returns tau in the end, and what was told. `kill_at`: the line of learning."""
+    told: list[MakingProgress] = []
+
+    def tell(progress: MakingProgress) -> None:
+        told.append(progress)
+        if [one.stage for one in told].count("learning") == kill_at:
+            raise Killed
+
+    task = MakingTask(str(target), str(out), f"{out}{PART}", BUDGET, QUESTIONS, learning=seconds)
+    with contextlib.suppress(Killed):
+        return newborn(task, tell).measured.tau, told
+    return 0.0, told
+
+
+@pytest.fixture
+def hasty(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """Few seconds between checkpoints, short talks, and a floor just above what the deep target's layers gain."""
+    for name, value in {
+        "drafter.training.self_talk.QUESTION": 8,
+        "drafter.training.self_talk.ANSWER": 24,
+        "remote.verifier.making.birth.SAVED": 1.0,
+        "remote.verifier.making.birth.MEASURED": 1,
+        "drafter.floors.LEAST_TAU": 1.09,
+    }.items():
+        monkeypatch.setattr(name, value)
+    return monkeypatch
+
+
+def test_what_guesses_badly_learns_over_a_kill_and_is_used_once_it_is_good_enough(
+    hasty: pytest.MonkeyPatch, deep: Path, tmp_path: Path
+) -> None:
+    options = ServeOptions(model=str(deep / "target"), made=tmp_path, budget=BUDGET)
+    out = kept_drafter(options.model, BUDGET, tmp_path)
+    assert out is not None
+    learning(deep / "target", out, 60.0, kill_at=3)
+    found = look_up(options)
+    assert found.due, "it goes on at the next start"
+    tau, told = learning(deep / "target", out, 8.0)
+    assert "layers" not in {one.stage for one in told} and told[0].left < 8.0 - 2.0
+    first = read_config(out).measured
+    assert first and first.tau < 1.09 <= tau
+    found = look_up(options)
+    assert found.folder == out and not found.due and [path.name for path in tmp_path.iterdir()] == [out.name]
+    last = read_config(out, verify=(GRAPH,))
+    assert last.measured and last.measured.tau == tau and last.steps > 0
+
+
+def test_what_is_no_better_is_not_kept_and_learning_ends(hasty: pytest.MonkeyPatch, deep: Path, tmp_path: Path) -> None:
+    hasty.setattr("drafter.training.growth.RECIPE", replace(RECIPE, rate=0.0))
+    hasty.setattr("remote.verifier.making.birth.SAVED", 0.1)
+    tau, told = learning(deep / "target", tmp_path / "out", 600.0)
+    assert tau < 1.09 and [one.stage for one in told].count("learning") == 3
+    assert not (tmp_path / f"out{GROWN}").exists() and not (tmp_path / f"out{PART}").exists()
+
+
+def test_what_stays_too_bad_leaves_its_figures(hasty: pytest.MonkeyPatch, deep: Path, tmp_path: Path) -> None:
+    hasty.setattr("drafter.floors.LEAST_TAU", 1.5)
+    task = MakingTask(
+        str(deep / "target"), str(tmp_path / "out"), str(tmp_path / "work"), BUDGET, QUESTIONS, learning=6
+    )
+    assert not make(task).made
+    config = read_config(tmp_path / "out")
+    before = read_config(only_folder(deep / "home")).measured
+    assert config.measured and before and before.tau < config.measured.tau and config.steps > 0
+    assert sorted(path.relative_to(tmp_path) for path in tmp_path.rglob("*")) == [Path("out"), Path("out", CONFIG)]
 
 
 @pytest.mark.faults
