@@ -28,17 +28,20 @@ def make_drafter(
     ],
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the drafter.")],
     budget: Budget = BUDGET,  # type: ignore[assignment] # typer parses it.
+    minutes: Annotated[
+        int, typer.Option(metavar="N", min=0, help="Processor minutes to learn from the model if it guesses poorly.")
+    ] = 0,
     prompts: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Questions that people ask. Default: questions of many kinds.")
     ] = None,
 ) -> None:
-    """Make a drafter from the model's own layers, without training. For most pretrained models it guesses poorly.
+    """Make a drafter from the model's own layers. For most pretrained models it guesses poorly until it learns.
 
     `outrider serve` makes one automatically. `drafter train` makes a better one in hours.
     """
     from app.cli.drafter_tools import make
 
-    make(target, out, budget=budget, questions=None if prompts is None else _questions(prompts))
+    make(target, out, budget=budget, minutes=minutes, questions=None if prompts is None else _questions(prompts))
 
 
 @drafter_commands.command("train")

@@ -5,6 +5,7 @@ Training and quantising need the extra `train`, evaluating the extra `server`. B
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 from collections.abc import Iterable, Sequence
@@ -39,18 +40,19 @@ def stored_questions(store: Store) -> list[list[str]]:
     return [questions for questions in asked if questions]
 
 
-def make(target: str, out: Path, *, budget: int, questions: Sequence[Sequence[str]] | None) -> None:
-    """Make a drafter in `out` for `target` without training. `budget`: bytes on a device. Raises `DrafterError`.
+def make(target: str, out: Path, *, budget: int, minutes: int, questions: Sequence[Sequence[str]] | None) -> None:
+    """Make a drafter in `out` for `target`. `budget`: bytes on a device. Raises `DrafterError`.
 
-    `questions`: those of each conversation, of which the first one is used, or None for the usual ones.
+    `minutes`: for how long it learns if it guesses badly, in processor time. `questions`: those of each conversation,
+    of which the first one is used, or None for the usual ones.
     """
     try:
-        from drafter.progress import stage
+        from drafter.progress import StageProgress, stage
         from drafter.questions import usual_questions
         from drafter.training.target import UnsupportedTarget
         from models.engines.engine import EngineError
         from models.errors import ModelError
-        from remote.verifier.making.maker import MakingProgress, MakingTask
+        from remote.verifier.making.maker import PART, MakingProgress, MakingTask, beside, take_grown
         from remote.verifier.making.maker_worker import ANSWERS, newborn
         from remote.verifier.making.measure import NothingMeasured
     except ImportError as error:
@@ -60,20 +62,30 @@ def make(target: str, out: Path, *, budget: int, questions: Sequence[Sequence[st
     asked = usual_questions() if questions is None else [turns[0] for turns in questions]
     if not asked:
         raise DrafterError("There is no question in the file of --prompts: give some, one a line.")
-    work = out.with_name(f"{out.name}.part")
-    task = MakingTask(target, str(out), str(work), budget, tuple(asked))
-    with stage("answers", min(len(asked), ANSWERS)) as progress:
+    task = MakingTask(target, str(out), str(beside(out, PART)), budget, tuple(asked), learning=60.0 * minutes)
+    with stage("answers", min(len(asked), ANSWERS)) as answers, contextlib.ExitStack() as later:
+        learning: StageProgress | None = None
         done = 0
 
         def told(message: MakingProgress) -> None:
-            nonlocal done
-            progress.advance(message.done - done if message.done else 0)
-            done = message.done or done
+            nonlocal done, learning
+            if message.stage == "learning":
+                if learning is None:
+                    learning, done = later.enter_context(stage("minutes of learning, at most", minutes)), 0
+                now = round(minutes - message.left / 60)
+                learning.advance(now - done)
+                gain = f"{message.tau:.1f} tokens a round"
+                learning.tell(gain, gain)
+                done = now
+            elif message.done:
+                answers.advance(message.done - done)
+                done = message.done
 
         try:
             made = newborn(task, told)
         except (ModelError, EngineError, UnsupportedTarget, NothingMeasured) as error:
             raise DrafterError(str(error)) from error
+    take_grown(out)
     print(f"{made}; made in {made.seconds:.0f} s", file=sys.stderr)
     print(out)
 
