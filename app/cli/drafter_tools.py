@@ -47,7 +47,7 @@ def make(target: str, out: Path, *, budget: int, minutes: int, questions: Sequen
     of which the first one is used, or None for the usual ones.
     """
     try:
-        from drafter.progress import StageProgress, stage
+        from drafter.progress import stage
         from drafter.questions import usual_questions
         from drafter.training.target import UnsupportedTarget
         from models.engines.engine import EngineError
@@ -63,23 +63,22 @@ def make(target: str, out: Path, *, budget: int, minutes: int, questions: Sequen
     if not asked:
         raise DrafterError("There is no question in the file of --prompts: give some, one a line.")
     task = MakingTask(target, str(out), str(beside(out, PART)), budget, tuple(asked), learning=60.0 * minutes)
-    with stage("answers", min(len(asked), ANSWERS)) as answers, contextlib.ExitStack() as later:
-        learning: StageProgress | None = None
-        done = 0
+    with contextlib.ExitStack() as shown:
+        progress, learning, done = shown.enter_context(stage("answers", min(len(asked), ANSWERS))), False, 0
 
         def told(message: MakingProgress) -> None:
-            nonlocal done, learning
+            nonlocal progress, learning, done
+            now = message.done
             if message.stage == "learning":
-                if learning is None:
-                    learning, done = later.enter_context(stage("minutes of learning, at most", minutes)), 0
+                if not learning:
+                    shown.close()
+                    progress = shown.enter_context(stage("minutes of learning, at most", minutes))
+                    learning, done = True, 0
                 now = round(minutes - message.left / 60)
-                learning.advance(now - done)
                 gain = f"{message.tau:.1f} tokens a round"
-                learning.tell(gain, gain)
-                done = now
-            elif message.done:
-                answers.advance(message.done - done)
-                done = message.done
+                progress.tell(gain, gain)
+            progress.advance(max(0, now - done))
+            done = max(now, done)
 
         try:
             made = newborn(task, told)

@@ -176,8 +176,8 @@ def grow_drafter(
 ) -> Newborn:
     """Let a drafter learn for at most so many seconds of processor time. Returns the best one.
 
-    `out` gets each one that is useful and better than those before, `work` the checkpoint, which is resumed. `told`
-    receives the tokens per round so far, and the seconds that may be left.
+    `out` gets each one that is better than those before, `work` the checkpoint, which is resumed. `told` receives the
+    tokens per round so far, and the seconds that may be left.
     """
     making = _Making(target, source, answers, template)
     talk = SelfTalk.of(target.model, making.side.tokenizer, making.stops)
@@ -198,8 +198,7 @@ def grow_drafter(
             idle = 0 if grown.measured.tau > best.measured.tau else idle + 1
             if not idle:
                 best = grown
-                if why_no_drafts(grown.config) is None:
-                    _put(folder, out, scratch)
+                _put(folder, out, scratch)
     return best
 
 

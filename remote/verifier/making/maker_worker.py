@@ -18,7 +18,7 @@ from pathlib import Path
 import torch
 
 from drafter.floors import why_no_drafts
-from models.config import CONFIG, write_config
+from models.config import CONFIG
 from models.cores import draft_threads
 from models.engines.choice import EngineOptions, llama_engine
 from models.engines.engine import Engine
@@ -39,7 +39,7 @@ from remote.verifier.making.birth import (
     grow_drafter,
     make_drafter,
 )
-from remote.verifier.making.maker import GROWN, PART, MakingOutcome, MakingProgress, MakingTask, beside
+from remote.verifier.making.maker import GROWN, PART, MakingOutcome, MakingProgress, MakingTask, beside, take_grown
 from remote.verifier.making.measure import Answered, NothingMeasured, answered
 
 ANSWERS = 64
@@ -72,10 +72,10 @@ def make(task: MakingTask) -> MakingOutcome:
         return MakingOutcome(f"no drafter: {error} Devices get plain text.", made=False)
     useful = why_no_drafts(made.config) is None
     if not useful:
+        take_grown(Path(task.out))
         for file in Path(task.out).iterdir():  # The figures stay, so that it is not made again.
             if file.name != CONFIG:
                 file.unlink()
-        write_config(Path(task.out), made.config)
     end = ". It is used from the next start on, and devices may fetch it then" if useful else ""
     return MakingOutcome(f"the drafter: {made}{end}.", made=useful)
 
