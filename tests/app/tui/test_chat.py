@@ -74,8 +74,7 @@ async def test_an_example_is_within_reach_of_who_has_asked_before(store: Store) 
         assert app.prompt.text == "asked before"
         await pilot.press("down", "shift+tab")
         await wait_until(pilot, lambda: app.screen.query_one(Welcome).query_one(OptionList).has_focus)
-        await pilot.press("end", "enter")
-        await wait_until(pilot, lambda: app.questions == [EXAMPLES[-1]] and app.prompt.has_focus)
+        await press(pilot, "end", "enter", until=lambda: app.questions == [EXAMPLES[-1]] and app.prompt.has_focus)
 
 
 async def test_a_failure_is_told_and_what_was_asked_or_typed_since_is_kept(store: Store) -> None:
@@ -163,8 +162,7 @@ async def test_the_list_opens_a_conversation_and_its_questions_can_be_recalled(s
         assert app.text("#title") == "evil name"
         await pilot.press("up", "up")
         assert app.prompt.text == "one"
-        await pilot.press("ctrl+n")
-        await wait_until(pilot, lambda: app.questions == [] and app.screen.query_one(Welcome).display)
+        await press(pilot, "ctrl+n", until=lambda: app.questions == [] and app.screen.query_one(Welcome).display)
         store.bin.delete(conversation)
         await app.chat.open_conversation(conversation)
         assert app.chat.conversation.id is None
@@ -178,14 +176,12 @@ async def test_a_new_width_counts_for_the_list_and_for_what_has_the_focus(store:
         await press(pilot, "ctrl+b", until=lambda: conversations.has_focus and sidebar.display)
         await pilot.resize_terminal(40, 30)  # Where the list would take the whole width.
         await wait_until(pilot, lambda: not sidebar.display and app.prompt.has_focus)
-        await pilot.press("f1")
-        await wait_until(pilot, lambda: isinstance(app.screen, HelpScreen) and app.screen.has_class("-slim"))
+        await press(pilot, "f1", until=lambda: isinstance(app.screen, HelpScreen) and app.screen.has_class("-slim"))
         key, what = app.screen.query(".left").first(), app.screen.query(".right").first()
         await wait_until(pilot, lambda: key.region.bottom == what.region.y and what.region.width > 24)
         await pilot.resize_terminal(120, 30)
         await wait_until(pilot, lambda: key.region.y == what.region.y > 0)
-        await pilot.press("escape")
-        await wait_until(pilot, lambda: app.screen is app.chat and sidebar.display and app.prompt.has_focus)
+        await press(pilot, "escape", until=lambda: app.screen is app.chat and sidebar.display and app.prompt.has_focus)
 
 
 async def test_figures_stay_with_their_conversation_and_their_server(store: Store, tmp_path: Path) -> None:

@@ -23,7 +23,6 @@ from tests.app.tui.scripted import ScriptedCore, finished, press, shows, store_t
 from tests.app.tui.window import Window, started
 from tests.support.chat_server import ChatServer, Script
 from tests.support.conversing import assistant
-from tests.support.patience import PATIENCE_SECONDS
 
 ANSWER = [*verified("ls -a"), finished(6)]
 
@@ -167,8 +166,7 @@ async def test_the_command_line_gives_new_conversations_one_and_an_import_shows_
         await wait_until(pilot, lambda: line(app).endswith("Be brief."))
         await app.chat.open_conversation(old)
         assert line(app) == ""
-        await app.chat.open_conversation(imported)
-        await wait_until(pilot, lambda: line(app) == "System prompt · alt+u unfolds it · Be long.")
+        await app.turn_to(pilot, imported, until=lambda: line(app) == "System prompt · alt+u unfolds it · Be long.")
         assert app.questions == ["hello"]
         await press(pilot, "ctrl+n", until=lambda: line(app).endswith("Be brief."))
         await press(pilot, *"list files", "enter", until=lambda: app.answers == ["ls -a"])
@@ -184,9 +182,8 @@ async def test_a_default_is_shown_as_soon_as_it_is_known(
         assistant(drafter, tmp_path / "o.db", f"http://127.0.0.1:{port}", prompts=prompts, system="verse") as core,
         started(core) as (app, pilot),
     ):
-        await wait_until(pilot, lambda: app.text("#badge") == "online", PATIENCE_SECONDS)
-        await pilot.press(*"list files", "enter")
-        await wait_until(pilot, lambda: app.answers == ["ls"], PATIENCE_SECONDS)
+        await wait_until(pilot, lambda: app.text("#badge") == "online")
+        await press(pilot, *"list files", "enter", until=lambda: app.answers == ["ls"])
         await wait_until(pilot, lambda: line(app).startswith("System prompt: verse"))
     assert server.asked[0]["messages"][0] == {"role": "system", "content": "Answer in verse.\nRhyme."}
 

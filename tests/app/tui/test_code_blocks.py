@@ -99,8 +99,7 @@ async def test_tab_walks_the_blocks_of_the_chosen_answer_and_enter_offers_to_cop
         await pilot.press("enter")
         await menu(pilot, app)
         await press(pilot, "escape", until=lambda: app.screen.query_one(Transcript).has_focus)
-        await pilot.press("alt+up", "alt+up", "enter")
-        await wait_until(pilot, lambda: app.toasted("That answer has no code block."))
+        await press(pilot, "alt+up", "alt+up", "enter", until=lambda: app.toasted("That answer has no code block."))
 
 
 async def test_a_block_out_of_view_is_brought_into_view_and_code_that_is_no_command_is_not_for_the_shell(

@@ -35,8 +35,7 @@ async def test_all_parts_have_one_right_edge_with_a_scrollbar_and_without(store:
         store.queue.add(conversation, "later")
     async with app.run_test(size=size) as pilot:
         for conversation in conversations:
-            await app.chat.open_conversation(conversation)
-            await wait_until(pilot, lambda: app.screen.query_one(QueuedPrompts).region.height > 0)
+            await app.turn_to(pilot, conversation, until=lambda: app.screen.query_one(QueuedPrompts).region.height > 0)
             await wait_until(pilot, lambda: app.screen.query(AnswerView).last().prose.region.height > 0)
             question, answer = app.screen.query(QuestionView).last(), app.screen.query(AnswerView).last()
             left, right = edges(app.prompt)

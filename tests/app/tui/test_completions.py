@@ -84,8 +84,7 @@ async def test_ordinary_text_and_pastes_open_nothing(store: Store) -> None:
         await pilot.press("escape")
         assert app.prompt.text == "a"
         await press(pilot, "backspace", "/", until=lambda: bool(listed(app)))
-        await pilot.press("ctrl+b", "ctrl+b")
-        await wait_until(pilot, lambda: isinstance(app.focused, OptionList) and not listed(app))
+        await press(pilot, "ctrl+b", "ctrl+b", until=lambda: isinstance(app.focused, OptionList) and not listed(app))
 
 
 async def test_a_path_is_completed_only_where_one_asks_for_it(

@@ -86,8 +86,7 @@ async def test_code_and_drafted_text(store: Store) -> None:
         await assert_readable(pilot, app)
         await pilot.press("escape")
         app.prompt.write("second")
-        await pilot.press("enter")
-        await wait_until(pilot, lambda: app.drawing and bool(app.screen.query(AnswerView).last().prose.ghost))
+        await press(pilot, "enter", until=lambda: app.drawing and bool(app.screen.query(AnswerView).last().prose.ghost))
         await assert_readable(pilot, app)
 
 

@@ -155,8 +155,7 @@ async def test_a_secret_or_too_much_for_the_model_is_told_before_it_is_sent(stor
         await pilot.press("enter")  # A server on this device: no question.
         await wait_until(pilot, lambda: len(app.answers) == 2 and app.chat.conversation.context is not None)
         await write(app, pilot, "@long.txt", ["long.txt · 48.0 kB"])
-        await pilot.press("enter")
-        await wait_until(pilot, lambda: app.toasted("about 12,001 tokens, and the model has room for 8,1"))
+        await press(pilot, "enter", until=lambda: app.toasted("about 12,001 tokens, and the model has room for 8,1"))
         assert len(core.prompts) == 2
 
 
@@ -215,8 +214,7 @@ async def test_thoughts_are_folded_above_the_answer_and_shown_again(store: Store
         assert thoughts.region.y < answer.prose.region.y
         await pilot.click(thoughts.query_one(".label", Static))
         await wait_until(pilot, lambda: not text.display)
-        await app.chat.open_conversation(conversation)
-        await wait_until(pilot, lambda: app.text(".thoughts > .label") == "▸ Thought for 3 s")
+        await app.turn_to(pilot, conversation, until=lambda: app.text(".thoughts > .label") == "▸ Thought for 3 s")
         app.prompt.focus()
         await press(pilot, "alt+up", "t", until=lambda: app.text(".thoughts > .text") == "a greeting")
 

@@ -23,7 +23,6 @@ from storage import Store
 from tests.app.tui.scripted import ScriptedCore, press, shows, wait_until
 from tests.app.tui.window import Window, started
 from tests.support.gguf_files import byte_level, entries_of, write_vocabulary
-from tests.support.patience import PATIENCE_SECONDS
 
 
 @pytest.fixture
@@ -60,7 +59,7 @@ async def opened(app: Window, pilot: Pilot[None], count: int) -> None:
     """The screen, when it has looked."""
     await wait_until(pilot, lambda: shows(app, ChatScreen))
     await press(pilot, *"/local", "enter", until=lambda: shows(app, LocalScreen))
-    await wait_until(pilot, lambda: len(rows(app)) == count and "add FILE" in said(app), PATIENCE_SECONDS)
+    await wait_until(pilot, lambda: len(rows(app)) == count and "add FILE" in said(app))
 
 
 def said(app: Window) -> str:
@@ -89,8 +88,7 @@ async def test_an_added_model_is_chosen_and_nobody_again(store: Store, folders: 
                 f"  small Q4\n  {size_text(file.stat().st_size)}, found in LM Studio, not added yet",
             )
         ]
-        await pilot.press("down", "enter")
-        await wait_until(pilot, lambda: app.toasts == ["mine answers while a server is away."], PATIENCE_SECONDS)
+        await press(pilot, "down", "enter", until=lambda: app.toasts == ["mine answers while a server is away."])
         assert rows(app)[1].startswith("● mine") and "asleep until it is needed" in rows(app)[1]
         assert LocalModels(folders).used == "mine" and app.core.standing_by == StandIn("mine")
         app.core.stand_in = StandIn("mine", "ready", memory=612_000_000)
@@ -112,14 +110,11 @@ async def test_a_found_model_is_added_under_a_name_of_its_own_and_forgotten(
         await wait_until(pilot, lambda: app.clipboard == f"outrider local get {catalogue().models[-1].name}")
         app.clear_notifications()
         app.screen.query_one(OptionList).highlighted = 3
-        await pilot.press("d")
-        await wait_until(pilot, lambda: app.toasts == ["Only added models can be forgotten; enter adds one."])
-        await pilot.press("enter")
-        await wait_until(pilot, lambda: app.toasts[-1].startswith("small-Q4-2 answers"), PATIENCE_SECONDS)
+        await press(pilot, "d", until=lambda: app.toasts == ["Only added models can be forgotten; enter adds one."])
+        await press(pilot, "enter", until=lambda: app.toasts[-1].startswith("small-Q4-2 answers"))
         assert dict(LocalModels(folders))["small-Q4-2"] == file and len(rows(app)) == 4
         await wait_until(pilot, lambda: rows(app)[-1].startswith("● small-Q4-2"))
-        await pilot.press("d")
-        await wait_until(pilot, lambda: "found in LM Studio" in rows(app)[-1], PATIENCE_SECONDS)
+        await press(pilot, "d", until=lambda: "found in LM Studio" in rows(app)[-1])
         assert LocalModels(folders).used is None and app.core.standing_by is None and file.exists()
 
 
@@ -128,15 +123,12 @@ async def test_what_cannot_run_or_has_no_effect_is_said(store: Store, folders: F
     async with started(window(store, folders, offline="queue")) as (app, pilot):
         await opened(app, pilot, 3)
         assert "its file is missing" in rows(app)[1]
-        await pilot.press("down", "enter")
-        await wait_until(pilot, lambda: app.toasted("no model in"), PATIENCE_SECONDS)
+        await press(pilot, "down", "enter", until=lambda: app.toasted("no model in"))
         (tmp_path / "mine").mkdir()
-        await pilot.press("enter")
-        await wait_until(pilot, lambda: app.toasted('says offline = "queue"'), PATIENCE_SECONDS)
+        await press(pilot, "enter", until=lambda: app.toasted('says offline = "queue"'))
         assert app.core.standing_by is None, "a setting comes first"
         LocalModels(folders).path.write_text("[models")
-        await pilot.press("enter")
-        await wait_until(pilot, lambda: app.toasted("local.toml is not valid TOML"), PATIENCE_SECONDS)
+        await press(pilot, "enter", until=lambda: app.toasted("local.toml is not valid TOML"))
 
 
 async def test_the_picker_of_models_leads_there(store: Store, folders: Folders) -> None:

@@ -20,7 +20,6 @@ from storage import Store
 from tests.app.tui.scripted import ScriptedCore, press, shows, wait_until
 from tests.app.tui.test_local import folders
 from tests.app.tui.window import Window, started
-from tests.support.patience import PATIENCE_SECONDS
 
 __all__ = ["folders"]
 AWAY = ModeChanged("offline", "nothing listens at office:8000", alone=False)
@@ -61,11 +60,10 @@ async def test_it_is_asked_once_and_f5_lets_the_model_answer(store: Store, folde
         await wait_until(pilot, lambda: shows(app, ChatScreen))
         assert not app.asked and not Told(folders.offers).knows(ASKED)
         await app.lose(pilot)
-        await wait_until(pilot, lambda: bool(app.asked), PATIENCE_SECONDS)
+        await wait_until(pilot, lambda: bool(app.asked))
         assert app.asked == "mine on this device can answer while office is away: f5 yes, esc never"
         assert app.offer.region.height == 1 and app.prompt.has_focus
-        await pilot.press(*"yes", "f5")
-        await wait_until(pilot, lambda: app.toasted("mine answers while a server is away"), PATIENCE_SECONDS)
+        await press(pilot, *"yes", "f5", until=lambda: app.toasted("mine answers while a server is away"))
         assert not app.asked and app.prompt.text == "yes" and not shows(app, ModelsScreen)
         assert app.scripted.stand_in == StandIn("mine") and LocalModels(folders).used == "mine"
         await press(pilot, "f5", until=lambda: shows(app, ModelsScreen))
@@ -75,7 +73,7 @@ async def test_never_is_remembered_by_every_window(store: Store, folders: Folder
     app, other = Asking(store, folders), Asking(store, folders)
     async with app.run_test(size=(100, 30)) as pilot:
         await app.lose(pilot)
-        await wait_until(pilot, lambda: bool(app.asked), PATIENCE_SECONDS)
+        await wait_until(pilot, lambda: bool(app.asked))
         await press(pilot, "escape", until=lambda: not app.asked and app.toasted("/local"))
         assert app.scripted.stand_in is None
     async with other.run_test(size=(100, 30)) as pilot:
@@ -117,7 +115,7 @@ async def test_it_is_not_asked_of_who_has_chosen_or_needs_none(
 async def test_a_choice_elsewhere_ends_the_question(store: Store, folders: Folders, tmp_path: Path) -> None:
     async with started(Asking(store, folders)) as (app, pilot):
         await app.lose(pilot)
-        await wait_until(pilot, lambda: bool(app.asked), PATIENCE_SECONDS)
+        await wait_until(pilot, lambda: bool(app.asked))
         app.scripted.stand_in = StandIn("mine")
         app.scripted.modes.put_nowait(AWAY)
         await wait_until(pilot, lambda: not app.asked)

@@ -52,14 +52,12 @@ async def test_the_cursor_walks_the_messages_and_letters_act_on_the_chosen_one(s
         await pilot.mouse_up(prose, offset=(5, 0))
         await wait_until(pilot, lambda: bool(app.screen.get_selected_text()))
         marked = app.screen.get_selected_text()
-        await pilot.press("ctrl+c")
-        await wait_until(pilot, lambda: app.clipboard == marked and "first answer".startswith(marked or "?"))
+        await press(pilot, "ctrl+c", until=lambda: app.clipboard == marked and "first answer".startswith(marked or "?"))
         await pilot.press(*"cd")
         assert app.prompt.text == "cd" and cursor(app) == [], "letters are typed"
         await pilot.click(app.screen.query(QuestionView).first())
         await wait_until(pilot, lambda: cursor(app) == ["? one"])
-        await pilot.press("c")
-        await wait_until(pilot, lambda: app.clipboard == "one" and app.toasted("Sent to the terminal one"))
+        await press(pilot, "c", until=lambda: app.clipboard == "one" and app.toasted("Sent to the terminal one"))
         await pilot.click(app.screen.query(AnswerView).first())
         await wait_until(pilot, lambda: cursor(app) == ["! first *answer*"])
         await press(pilot, "c", until=lambda: app.clipboard == "first *answer*")
@@ -101,8 +99,7 @@ async def test_an_answer_is_given_again_and_its_versions_are_walked(store: Store
         await press(pilot, "left_square_bracket", until=lambda: app.answers == ["first *answer*", TWO])
         await wait_until(pilot, lambda: cursor(app) == ["! first *answer*"])
         await press(pilot, "left_square_bracket", until=lambda: app.toasted("no other version"))
-        await pilot.press("right_square_bracket", "right_square_bracket")
-        await wait_until(pilot, lambda: app.answers == ["third"])
+        await press(pilot, "right_square_bracket", "right_square_bracket", until=lambda: app.answers == ["third"])
         assert [message.text for message in store.branches.thread(conversation)] == ["one", "third"]
 
 
@@ -118,8 +115,7 @@ async def test_escape_stops_an_answer_which_keeps_its_text_and_can_go_on(store: 
         conversation = store.conversations.all()[0].id
         (question, answer) = store.branches.thread(conversation)
         assert (question.text, answer.text, answer.status) == ("a", "half ", "stopped")
-        await pilot.press("alt+up", "g")
-        await wait_until(pilot, lambda: app.answers == ["half and whole"] and app.questions == ["a"])
+        await press(pilot, "alt+up", "g", until=lambda: app.answers == ["half and whole"] and app.questions == ["a"])
         await wait_until(pilot, lambda: app.text("AnswerView > .note") == "2/2")
         assert store.branches.thread(conversation)[-1].status == "done"
 
@@ -144,8 +140,7 @@ async def test_messages_are_deleted_and_brought_back_until_another_conversation_
         await pilot.press("u")
         assert app.prompt.text == "u"
         await press(pilot, "backspace", "alt+up", "u", until=lambda: app.toasted("Nothing was deleted"))
-        await pilot.press("d")
-        await wait_until(pilot, lambda: app.questions == ["one", "two"] and app.answers == ["first *answer*", ""])
+        await press(pilot, "d", until=lambda: app.questions == ["one", "two"] and app.answers == ["first *answer*", ""])
         assert app.toasted("Press u on a message to bring it back.")
         await press(pilot, "alt+up", "alt+up", "d", until=lambda: app.questions == ["one"])
         assert len(store.branches.thread(conversation)) == 1
@@ -155,8 +150,7 @@ async def test_messages_are_deleted_and_brought_back_until_another_conversation_
         await press(pilot, "escape", "alt+up", "d", until=lambda: app.answers == ["first *answer*", ""])
         await pilot.click(app.screen.query(AnswerView).first())
         app.clear_notifications()
-        await pilot.press("f")
-        await wait_until(pilot, lambda: app.questions == ["one"] and app.chat.conversation.id != conversation)
+        await press(pilot, "f", until=lambda: app.questions == ["one"] and app.chat.conversation.id != conversation)
         assert app.prompt.has_focus and len(store.conversations.all()) == 2, "a fork up to that message"
         assert len(store.branches.thread(conversation)) == 3
         await press(pilot, "alt+up", "u", until=lambda: app.toasted("Nothing was deleted"))

@@ -56,10 +56,8 @@ class First(Window):
         return str(self.screen.query_one("#said", Static).content)
 
     async def looked(self, pilot: Pilot[None], rows: int) -> None:
-        await wait_until(pilot, lambda: isinstance(self.screen, NearbyScreen), PATIENCE_SECONDS)
-        await wait_until(
-            pilot, lambda: len(self.rows) == rows and not self.said.startswith("Looking"), PATIENCE_SECONDS
-        )
+        await wait_until(pilot, lambda: isinstance(self.screen, NearbyScreen))
+        await wait_until(pilot, lambda: len(self.rows) == rows and not self.said.startswith("Looking"))
 
     async def choose_row(self, pilot: Pilot[None], row: int) -> None:
         self.screen.query_one(OptionList).highlighted = row
@@ -189,8 +187,7 @@ async def test_a_token_is_asked_for_where_it_is_wanted(store: Store, folders: Fo
         await press(pilot, "escape", until=lambda: shows(app, NearbyScreen))
         await press(pilot, "enter", until=lambda: shows(app, RemoteForm))
         app.screen.query_one("#token", Input).value = TOKEN
-        await pilot.press("ctrl+s")
-        await wait_until(pilot, lambda: isinstance(app.screen, ChatScreen), PATIENCE_SECONDS)
+        await press(pilot, "ctrl+s", until=lambda: isinstance(app.screen, ChatScreen))
         assert not any(TOKEN in told for told in app.toasts)
     remotes = Remotes(folders)
     assert remotes.used == "vllm" and remotes.token("vllm") == TOKEN
@@ -204,8 +201,7 @@ async def test_a_server_that_lists_nothing_and_loads_anything_is_asked_for_a_mod
         await press(pilot, "enter", until=lambda: shows(app, RemoteForm))
         await wait_until(pilot, lambda: app.screen.query_one("#model").has_focus)
         app.screen.query_one("#model", Input).value = "Qwen/Qwen3-0.6B"
-        await pilot.press("ctrl+s")
-        await wait_until(pilot, lambda: isinstance(app.screen, ChatScreen), PATIENCE_SECONDS)
+        await press(pilot, "ctrl+s", until=lambda: isinstance(app.screen, ChatScreen))
     model = Remote(url=f"http://127.0.0.1:{port}/v1", kind="openai", model="Qwen/Qwen3-0.6B")
     assert dict(Remotes(folders)) == {"transformers": model}
 
@@ -221,8 +217,7 @@ async def test_it_looks_again(store: Store, folders: Folders) -> None:
         await pilot.press("enter")
         await wait_until(pilot, lambda: app.toasts == ["Ollama lists no model. Load one there; r looks again."])
         pages |= dialects.OLLAMA
-        await pilot.press("r")
-        await wait_until(pilot, lambda: app.rows[-1].endswith("llama3.2:latest, qwen3:8b"), PATIENCE_SECONDS)
+        await press(pilot, "r", until=lambda: app.rows[-1].endswith("llama3.2:latest, qwen3:8b"))
         await press(pilot, "q", until=lambda: shows(app, ChatScreen))
     async with started(First(store, folders, [port])) as (app, pilot):
         await wait_until(pilot, lambda: shows(app, ChatScreen))

@@ -103,8 +103,7 @@ async def test_figures_follow_an_answer_that_runs(store: Store) -> None:
     first, second = (Stats(rounds=number, verified=verified) for number, verified in ((1, 3), (2, 7)))
     script: list[Step] = [ended(2, 3, stats=first), ended(2, 4, stats=second), hold]
     async with started(ScriptedCore(store, [[*script, *verified("yes"), finished(3)]]), (130, 30)) as (app, pilot):
-        await pilot.press("f3", "f9", *"hello", "enter")
-        await wait_until(pilot, lambda: app.text("#figures") == "7 tokens checked")
+        await press(pilot, "f3", "f9", *"hello", "enter", until=lambda: app.text("#figures") == "7 tokens checked")
         assert "rounds 2 2" in " ".join(app.text("Panel Static").split())
         assert len(app.text("Rounds").splitlines()) == 3 and app.chat.conversation.live is not None
         hold.set()

@@ -114,8 +114,7 @@ async def test_a_verification_that_ends_early_leaves_the_drafted_answer(store: S
     async with started(ScriptedCore(store, [[*begun, asyncio.Event()], [*begun, failure]])) as (app, pilot):
         await app.chat.open_conversation(answer.conversation_id)
         await press(pilot, "ctrl+t", until=lambda: app.prompt.answering)
-        await pilot.press("ctrl+t", "escape")
-        await wait_until(pilot, lambda: not app.prompt.answering and app.answers == [DRAFTED])
+        await press(pilot, "ctrl+t", "escape", until=lambda: not app.prompt.answering and app.answers == [DRAFTED])
         assert notes(app) == ["drafted offline, not checked"] and not app.toasted(failure.message)
         await press(pilot, "ctrl+t", until=lambda: app.toasted(failure.message))
         await wait_until(pilot, lambda: not app.prompt.answering and app.answers == [DRAFTED])
@@ -137,8 +136,7 @@ async def test_a_queued_prompt_that_somebody_else_sent_or_that_is_stopped_leaves
         core.outbox.returned.put_nowait(store.queue.all()[0])
         await wait_until(pilot, lambda: app.prompt.answering and app.waiting == [])
         await wait_until(pilot, lambda: app.drawing)
-        await pilot.press("escape")
-        await wait_until(pilot, lambda: app.answers == ["there", "half"] and app.questions == ["a", "b"])
+        await press(pilot, "escape", until=lambda: app.answers == ["there", "half"] and app.questions == ["a", "b"])
         with store.database.read() as database:
             assert database.execute("SELECT count(*) FROM queue").fetchone() == (0,)
 
@@ -190,8 +188,7 @@ async def test_what_waits_is_reworded_moved_and_taken_out(store: Store) -> None:
         assert listed(app) == ["two", "one more", "three"] and not app.screen.query_one(Rewording).display
         await press(pilot, "down", "d", until=lambda: listed(app) == ["two", "one more"])
         assert [queued.text for queued in store.queue.all()] == ["two \x1b[2J", "one\nmore"]
-        await pilot.press("escape")
-        await wait_until(pilot, lambda: app.screen is app.chat and app.waiting == ["two ", "one\nmore"])
+        await press(pilot, "escape", until=lambda: app.screen is app.chat and app.waiting == ["two ", "one\nmore"])
         await pilot.press("up")
         assert app.prompt.text == "three", "what was taken out can be recalled"
         await press(pilot, "ctrl+n", until=lambda: app.waiting == [])
@@ -236,8 +233,7 @@ async def test_a_click_on_what_waits_opens_the_queue_and_what_went_or_was_sent_m
         await press(pilot, *"later", "ctrl+s", until=lambda: app.waiting == ["later"])
         await pilot.click(QueuedPrompts)
         await wait_until(pilot, lambda: shows(app, QueueScreen))
-        await pilot.press("d", "escape")
-        await wait_until(pilot, lambda: app.screen is app.chat and app.chat.conversation.id is None)
+        await press(pilot, "d", "escape", until=lambda: app.screen is app.chat and app.chat.conversation.id is None)
         assert store.conversations.all() == [] and store.queue.all() == []
         await press(pilot, *"one", "ctrl+s", until=lambda: app.waiting == ["one"])
         await open_queue(app, pilot)

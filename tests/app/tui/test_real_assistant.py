@@ -10,10 +10,10 @@ from app.config import Settings
 from app.tui.widgets.message import AnswerView
 from drafter.runtime import Drafter
 from storage import Message, Store
-from tests.app.tui.scripted import wait_until
+from tests.app.tui.scripted import press, wait_until
 from tests.app.tui.window import Window, started
 from tests.support.chat_server import ChatServer, Script
-from tests.support.conversing import PATIENCE_SECONDS, Here, assistant, standing_in
+from tests.support.conversing import Here, assistant, standing_in
 from tests.support.serving import VerifierProcess
 
 SETTINGS = Settings(max_tokens=24)
@@ -27,7 +27,7 @@ async def answered(pilot: Pilot[None], app: Window, count: int) -> None:
     def drawn() -> bool:
         return len(app.answers) == count and not app.prompt.answering
 
-    await wait_until(pilot, drawn, PATIENCE_SECONDS)
+    await wait_until(pilot, drawn)
 
 
 async def test_what_is_shown_is_what_is_stored(drafter: Drafter, verifier: VerifierProcess, tmp_path: Path) -> None:
@@ -35,7 +35,7 @@ async def test_what_is_shown_is_what_is_stored(drafter: Drafter, verifier: Verif
         assistant(drafter, tmp_path / "o.db", verifier.url, settings=SETTINGS) as core,
         started(core, (120, 40)) as (app, pilot),
     ):
-        await wait_until(pilot, lambda: app.text("#badge") == "online", PATIENCE_SECONDS)
+        await wait_until(pilot, lambda: app.text("#badge") == "online")
         await pilot.press("f3", *"list files", "enter")
         await answered(pilot, app, 1)
         await pilot.press(*"and then", "enter")
@@ -69,10 +69,8 @@ async def test_what_is_drafted_alone_is_told_and_verified_later(
         assistant(drafter, tmp_path / "o.db", verifier.url, settings=SETTINGS) as core,
         started(core, (120, 40)) as (app, pilot),
     ):
-        await app.chat.open_conversation(conversation)
-        await wait_until(pilot, lambda: app.text("#badge") == "online", PATIENCE_SECONDS)
-        await pilot.press("ctrl+t")
-        await wait_until(pilot, lambda: "the model kept" in app.text("AnswerView > .note"), PATIENCE_SECONDS)
+        await app.turn_to(pilot, conversation, until=lambda: app.text("#badge") == "online")
+        await press(pilot, "ctrl+t", until=lambda: "the model kept" in app.text("AnswerView > .note"))
         (stored,) = answers(core.store, conversation)
         await wait_until(pilot, lambda: app.answers == [stored.text])
         assert all(stored.provenance) and not app.screen.query_one(AnswerView).has_class("-drafted")

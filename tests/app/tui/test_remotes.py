@@ -172,16 +172,14 @@ async def test_an_address_without_a_name_is_shown_and_what_speaks_against_anothe
     async with started(host(folders, Switch(), remote="https://elsewhere")) as (app, pilot):
         await wait_until(pilot, lambda: app.highlighted == ".address")
         assert columns(app.rows[1]) == [("● https://elsewhere", "online: checked by shell-guide")]
-        await pilot.press("enter", "e")
-        await wait_until(pilot, lambda: app.told == ["This server has no name. Press a to give it one."])
+        await press(pilot, "enter", "e", until=lambda: app.told == ["This server has no name. Press a to give it one."])
         await highlight(pilot, app, "office")
         await pilot.press("enter")
         says = "Your choice ends when you quit, because .* https://elsewhere"
         await wait_until(pilot, lambda: re.search(says, app.told[-1]) is not None)
     async with started(host(folders, Switch(), mode="offline")) as (app, pilot):
         await highlight(pilot, app, "office")
-        await pilot.press("enter")
-        await wait_until(pilot, lambda: any("Outrider was started offline" in told for told in app.told))
+        await press(pilot, "enter", until=lambda: any("Outrider was started offline" in told for told in app.told))
 
 
 async def test_one_is_added(folders: Folders, remotes: Remotes, ring: MemoryKeyring, tmp_path: Path) -> None:
@@ -204,8 +202,7 @@ async def test_one_is_added(folders: Folders, remotes: Remotes, ring: MemoryKeyr
         assert TOKEN not in "".join(
             strip.text for strip in app.screen.query_one("#token").render_lines(app.screen.region)
         )
-        await pilot.press("ctrl+s")
-        await wait_until(pilot, lambda: isinstance(app.screen, RemotesScreen) and app.highlighted == "new")
+        await press(pilot, "ctrl+s", until=lambda: isinstance(app.screen, RemotesScreen) and app.highlighted == "new")
         await wait_until(pilot, lambda: app.told == ["new: its token: keyring"])
     kept = Remotes(folders).get("new")
     assert kept == Remote(url="http://10.0.0.2:8000", kind="openai", read_timeout=30.0, token="keyring")
@@ -228,8 +225,7 @@ async def test_what_is_wrong_is_told_in_place(folders: Folders, remotes: Remotes
         await highlight(pilot, app, "office")
         await pilot.press("a")
         await fill(pilot, app, name="new", url="10.0.0.2")
-        await pilot.press("tab")
-        await wait_until(pilot, lambda: problem(app, "url") == "the address starts with http:// or https://")
+        await press(pilot, "tab", until=lambda: problem(app, "url") == "the address starts with http:// or https://")
         await fill_on(pilot, app, "url", "https://office")
         await wait_until(pilot, lambda: problem(app, "url") == "")
         wrong = {

@@ -62,8 +62,7 @@ def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
 def test_a_tested_remote(app: Host, snap_compare: Any, width: int) -> None:
     async def play(pilot: Pilot[None]) -> None:
         await highlight(pilot, app, "office")
-        await pilot.press("t")
-        await wait_until(pilot, lambda: len(app.findings) == len(FINDINGS) and not app.screen.query(".waiting"))
+        await press(pilot, "t", until=lambda: len(app.findings) == len(FINDINGS) and not app.screen.query(".waiting"))
         await pilot.pause()
 
     assert snap_compare(app, terminal_size=(width, 36), run_before=play)

@@ -46,7 +46,7 @@ async def test_a_notice_says_what_was_learnt_or_why_nothing(
         await send(app, pilot, "/learn deep")
         await send(app, pilot, "/learn deep")
         assert "You can go on asking" in app.toasts[0] and "learning already" in app.toasts[1]
-        await wait_until(pilot, lambda: app.toasted("There is nothing new to learn from."), PATIENCE_SECONDS)
+        await wait_until(pilot, lambda: app.toasted("There is nothing new to learn from."))
     assert [one.returncode for one in processes] == [0]
 
 

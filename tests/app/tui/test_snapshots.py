@@ -282,8 +282,7 @@ def test_a_deleted_answer_can_be_brought_back_while_a_question_is_reworded(store
         screen = await opened(pilot, conversation)
         await press(pilot, "alt+up", "d", until=lambda: screen.query(AnswerView).last().turn.versions == (2, 2))
         await wait_until(pilot, lambda: screen.query(AnswerView).last().has_class("-cursor"))
-        await pilot.press("e")
-        await wait_until(pilot, lambda: screen.query_one("Prompt").has_focus and bool(screen.query("Toast")))
+        await press(pilot, "e", until=lambda: screen.query_one("Prompt").has_focus and bool(screen.query("Toast")))
         await pilot.pause()
 
     assert snap_compare(OutriderApp(ScriptedCore(store)), terminal_size=(100, 44), run_before=play)
@@ -346,8 +345,7 @@ def test_a_chosen_block_and_what_is_said_about_the_others(
 def test_what_can_be_done_with_a_block(store: Store, snap_compare: Any) -> None:
     async def play(pilot: Pilot[None]) -> None:
         await code_opened(pilot, store)
-        await pilot.press("alt+up", "tab", "enter")
-        await wait_until(pilot, lambda: isinstance(pilot.app.screen, CodeBlockScreen))
+        await press(pilot, "alt+up", "tab", "enter", until=lambda: isinstance(pilot.app.screen, CodeBlockScreen))
         await wait_until(pilot, lambda: pilot.app.screen.query_one(OptionList).has_focus)
         await wait_until(pilot, lambda: any(view.region.height for view in pilot.app.screen.query(MarkdownView)))
         await pilot.pause()
@@ -358,8 +356,7 @@ def test_what_can_be_done_with_a_block(store: Store, snap_compare: Any) -> None:
 def test_a_command_waits_for_the_shell(store: Store, snap_compare: Any) -> None:
     async def play(pilot: Pilot[None]) -> None:
         screen = await code_opened(pilot, store)
-        await pilot.press("alt+up", "tab", "enter")
-        await wait_until(pilot, lambda: isinstance(pilot.app.screen, CodeBlockScreen))
+        await press(pilot, "alt+up", "tab", "enter", until=lambda: isinstance(pilot.app.screen, CodeBlockScreen))
         await press(pilot, "s", until=lambda: screen.query_one("#for-shell").region.width > 0)
         await press(pilot, "escape", until=lambda: screen.query_one("Prompt").has_focus)
         pilot.app.clear_notifications()
@@ -373,8 +370,7 @@ def test_the_page_that_an_answer_came_from(store: Store, drafter: Path, snap_com
     async def play(pilot: Pilot[None]) -> None:
         await pilot.press("f2")
         await code_opened(pilot, store)
-        await pilot.press("alt+up", "alt+up", "alt+up", "s")
-        await wait_until(pilot, lambda: isinstance(pilot.app.screen, SourceScreen))
+        await press(pilot, "alt+up", "alt+up", "alt+up", "s", until=lambda: isinstance(pilot.app.screen, SourceScreen))
         await wait_until(pilot, lambda: any(view.region.height for view in pilot.app.screen.query(MarkdownView)))
         await pilot.pause()
 

@@ -146,5 +146,4 @@ async def test_a_page_that_cannot_be_read_is_an_error(store: Store, drafter: Pat
     (drafter / FILE).write_bytes(b"no database" * 400)
     async with started(Window(ScriptedCore(store), Settings(drafter=str(drafter))), (100, 40)) as (app, pilot):
         await opened(pilot, app, stored(store, {"page": "zap", "platform": "common"}))
-        await pilot.press("alt+up", "s")
-        await wait_until(pilot, lambda: app.toasted("pages.db") and app.toasted("cannot be read"))
+        await press(pilot, "alt+up", "s", until=lambda: app.toasted("pages.db") and app.toasted("cannot be read"))

@@ -121,8 +121,7 @@ async def test_a_prompt_that_is_taken_back_keeps_what_was_typed_elsewhere(store:
         await press(pilot, *"queued", "ctrl+s", until=lambda: app.waiting == ["queued"])
         await pilot.press("ctrl+n", *"typed")
         await app.chat.open_conversation(store.conversations.all()[0].id)
-        await pilot.press("ctrl+s")
-        await wait_until(pilot, lambda: app.prompt.text == "queued" and app.chat.conversation.id is None)
+        await press(pilot, "ctrl+s", until=lambda: app.prompt.text == "queued" and app.chat.conversation.id is None)
         await pilot.press("up")
         assert app.prompt.text == "typed"
 
