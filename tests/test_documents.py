@@ -16,7 +16,7 @@ from app.cli.__main__ import cli
 from app.cli.handover import COMMAND_FILE
 from app.config import PREFIX, Settings
 from app.tui.bindings import actions
-from docs import keys
+from docs import figure, keys
 from docs.manpage import settings
 from tests.support.serving import REPOSITORY
 
@@ -167,6 +167,10 @@ def test_keys_of_the_screen_are_what_the_documents_say() -> None:
 
 def test_the_list_of_keys_is_that_of_the_screen() -> None:
     assert text(keys.PAGE) == keys.page(), "run: python docs/keys.py"
+
+
+def test_the_figure_is_that_of_the_table() -> None:
+    assert text(figure.PICTURE) == figure.picture(text(figure.TABLE)), "run: python docs/figure.py"
 
 
 def test_the_index_has_every_page() -> None:
