@@ -193,7 +193,7 @@ async def test_a_model_on_this_device_writes_while_the_server_is_away(
     def written() -> Iterator[str]:
         nonlocal cut
         cut = len(local.begun)
-        yield own[cut : cut + 9] if agrees else " by another"
+        yield own[cut : cut + 9] if agrees else "§ by another"
 
     local.scripts = [Script(written(), hold=True), Script([" to its end"])]
     settings = msgspec.structs.replace(SETTINGS, offline="local", mode="hosted")
@@ -218,7 +218,7 @@ async def test_a_model_on_this_device_writes_while_the_server_is_away(
     if agrees:
         assert text == own and answer.sent.source == "verified" and answer.sent.checked == len(own)
         return
-    assert text.startswith(f"{own[:cut]} by another") and len(text) > cut + 20, "it is brought to its end here"
+    assert text.startswith(f"{own[:cut]}§ by another") and len(text) > cut + 20, "it is brought to its end here"
     spans = [(span.source, span.model, text[span.start : span.end]) for span in answer.sent.spans]
     assert spans[0] == ("verified", "", own[: answer.sent.checked]) and answer.sent.checked >= cut
     assert {source for source, _, _ in spans[1:]} <= {"drafted", "local"}

@@ -122,8 +122,9 @@ def test_a_model_on_this_device_answers_while_the_server_is_away(person: Path, m
         monkeypatch.setenv("OUTRIDER_REMOTE", url)
         assert "broke" in reply_to("command", WORDS)["error"]
         monkeypatch.setenv("OUTRIDER_OFFLINE", "local")
+        monkeypatch.setenv("OUTRIDER_TEMPERATURE", "0")  # Some of its sampled answers hold no command.
         reply = reply_to("command", WORDS)
-    assert "from guide on this device, not checked" in reply["note"] and reply["text"], reply
+    assert "from guide on this device, not checked" in reply.get("note", "") and reply["text"], reply
 
 
 def test_what_is_no_request_or_comes_from_another_home_is_refused(person: Path) -> None:
