@@ -188,9 +188,10 @@ def grow_drafter(
     best = newborn if not out.exists() else max(newborn, Newborn.read(out), key=lambda one: one.measured.tau)
     idle = 0
     while growth.seconds < seconds and idle < PATIENCE:
-        for _ in range(MEASURED):
+        ends = min(seconds, growth.seconds + MEASURED * SAVED)
+        while growth.seconds < ends:
             told(best.measured.tau, seconds - growth.seconds)
-            growth.go_on(min(SAVED, max(0.0, seconds - growth.seconds)))
+            growth.go_on(min(SAVED, ends - growth.seconds))
         with _scratch(out) as scratch:
             folder = scratch / "grown"
             with growth.grown() as model:
