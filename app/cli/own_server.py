@@ -41,6 +41,7 @@ def _serve() -> None:
         port=0,
         token_file=Path(token_file),
         threads=int(threads),
+        no_batch_invariance=True,
         log_format="off",
         texts=folders.texts,
         watch_stdin=True,

@@ -41,6 +41,8 @@ class EngineOptions:
     """Chat template to use instead of the model's own."""
     kept: Path | None = None
     """Folder that keeps the tokenizers of GGUF files, so that each is translated once."""
+    batch_invariant: bool = True
+    """With llama.cpp only: a token's logits do not depend, to the last bit, on what draft it was checked with."""
 
 
 @dataclass(frozen=True)
@@ -147,7 +149,9 @@ def llama_engine(
     except (MissingPackage, MissingTokenizer, UnknownModel) as error:
         unread = str(error)
     encoder = None if drafter is None else ArrayEncoder.load(drafter)
-    engine = LlamaEngine(path, encoder, threads=options.threads, kept=options.kept)
+    engine = LlamaEngine(
+        path, encoder, threads=options.threads, kept=options.kept, batch_invariant=options.batch_invariant
+    )
     if side is None and (side := engine.text_side(gguf_name(path), options.template)) is None:
         engine.close()
         raise MissingTokenizer(unread)

@@ -18,7 +18,7 @@ class TreeCheck(msgspec.Struct, frozen=True):
     why_none: str | None
     """Why there can be no trees, or None if there can be."""
     alike: int | None
-    """Largest batch whose rows have the same bits as alone, or None for any size."""
+    """Largest piece of a draft, so that its rows have the same bits as alone, or None for any size."""
 
 
 def checked(files: Sequence[Path], about: str, kept: Path | None, check: Callable[[], TreeCheck]) -> TreeCheck:

@@ -14,6 +14,7 @@ import logging
 import re
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -90,8 +91,12 @@ class LlamaEngine(Engine):
         threads: int | None = None,
         chunk: int = CHUNK,
         kept: Path | None = None,
+        batch_invariant: bool = True,
     ) -> None:
-        """`threads`: for the products; by default the best number is measured. `kept`: see `checked`."""
+        """`threads`: for the products; by default the best number is measured. `kept`: see `checked`.
+
+        `batch_invariant`: a draft may run in small pieces so that each row has the same bits as alone.
+        """
         spin_briefly()
         import llama_cpp as lib
 
@@ -127,13 +132,15 @@ class LlamaEngine(Engine):
         self.why_no_drafter: str | None = None
         """Why no drafter is used for this model, or None if one may be."""
         self._rows_alike: int | None = None
-        """Largest batch whose rows have the same bits as alone, or None for any size."""
+        """Largest piece of a draft, so that its rows have the same bits as alone, or None for any size."""
         # Threads for products live as long as the thread that requested them. OpenMP counts those of all threads; if
         # there are more than cores, they sleep while waiting, and a forward takes several times as long.
         with ThreadPoolExecutor(1) as passing:
-            about = f"{lib.__version__} {lib.llama_print_system_info().decode()} {self._fixed_threads}"
+            system = lib.llama_print_system_info().decode()
+            about = f"{lib.__version__} {system} {self._fixed_threads} {batch_invariant}"
+            check = partial(self._check_trees, batch_invariant)
             try:
-                trees = checked(gguf_files(path), about, kept, lambda: passing.submit(self._check_trees).result())
+                trees = checked(gguf_files(path), about, kept, lambda: passing.submit(check).result())
             except BrokenTarget:
                 raise
             except EngineError as error:  # Not kept: it may be for lack of memory.
@@ -160,7 +167,11 @@ class LlamaEngine(Engine):
     def description(self) -> str:
         count = int(self._lib.llama_model_n_params(self._model))
         about = f"llama.cpp, {count / 1e6:,.1f} million parameters, {self._bytes / 1e6:,.0f} MB"
-        return about if self.takes_drafts else f"{about}, without drafts, because {self.why_no_drafter}"
+        if not self.takes_drafts:
+            return f"{about}, without drafts, because {self.why_no_drafter}"
+        if self._rows_alike is None:
+            return about
+        return f"{about}, drafts checked {self._rows_alike} tokens at a time (--no-batch-invariance: all at once)"
 
     def context(self) -> LlamaContext:
         return LlamaContext(cuttable=self._cuttable)
@@ -324,16 +335,18 @@ class LlamaEngine(Engine):
             context.release()
         return same
 
-    def _check_trees(self) -> TreeCheck:
+    def _check_trees(self, batch_invariant: bool) -> TreeCheck:
         """Check whether a draft tree is read like its paths, and with what size of pieces to the last bit.
 
-        Raises `EngineError`.
+        Without `batch_invariant`, rounding does not matter. Raises `EngineError`.
         """
         if not self._cuttable:
             return TreeCheck("its state cannot be taken back", None)
         for alike in (None, *range(ALIKE, 0, -1)):
             self._rows_alike = alike
             difference = tree_difference(self)
+            if not batch_invariant and difference < TOLERANCE:
+                return TreeCheck(None, None)
             if difference == 0 and (alike is not None or self._pieces_have_the_same_bits()):
                 return TreeCheck(None, alike)
         differs = f"it reads them differently from plain text, by {difference:.1%}"

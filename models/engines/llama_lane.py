@@ -37,8 +37,8 @@ LEAVES = 64
 tree."""
 TILE = 64
 """Number of rows from which on llama.cpp computes attention differently, tile by tile."""
-PIECE = TILE // 2
-"""Rows of a piece if any number gives the same bits."""
+PIECE = TILE - 1
+"""Rows of a piece if any number gives the same bits, or if they need not be the same."""
 BLOCK, LEAST = 4, 8
 """llama.cpp's kernels compute this many rows together, and a chunk of a prompt with at least as many is computed in
 such blocks: if it begins on a block boundary, its rows have the same bits as in a longer chunk."""
@@ -167,8 +167,8 @@ class Lane:
     def decode(self, requests: Sequence[Forward], vocabulary: int, alike: int | None) -> list[Floats]:
         """Run requests of this lane's conversations: a single one in pieces of `alike` rows, several as one batch.
 
-        `alike`: the number of rows that gives the same bits as one row, or None. Returns the logits of each request, (1
-        + n, V), or (0, V) without a tree. Raises `EngineError`.
+        `alike`: the number of rows that gives the same bits as one row, or None if any may run together. Returns the
+        logits of each request, (1 + n, V), or (0, V) without a tree. Raises `EngineError`.
         """
         if not self._cuttable and any(request.nodes for request in requests):
             plain = [replace(one, tree=DraftTree.empty()) if one.nodes else one for one in requests]

@@ -48,7 +48,14 @@ def opened(options: ServeOptions) -> Opened:
         drafter, said, due = look_up(options)
         if said is not None:
             say(said)
-    engine = EngineOptions(options.engine, options.quantize, options.threads, options.template, options.texts)
+    engine = EngineOptions(
+        options.engine,
+        options.quantize,
+        options.threads,
+        options.template,
+        options.texts,
+        batch_invariant=not options.no_batch_invariance,
+    )
     found = open_model(options.model, engine, drafter, torch_encoder=_torch_encoder, say=say)
     say(f"{found.side.name}: {found.engine.description}")
     if due and found.engine.takes_drafts and (why := _why_none_is_made(options.model, found.side)) is not None:

@@ -57,6 +57,11 @@ class ServeOptions:
         "auto",
         "What runs the model. auto: llama.cpp for a GGUF file, ONNX Runtime if its folder has a graph, or PyTorch.",
     )
+    no_batch_invariance: bool = _option(
+        False,
+        "With llama.cpp: check a whole draft at once, for speed. It rounds differently there, which may decide between "
+        "two tokens that are almost equally likely.",
+    )
     threads: int | None = _option(None, "Processor cores for the model. Default: as many as are fastest.", "N", least=1)
     chat_template: Path | None = _option(
         None, "Jinja file that writes a conversation as the model reads it. Default: the model's own.", "FILE"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -108,6 +108,29 @@ def test_no_draft_changes_a_bit(engine: LlamaEngine, plain: np.ndarray, kind: st
     context.assign(0, PROMPT)
     np.testing.assert_array_equal(decoded(engine, context, draft), plain)
     context.release()
+
+
+@pytest.mark.parametrize("invariant", [False, True])
+def test_a_draft_runs_in_one_piece_where_rounding_does_not_matter(formats: Path, invariant: bool) -> None:
+    engine = LlamaEngine(formats / "q4_k.gguf", threads=1, batch_invariant=invariant)
+    context, alone = holding(engine, PROMPT), holding(engine, PROMPT)
+    expected = decoded(engine, alone, lambda done: EMPTY)
+    engine.verify(context, EMPTY)
+    context.commit(EMPTY, [], int(expected[0].argmax()))
+    assert context.lane is not None
+    sizes, run = list[int](), context.lane._decoded
+
+    def counted(rows: Sequence[object], vocabulary: int) -> np.ndarray:
+        sizes.append(len(rows))
+        return run(rows, vocabulary)
+
+    context.lane._decoded = counted  # type: ignore[method-assign]
+    logits = engine.verify(context, DraftTree.chain(continued(expected, 1, 40)))
+    assert (sizes == [41]) != invariant
+    assert max(sizes) <= 4 or not invariant
+    np.testing.assert_allclose(logits[:40], expected[1:41], atol=0.05 * np.abs(expected).max())
+    assert np.array_equal(logits[:40], expected[1:41]) == invariant
+    engine.close()
 
 
 @pytest.mark.parametrize("adopted", [False, True])
