@@ -50,7 +50,8 @@ from drafter.model import memory_digest
 from drafter.model.torch_step import TorchStep
 from drafter.runtime import Drafter
 from drafter.search import Pace
-from drafter.training.answers import AnsweredConversation, generate_answers, read_answers
+from drafter.training.answers import generate_answers, read_answers
+from drafter.training.batches import AnsweredConversation
 from drafter.training.distil import Distiller, train
 from drafter.training.loop import LOG, trained_parameters
 from drafter.training.target import drafter_config

@@ -32,8 +32,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from drafter.model import DraftModel, KeysValues, Norm, SelfAttentionLayer, layer_shape
-from drafter.training.answers import AnsweredConversation
-from drafter.training.batches import Batch, additive, batches, split, unseen_batches
+from drafter.training.batches import AnsweredConversation, Batch, additive, batches, split, unseen_batches
 from drafter.training.loop import fit, means
 from drafter.training.losses import Losses, agrees, divergence
 from drafter.training.recipe import Recipe

@@ -24,6 +24,7 @@ from torch import nn
 from transformers import DynamicCache, PreTrainedModel, PreTrainedTokenizerBase
 
 from drafter.progress import StageProgress, stage
+from drafter.training.batches import AnsweredConversation
 from drafter.training.precision import autocast
 from drafter.training.processes import processes
 from models.engines.target import cache_argument
@@ -38,12 +39,6 @@ MOST, SHARE = 64, 10
 """Most conversations that are set aside, and the largest share of all: one in ten."""
 FEWEST = 8
 """With fewer, tau would be meaningless, so none is set aside."""
-
-
-@dataclass(frozen=True)
-class AnsweredConversation:
-    ids: list[int]
-    learn: list[tuple[int, int]]
 
 
 def read_answers(path: Path) -> list[AnsweredConversation]:

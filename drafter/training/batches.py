@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 
 from drafter.model import NEVER
-from drafter.training.answers import AnsweredConversation
 from drafter.training.recipe import Recipe
 
 OVERLAP = 3
@@ -20,6 +19,14 @@ OVERLAP = 3
 
 CHECKED, CHECKED_STEP = 3, 10**9
 """Batches of unseen answers for a check, and the number of the first one. Training never gets to this number."""
+
+
+@dataclass(frozen=True)
+class AnsweredConversation:
+    """Token ids, and the spans of tokens that the target generated."""
+
+    ids: list[int]
+    learn: list[tuple[int, int]]
 
 
 @dataclass

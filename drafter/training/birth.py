@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import msgspec
 from transformers import PreTrainedModel
 
-from drafter.training.answers import AnsweredConversation
+from drafter.training.batches import AnsweredConversation
 from drafter.training.distil import Distiller
 from drafter.training.target import UnsupportedTarget, copy_layers, drafter_config
 from models.config import DrafterConfig, Scheme

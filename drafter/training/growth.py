@@ -21,8 +21,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from drafter.model import MemoryEncoder
-from drafter.training.answers import AnsweredConversation
-from drafter.training.batches import Batch, batches
+from drafter.training.batches import AnsweredConversation, Batch, batches
 from drafter.training.distil import Distiller
 from drafter.training.precision import autocast, bfloat16_is_quick
 from drafter.training.recipe import Recipe

@@ -19,13 +19,13 @@ from drafter.ngram import save_datastore
 from drafter.step import StepGraph
 from drafter.training.answers import (
     ANSWERS,
-    AnsweredConversation,
     Messages,
     draft_vocabulary,
     generate_answers,
     question_alone,
     read_answers,
 )
+from drafter.training.batches import AnsweredConversation
 from drafter.training.distil import Distiller, train
 from drafter.training.export import Parity, StepInputs, compare, export_graph, prompt
 from drafter.training.loop import LOG, Unseen, read_unseen, trained_parameters

@@ -13,7 +13,7 @@ from typing import Self
 import torch
 from transformers import DynamicCache, PreTrainedModel, PreTrainedTokenizerBase
 
-from drafter.training.answers import AnsweredConversation
+from drafter.training.batches import AnsweredConversation
 from models.engines.target import cache_argument
 
 AT_ONCE = 64

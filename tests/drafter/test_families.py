@@ -20,7 +20,7 @@ from transformers import (
 from transformers.models.auto import AutoModelForCausalLM
 
 from drafter.model import SelfAttentionLayer, load_draft_model, save_weights
-from drafter.training.answers import AnsweredConversation
+from drafter.training.batches import AnsweredConversation
 from drafter.training.distil import Distiller, train
 from drafter.training.recipe import Recipe
 from drafter.training.target import (

@@ -8,8 +8,7 @@ import pytest
 import torch
 from transformers import AutoTokenizer
 
-from drafter.training.answers import AnsweredConversation
-from drafter.training.batches import Batch
+from drafter.training.batches import AnsweredConversation, Batch
 from drafter.training.birth import Shape, born
 from drafter.training.distil import Distiller
 from drafter.training.growth import Growth, Stock

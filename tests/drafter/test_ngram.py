@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drafter.ngram import BREAK, LONGEST, OCCURRENCES, SHORTEST, Match, NGramIndex, load_datastore, save_datastore
-from drafter.training.answers import AnsweredConversation
+from drafter.training.batches import AnsweredConversation
 from drafter.training.pipeline import datastore_texts
 from models.config import DrafterCorrupt
 

@@ -16,8 +16,7 @@ from drafter.context import DraftContext
 from drafter.model import StepModule, save_weights
 from drafter.search import Pace
 from drafter.step import Correction, Slab, Step, cache_shapes
-from drafter.training.answers import AnsweredConversation
-from drafter.training.batches import OVERLAP, Batch, anchors, batches
+from drafter.training.batches import OVERLAP, AnsweredConversation, Batch, anchors, batches
 from drafter.training.distil import Distiller, train
 from drafter.training.recipe import Recipe
 from models.config import ENCODER, FLOAT, write_config

@@ -20,7 +20,7 @@ import msgspec
 from drafter.delivery import delivered_bytes
 from drafter.floors import LEAST_TAU, why_no_drafts, why_not_alone
 from drafter.runtime import Drafter
-from drafter.training.answers import AnsweredConversation
+from drafter.training.batches import AnsweredConversation
 from drafter.training.birth import Shape, born, likely_tokens, shapes_within
 from drafter.training.distil import Distiller
 from drafter.training.growth import Growth

@@ -10,7 +10,7 @@ import torch
 
 from drafter.model import MemoryEncoder
 from drafter.runtime import Drafter
-from drafter.training.answers import AnsweredConversation
+from drafter.training.batches import AnsweredConversation
 from drafter.training.birth import Shape, born, graph_bytes, likely_tokens, shapes_within
 from drafter.training.export import export_graph
 from drafter.training.target import UnsupportedTarget
