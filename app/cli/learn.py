@@ -31,7 +31,7 @@ ASK_SECONDS = 3600.0
 """Pause between two checks for newer versions."""
 ENOUGH = 20
 """Number of new answers after which another try is worthwhile."""
-NICENESS = 15
+NICENESS = 10
 """Its niceness: how much it yields to other programs."""
 
 

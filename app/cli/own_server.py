@@ -19,7 +19,7 @@ from models.extras import how_to_install
 from models.telemetry import switch_off
 from remote.verifier.options import ServeOptions
 
-NICENESS = 10
+NICENESS = 5
 """By how much the priority of a model that reads along is below that of other programs."""
 
 

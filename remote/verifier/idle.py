@@ -24,7 +24,7 @@ T = TypeVar("T", bound=msgspec.Struct)
 PACKAGES = Path(__file__).resolve().parents[2]
 CAN_PAUSE = hasattr(signal, "SIGSTOP")
 """Windows cannot suspend a process; there, only its low priority helps."""
-NICENESS = 15
+NICENESS = 10
 """By how much such a process's priority is below the server's."""
 END_SECONDS = 2.0
 """Longest wait for the end of a killed process's output."""
