@@ -126,7 +126,7 @@ def test_a_draft_runs_in_one_piece_where_rounding_does_not_matter(formats: Path,
 
     context.lane._decoded = counted  # type: ignore[method-assign]
     logits = engine.verify(context, DraftTree.chain(continued(expected, 1, 40)))
-    assert (sizes == [41]) != invariant
+    assert (sizes == [41]) != invariant and ("--no-batch-invariance" in engine.description) == invariant
     assert max(sizes) <= 4 or not invariant
     np.testing.assert_allclose(logits[:40], expected[1:41], atol=0.05 * np.abs(expected).max())
     assert np.array_equal(logits[:40], expected[1:41]) == invariant
