@@ -41,7 +41,7 @@ def _serve() -> None:
         port=0,
         token_file=Path(token_file),
         threads=int(threads),
-        no_batch_invariance=True,
+        no_batch_invariance=not drafter,  # A model alone: its drafts are checked, its text is compared with none.
         log_format="off",
         texts=folders.texts,
         watch_stdin=True,

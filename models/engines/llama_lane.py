@@ -41,7 +41,7 @@ PIECE = TILE - 1
 """Rows of a piece if any number gives the same bits, or if they need not be the same."""
 BLOCK, LEAST = 4, 8
 """llama.cpp's kernels compute this many rows together, and a chunk of a prompt with at least as many is computed in
-such blocks: if it begins on a block boundary, its rows have the same bits as in a longer chunk."""
+such blocks: if it begins on a block boundary, its rows have the same bits as in a longer chunk, below a tile."""
 
 
 class _Row(NamedTuple):
