@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from app.attachments.preview import too_large
 from app.cli.output import print_json
 from app.cli.settings import AskOptions
+from app.commands.risk import request_of
 from app.config import Folders, Settings
 from app.events import (
     Done,
@@ -228,7 +229,8 @@ async def ask_all(prompts: Sequence[PromptEntry], settings: Settings, folders: F
 
 def asked_in(thread: Sequence[Message]) -> str:
     """The last question of a thread, and the previous one, which it may follow up."""
-    return "\n".join([message.text for message in thread if message.role == "user"][-2:])
+    *_, before, question = ["", "", *(message.text for message in thread if message.role == "user")]
+    return request_of(question, before)
 
 
 def complain_of_answer(done: Done, text: str, asked: str) -> None:

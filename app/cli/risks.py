@@ -40,7 +40,7 @@ class ToldRisk:
 
 def told_risks(question: str, answer: str) -> tuple[ToldRisk, ...]:
     """The risks in the shell blocks of an answer. Spans are in characters of the answer."""
-    found = answer_risks(answer)
+    found = answer_risks(answer, question)
     surprises = set(unasked(question, found))
     return tuple(ToldRisk(risk, answer[slice(*risk.span)], risk not in surprises) for risk in found)
 

@@ -218,7 +218,7 @@ def _of_its_own(question: str) -> frozenset[tuple[Kind, str]]:
 def _asked(question: str, risk: Risk) -> bool:
     if risk.kind is Kind.UNREADABLE:
         return False
-    if risk.kind is Kind.UNKNOWN:  # A program is unknown whatever was asked for.
+    if risk.kind in (Kind.UNKNOWN, Kind.BROAD):  # Nobody asks for that, and nobody could.
         return True
     targets = [word for word in risk.words if word[:1] in ("/", "~", "$")] or risk.words
     named = bool(targets) and all(_names(question, word) for word in targets)

@@ -17,6 +17,8 @@ class Kind(StrEnum):
     SHUTS_DOWN = "shuts down"
     RIGHTS = "changes rights"
     ROOT = "runs as root"
+    BROAD = "too broad"
+    """It leaves out a condition that the question sets."""
     UNSEEN = "runs unseen code"
     """It runs something downloaded or decoded just before, which nobody has read."""
     LEAKS = "leaks secrets"
@@ -50,3 +52,8 @@ class Risk:
     """What it would do, as a phrase after "this command": "deletes `build` and everything in it"."""
     span: Span
     """The span of the command in the text."""
+
+
+def request_of(question: str, before: str) -> str:
+    """A question with the one before it, which it may follow up, as in "and only the old ones?"."""
+    return f"{question}\n\n{before}".strip()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from app.commands.blocks import shell_blocks
+from app.commands.conditions import left_out
 from app.commands.known import page_programs, unknown_programs
 from app.commands.risk import Kind, Risk, Severity
 from app.commands.rules.registry import rules_for
@@ -28,15 +29,17 @@ def risks(command: str, path: str | None = None) -> tuple[Risk, ...]:
     return _told(command, parse(command), path)
 
 
-def answer_risks(answer: str) -> tuple[Risk, ...]:
-    """The risks of every shell block in an answer. Spans are in characters of the answer.
+def answer_risks(answer: str, question: str = "") -> tuple[Risk, ...]:
+    """The risks of every shell block in an answer, and what of the question it leaves out. Spans are in characters of
+    the answer.
 
     In a block without a language, anything that is not shell or runs no known program is left out: it may be a
     program's output.
     """
     found: list[Risk] = []
     for block in shell_blocks(answer):
-        for risk in risks(block.command):
+        here = risks(block.command)
+        for risk in (*here, *left_out(question, block.command, here)):
             if risk.kind in MAYBE_OUTPUT and not block.language:
                 continue
             found.append(Risk(risk.kind, risk.severity, risk.words, risk.sentence, block.span_in_answer(risk.span)))

@@ -15,6 +15,7 @@ from contextlib import AsyncExitStack, aclosing
 from functools import partial
 from pathlib import Path
 
+from app.commands.conditions import left_out
 from app.commands.requests import unasked
 from app.commands.risk import Kind, Risk, Severity
 from app.commands.risks import risks
@@ -156,7 +157,7 @@ class Answers:
             raise NoCommand(
                 f"No command is known for that. The model's answer runs `{name}`, which nothing here knows."
             )
-        return risk_notes(found, request.text)
+        return risk_notes((*found, *left_out(request.text, command, found)), request.text)
 
     async def _ghost_text(self, request: Request) -> str:
         self._ghosts += 1

@@ -45,7 +45,7 @@ def notes_of_block(request: str, block: CodeBlock) -> BlockNotes:
     from app.commands.requests import unasked
 
     try:
-        found = _risks(block)
+        found = _risks(request, block)
         surplus = unasked(request, found)
     except Exception as error:  # A rule that fails on hostile text must not cost the answer.
         log.error("a code block was not checked: %s", type(error).__name__)
@@ -61,11 +61,14 @@ def notes_of_block(request: str, block: CodeBlock) -> BlockNotes:
     return BlockNotes(tuple(marks), tuple(lines))
 
 
-def _risks(block: CodeBlock) -> tuple[Risk, ...]:
-    """The risks of the commands in a block of commands."""
+def _risks(request: str, block: CodeBlock) -> tuple[Risk, ...]:
+    """The risks of the commands in a block of commands, and what of the request they leave out."""
+    from app.commands.conditions import left_out
     from app.commands.risks import MAYBE_OUTPUT, risks
 
-    found = risks(block.shell.command) if block.shell is not None else ()
+    command = "" if block.shell is None else block.shell.command
+    found = risks(command)
+    found += left_out(request, command, found)
     if block.language:
         return found
     return tuple(risk for risk in found if risk.kind not in MAYBE_OUTPUT)

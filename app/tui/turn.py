@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Literal
 
+from app.commands.risk import request_of
 from app.events import (
     Done,
     Dropped,
@@ -105,8 +106,8 @@ class Turn:
 
     @property
     def request(self) -> str:
-        """The question and the previous one, which it may continue, as in "and only the old ones?"."""
-        return f"{self.before}\n{self.question}".strip()
+        """The question and the one before it."""
+        return request_of(self.question, self.before)
 
     @property
     def drafted(self) -> int:
