@@ -75,7 +75,7 @@ def picture(page: str) -> str:
     for at, (colour, (label, solved)) in enumerate(zip(COLOURS, rows(page), strict=True)):
         path = " ".join(f"{x(share):.1f},{y(number):.1f}" for share, number in zip(across, solved, strict=True))
         line = f'fill="none" stroke="{colour}" stroke-width="2.5"'
-        if label.startswith("what"):
+        if label.startswith("by "):
             line += ' stroke-dasharray="5 5"'
         else:
             for point in path.split():

@@ -136,7 +136,7 @@ def evaluate_drafter(
     temperature: Annotated[float, typer.Option(metavar="NUMBER", min=0.0, help="0: the most likely token.")] = 0.0,
     json: Annotated[Path | None, typer.Option(metavar="OUT", help="Also write the figures to this file.")] = None,
     record: Annotated[
-        bool, typer.Option("--record", help="Store the figures that decide about its use in its folder.")
+        bool, typer.Option("--record", help="Save the figures in its folder; they decide whether it is used.")
     ] = False,
 ) -> None:
     """Measure a drafter. Prints the tokens gained per round, and how often its guesses are accepted."""

@@ -71,7 +71,7 @@ class ServeOptions:
     )
     tls_cert: Path | None = _option(None, "TLS certificate, for https.", "FILE")
     tls_key: Path | None = _option(None, "Private key of --tls-cert.", "FILE")
-    allow_host: tuple[str, ...] = _option((), "A host name to answer to, if there is no token.", "NAME")
+    allow_host: tuple[str, ...] = _option((), "Host name to accept in the Host header if there is no token.", "NAME")
     allow_origin: tuple[str, ...] = _option((), "Web page that may ask.", "ORIGIN")
     max_sessions: int = _option(256, "Maximum number of conversations kept at once.", "N", least=1)
     cache_mb: int | None = _option(
@@ -85,7 +85,7 @@ class ServeOptions:
         30, "Maximum expected wait for a completion to begin; others get 429.", "SECONDS", least=1
     )
     while_away: int = _option(
-        512, "Tokens that an answer goes on for a device whose line has broken. 0: none.", "TOKENS", least=0
+        512, "Most tokens to generate after a device disconnects. 0: stop at once.", "TOKENS", least=0
     )
     max_connections: int = _option(512, "Maximum number of open connections.", "N", least=1)
     max_per_address: int = _option(
