@@ -2,26 +2,25 @@
 
     python -m benchmarks.local_drafter --target GGUF --local GGUF [--tasks FILE] [--limit N] [--line NAME ...]
                                        [--kinds NAME ...] [--ways NAME ...] [--temperature T ...] [--tokens N]
-                                       [--other NAME=COMMAND ...] --out FILE
+                                       [--other NAME=COMMAND ...] [--pinned] --out FILE
 
 Questions are the tasks of HumanEval (`code`: `--tasks`, see `benchmarks.cut_answers`), small changes to their solutions
 (`edits`), and those of `tests/data/talk.jsonl` (`talk`).
-`outrider serve --no-drafter` runs the target, and the app's own assistant asks. All ways take turns, question by
-question. Ways:
+`outrider serve --no-drafter` runs the target, and the app's own assistant asks. Ways take turns at each question:
 
 - `plain`: the server writes alone, in one stream, token by token
 - `lookups`: as `plain`, with drafts that the server looks up in the conversation where that pays
 - `auto`: the device may draft, and measures whether that pays
-- `measured`: the device drafts; the size of a draft follows from what a round costs
-- `chain N`, `tree N`: each draft is a chain, or a tree, of N tokens
+- `edge`: the device drafts as much as pays; `chain N`, `tree N`: each draft is a chain, or a tree, of N tokens
 
 `--other` adds a way: another server, by its command with `{port}` in it, such as
 "llama.cpp=llama-server -m target.gguf -md local.gguf --port {port}", asked by the app. Its passes are not known.
 
+`--pinned` gives the server the first half of the cores, and the device the others, as if they were two machines.
+
 For each kind of question, line and temperature there are, over all answers of a way: tokens for each pass of the
 server, those over the question included; tokens a second, the median of the answers; and passes and processor seconds
-of the server for 1,000 tokens. A greedy answer that is not
-the plain one, letter by letter, is counted. Nothing else should run.
+of the server for 1,000 tokens. Answers that are not the plain one are counted. Nothing else should run.
 """
 
 from __future__ import annotations
@@ -29,6 +28,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import itertools
+import os
 import shlex
 import statistics
 import tempfile
@@ -62,7 +62,7 @@ EDIT = "Rename the function `{name}` to `{name}_v2`, and show the whole code.\n\
 WARM_UP = "Count from one to thirty in words."
 LOOPBACK = "loopback"
 Row = dict[str, object]
-WAYS = ("plain", "lookups", "auto", "measured", "chain 4", "chain 8", "tree 16")
+WAYS = ("plain", "lookups", "auto", "edge", "chain 4", "chain 8", "tree 16")
 
 
 @dataclass
@@ -88,24 +88,25 @@ def settings_of(way: str, most: int, temperature: float) -> Settings:
     if way not in WAYS and shape not in ("chain", "tree"):
         return settings
     if not size:
-        return settings.replaced({"mode": "auto" if way == "auto" else "edge"}, way)
+        return settings.replaced({"mode": way}, way)
     nodes = int(size)
     depth, breadth = (nodes, 1) if shape == "chain" else (8, 8)
-    fixed = {"mode": "edge", "pace": "fixed", "depth": depth, "breadth": breadth, "nodes": nodes}
-    return settings.replaced(fixed, way)
+    return settings.replaced({"mode": "edge", "pace": "fixed", "depth": depth, "breadth": breadth, "nodes": nodes}, way)
 
 
 async def measure(arguments: argparse.Namespace, kind: str, questions: Sequence[str]) -> AsyncIterator[Row]:
     """The rows of one kind of question."""
-    others = dict(other.split("=", 1) for other in arguments.other)
+    others, cores = dict(other.split("=", 1) for other in arguments.other), sorted(os.sched_getaffinity(0))
     with tempfile.TemporaryDirectory() as work:
         for line, temperature in itertools.product(arguments.line, arguments.temperature):
             with ExitStack() as stack:
+                os.sched_setaffinity(0, cores[: len(cores) // 2] if arguments.pinned else cores)
                 server = stack.enter_context(Run(arguments.target, Path(work) / "target").serve("--no-drafter"))
                 servers = {way: (server.url, server.process) for way in arguments.ways}
                 for way, command in others.items():
                     running = stack.enter_context(Running(Server(way, tuple(shlex.split(command)))))
                     servers[way] = running.url, running.process
+                os.sched_setaffinity(0, cores[len(cores) // 2 :] if arguments.pinned else cores)
                 found = {way: Figures() for way in servers}
                 async with opened(arguments, servers, line, temperature) as assistants:
                     for question in questions:
@@ -218,6 +219,7 @@ if __name__ == "__main__":
     parser.add_argument("--kinds", nargs="+", default=["code", "talk"])
     parser.add_argument("--ways", nargs="+", default=list(WAYS))
     parser.add_argument("--other", nargs="+", default=[], metavar="NAME=COMMAND")
+    parser.add_argument("--pinned", action="store_true")
     parser.add_argument("--temperature", type=float, nargs="+", default=[0.0])
     parser.add_argument("--tokens", type=int, default=80)
     parser.add_argument("--out", type=Path, required=True)
