@@ -217,7 +217,7 @@ async def ask_all(prompts: Sequence[PromptEntry], settings: Settings, folders: F
                 result = await listen(assistant.reply(conversation, turn), told=told)
                 told = result.told
                 name = {} if prompt.id is None else {"id": prompt.id}
-                asked = "\n".join(prompt.turns[max(number - 1, 0) : number + 1])
+                asked = request_of(turn, prompt.turns[number - 1] if number else "")
                 print_json({**name, "prompt": turn, **result.as_json(), **_risks(asked, result)})
                 if result.done is None:
                     code = _exit_code(result)

@@ -91,8 +91,8 @@ _RULES = (
 def left_out(question: str, command: str, found: Sequence[Risk]) -> tuple[Risk, ...]:
     """A warning if a question sets conditions that a command leaves out, and the command can do harm.
 
-    Only the first paragraph of the question counts. `found`: the risks of the command, a whole block; the warning has
-    the span of the first one that matters.
+    Only the first paragraph of the question counts. `command`: all commands of the answer. `found`: their risks, or
+    those of one block; the warning has the span of the first one that matters.
     """
     harmful = next((risk for risk in found if risk.kind in KINDS), None)
     if harmful is None:

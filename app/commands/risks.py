@@ -36,14 +36,13 @@ def answer_risks(answer: str, question: str = "") -> tuple[Risk, ...]:
     In a block without a language, anything that is not shell or runs no known program is left out: it may be a
     program's output.
     """
-    found: list[Risk] = []
-    for block in shell_blocks(answer):
-        here = risks(block.command)
-        for risk in (*here, *left_out(question, block.command, here)):
+    found, blocks = list[Risk](), list(shell_blocks(answer))
+    for block in blocks:
+        for risk in risks(block.command):
             if risk.kind in MAYBE_OUTPUT and not block.language:
                 continue
             found.append(Risk(risk.kind, risk.severity, risk.words, risk.sentence, block.span_in_answer(risk.span)))
-    return tuple(found)
+    return (*found, *left_out(question, "\n".join(block.command for block in blocks), found))
 
 
 def _told(text: str, script: Script, path: str | None) -> tuple[Risk, ...]:

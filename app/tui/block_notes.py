@@ -29,7 +29,9 @@ log = logging.getLogger("outrider.screen")
 @lru_cache(maxsize=64)
 def answer_notes(request: str, text: str, sources: tuple[PageSource, ...]) -> AnswerNotes:
     """The notes of a finished answer. Call this in a thread, because it may load the parser of commands."""
-    return AnswerNotes(_noted(request, leaves(text)), _footer(sources))
+    parsed = leaves(text)
+    whole = "\n".join(leaf.content.plain for leaf in parsed if leaf.kind == "code")
+    return AnswerNotes(_noted(request, parsed, whole), _footer(sources))
 
 
 def block_notes(request: str, blocks: Sequence[Leaf]) -> AnswerNotes:
@@ -38,14 +40,17 @@ def block_notes(request: str, blocks: Sequence[Leaf]) -> AnswerNotes:
 
 
 @lru_cache(maxsize=256)
-def notes_of_block(request: str, block: CodeBlock) -> BlockNotes:
-    """The risks of a block's commands; nothing for other code. `request`: what the person asked for."""
+def notes_of_block(request: str, block: CodeBlock, whole: str | None = None) -> BlockNotes:
+    """The risks of a block's commands; nothing for other code. `request`: what the person asked for.
+
+    `whole`: the code of all blocks once the answer has ended, for what they leave out together.
+    """
     if block.shell is None:
         return NO_BLOCK_NOTES
     from app.commands.requests import unasked
 
     try:
-        found = _risks(request, block)
+        found = _risks(request, block, whole)
         surplus = unasked(request, found)
     except Exception as error:  # A rule that fails on hostile text must not cost the answer.
         log.error("a code block was not checked: %s", type(error).__name__)
@@ -61,22 +66,22 @@ def notes_of_block(request: str, block: CodeBlock) -> BlockNotes:
     return BlockNotes(tuple(marks), tuple(lines))
 
 
-def _risks(request: str, block: CodeBlock) -> tuple[Risk, ...]:
-    """The risks of the commands in a block of commands, and what of the request they leave out."""
+def _risks(request: str, block: CodeBlock, whole: str | None) -> tuple[Risk, ...]:
+    """The risks of the commands in a block of commands, and what of the request all blocks leave out."""
     from app.commands.conditions import left_out
     from app.commands.risks import MAYBE_OUTPUT, risks
 
-    command = "" if block.shell is None else block.shell.command
-    found = risks(command)
-    found += left_out(request, command, found)
+    found = risks(block.shell.command) if block.shell is not None else ()
+    if whole is not None:
+        found += left_out(request, whole, found)
     if block.language:
         return found
     return tuple(risk for risk in found if risk.kind not in MAYBE_OUTPUT)
 
 
-def _noted(request: str, parsed: Sequence[Leaf]) -> tuple[tuple[int, BlockNotes], ...]:
+def _noted(request: str, parsed: Sequence[Leaf], whole: str | None = None) -> tuple[tuple[int, BlockNotes], ...]:
     blocks = [code_block(leaf) for leaf in parsed if leaf.kind == "code"]
-    notes = ((block.number, notes_of_block(request, block)) for block in blocks)
+    notes = ((block.number, notes_of_block(request, block, whole)) for block in blocks)
     return tuple((number, one) for number, one in notes if one != NO_BLOCK_NOTES)
 
 

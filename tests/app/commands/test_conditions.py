@@ -98,3 +98,11 @@ def test_hostile_questions_take_no_time() -> None:
         "older than " * 9_999,
     ):
         left_out(question, "rm *", found)
+
+
+def test_several_blocks_may_meet_it_together() -> None:
+    question = "delete the files in build and keep a list of the .o files in out.txt"
+    answer = "```sh\nls *.o > out.txt\n```\nThen:\n```sh\nrm -r build\n```"
+    assert Kind.BROAD not in {told.risk.kind for told in told_risks(question, answer)}
+    for other in (answer.replace("out.txt", "x"), answer.replace("*.o", "")):
+        assert Kind.BROAD in {told.risk.kind for told in told_risks(question, other)}

@@ -173,3 +173,13 @@ async def test_a_follow_up_in_a_conversation_is_read_with_the_question_before(st
 
 def view(app: Window) -> MarkdownView:
     return app.screen.query(AnswerView).last().prose
+
+
+def test_what_the_whole_answer_leaves_out_of_the_question_is_noted() -> None:
+    request, text = "delete *.log files older than a week", "```sh\nfind . -mtime +7 -delete\n```"
+    (_, notes), *rest = answer_notes(request, text, ()).blocks
+    assert not rest and "".join(part for part, _ in notes.lines[-1].parts).endswith("question says: `*.log`")
+    assert answer_notes(request, f"```sh\nls *.log\n```\n{text}", ()).blocks[-1][1].lines == notes.lines[:1]
+    assert notes_of_block(request, CodeBlock(1, "sh", "find . -mtime +7 -delete")).lines == notes.lines[:1], (
+        "it goes on"
+    )

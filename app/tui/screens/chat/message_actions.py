@@ -255,7 +255,8 @@ class MessageActions(Vertical):
         from app.tui.screens.code_block import CodeBlockScreen
 
         waiting = bool(block.command) and block.command == self._for_shell
-        notes = await asyncio.to_thread(notes_of_block, turn.request, block)
+        whole = "\n".join(turn.codes)
+        notes = await asyncio.to_thread(notes_of_block, turn.request, block, None if turn.running else whole)
         match await self.app.push_screen_wait(CodeBlockScreen(block, len(turn.codes), notes, waiting=waiting)):
             case "copy":
                 self.app.copy_to_clipboard(block.code)
