@@ -151,7 +151,7 @@ class Lane:
 
     def states(self, sequence: int, count: int) -> list[bytes]:
         """The first `count` rows, in parts, because llama.cpp leaves out what is before the window of the last one."""
-        size = self._window or count
+        size = self._window or max(1, count)
         return [self.state(sequence, start, min(start + size, count)) for start in range(0, count, size)]
 
     def put(self, sequence: int, states: Sequence[bytes]) -> bool:

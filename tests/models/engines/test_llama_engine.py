@@ -151,6 +151,25 @@ def test_who_asks_nothing_for_a_while_leaves_the_lane_and_comes_back(llama: Benc
         assert context.capacity == 0
 
 
+@pytest.mark.parametrize("turns", [9, IDLE + IDLE // 4])
+def test_who_is_asked_something_quite_different_gives_its_place_up_without_rows(llama: Bench, turns: int) -> None:
+    """Nothing of it counts any more, neither when it comes back nor while others go on."""
+    engine = llama.engine
+    changed, busy = holding(engine, [3, 4, 5, 6]), holding(engine, [7, 8, 9])
+    assert isinstance(changed, LlamaContext)
+    engine.forward([asked(context, EMPTY) for context in (changed, busy)])
+    changed.assign(0, [30, 31, 32])
+    for _ in range(turns):
+        busy.commit(EMPTY, [], 5)
+        engine.verify(busy, EMPTY)
+    busy.commit(EMPTY, [], 5)
+    assert changed.lane is None or turns < IDLE
+    for context in (changed, busy):
+        llama.same_as_anew(context)
+    for context in (changed, busy):
+        context.release()
+
+
 def test_the_rows_of_a_long_idle_session_serve_a_short_one_that_begins_like_it(llama: Bench) -> None:
     engine = llama.engine
     assert isinstance(engine, LlamaEngine)

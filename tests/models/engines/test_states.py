@@ -90,6 +90,9 @@ def test_a_conversation_that_changes_is_computed_again(llama: Bench) -> None:
     context.assign(4, [1, 2, 3])
     assert context.computed == 0 and context.rewinds
     right(llama, context)
+    context.assign(1, [6, 6])
+    context.park()
+    right(llama, context)
     context.park()
     context.commit(EMPTY, [], 9)
     assert context.computed == len(context.tokens) - 1
