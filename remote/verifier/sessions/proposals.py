@@ -15,7 +15,7 @@ from remote.protocol import Propose, Proposed, ProtocolError, unpack_tokens
 from remote.protocol.proposals import grown
 from remote.verifier.holders import EVERYONE
 from remote.verifier.observability.record import Record
-from remote.verifier.refusals import BadRound, TooLong, UnknownPrefix
+from remote.verifier.refusals import BadRound, Dropped, Superseded, TooLong, UnknownPrefix
 from remote.verifier.sessions.sessions import Sessions
 from remote.verifier.sessions.table import Session
 from remote.verifier.sessions.verification import Answer
@@ -64,9 +64,14 @@ def propose(sessions: Sessions, message: Propose, holder: str = EVERYONE, record
             sessions.share(session)
             context = session.context
         session.tree = tree if message.since else DraftTree.empty()
+        session.epoch = epoch = session.epoch + 1
         while (chunk := engine.next_chunk(context)) is not None:
             yield chunk
             yield None
+            if sessions.table.get(message.session) is not session:
+                raise Dropped("the session was dropped while its tokens were read")
+            if session.epoch != epoch:
+                raise Superseded("a newer request of this session has taken the place of this one")
         rows: Floats = np.zeros((0, engine.vocabulary), np.float32)
         if append or tokens:
             session.tree = DraftTree.empty()  # Nothing can be relied on if the forward fails.

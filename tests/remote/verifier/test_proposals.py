@@ -17,9 +17,13 @@ from remote.protocol import Card, Error, Propose, Proposed, decode, encode, pack
 from remote.verifier.holders import Tokens
 from remote.verifier.http import create_app
 from remote.verifier.options import ServeOptions
+from remote.verifier.refusals import Dropped, Superseded
+from remote.verifier.sessions.proposals import propose
+from remote.verifier.sessions.sessions import Sessions
+from remote.verifier.sessions.turns import alone
 from tests.remote.verifier.conftest import LIMITS
 from tests.remote.verifier.test_http import TOKEN, connected, counter, message, running
-from tests.remote.verifier.tiny import VOCABULARY
+from tests.remote.verifier.tiny import STOP, VOCABULARY
 from tests.support.patience import PATIENCE_SECONDS
 
 PROMPT = [5, 9, 2, 30, 7]
@@ -113,6 +117,37 @@ async def test_they_are_counted_against_the_limit_of_tokens(target: Engine, card
         await proposed(client, 3, append=pack_tokens(PROMPT), **nodes([7, 8], [-1, 0]))
         refused = await ask(client, session="another", append=pack_tokens(PROMPT))
         assert refused.status_code == 429, refused.content
+
+
+LONG = [2 + token % 40 for token in range(280)]
+
+
+def wanted(append: list[int]) -> Propose:
+    return Propose(session="s", base=0, top=TOP, vocabulary=VOCABULARY, append=pack_tokens(append))
+
+
+def test_one_whose_session_is_dropped_while_it_reads_ends_and_leaves_no_rows(target: Engine) -> None:
+    sessions = Sessions(target, LIMITS, frozenset({STOP}), max_sessions=8, max_bytes=1 << 26)
+    first = alone(target, propose(sessions, wanted(LONG)))
+    assert next(first) is None
+    session = sessions.table.get("s")
+    assert session is not None and sessions.drop("s")
+    with pytest.raises(Dropped):
+        next(first)
+    assert session.context.capacity == 0 and not session.running
+
+
+def test_a_newer_one_takes_the_place_of_one_that_reads(target: Engine) -> None:
+    sessions = Sessions(target, LIMITS, frozenset({STOP}), max_sessions=8, max_bytes=1 << 26)
+    first = alone(target, propose(sessions, wanted(LONG)))
+    assert next(first) is None
+    other = [7, *LONG[1:]]
+    (newer,) = filter(None, alone(target, propose(sessions, wanted(other))))
+    with pytest.raises(Superseded):
+        next(first)
+    sessions.drop("s")
+    (afresh,) = filter(None, alone(target, propose(sessions, wanted(other))))
+    assert newer == afresh
 
 
 async def test_several_threads_ask_over_one_connection(target: Engine, card: Card) -> None:
