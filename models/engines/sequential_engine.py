@@ -103,21 +103,22 @@ class SequentialEngine(Engine):
     def _one(self, request: Forward) -> Floats:
         context = request.context
         assert isinstance(context, SequentialContext)
-        end = context.computed + request.pending
-        if context.cache is None or context.held > context.computed:
-            context.cache, context.held = DynamicCache(config=self.model.config), 0
+        end, cache, held = context.computed + request.pending, context.cache, context.held
+        if cache is None or held > context.computed:
+            cache, held = DynamicCache(config=self.model.config), 0
         rows = list[Tensor]()
         if request.pending:
-            rows = [self._fed(context.cache, context.tokens[context.held : end], begins=context.held == 0)]
-        context.held = end
+            context.cache, context.held = None, 0  # If it fails, some layers have the tokens and others do not.
+            rows = [self._fed(cache, context.tokens[held:end], begins=held == 0)]
+        context.cache, context.held = cache, end
         if not request.wanted or request.tree is None:
             return np.empty((0, self.vocabulary), np.float32)
         del context.nodes[request.since :]
         for node in range(request.since, len(request.tree)):
             token, parent = int(request.tree.tokens[node]), int(request.tree.parents[node])
-            cache = copy.deepcopy(context.cache if parent < 0 else context.nodes[parent])
-            rows.append(self._fed(cache, [token], begins=False))
-            context.nodes.append(cache)
+            tried = copy.deepcopy(cache if parent < 0 else context.nodes[parent])
+            rows.append(self._fed(tried, [token], begins=False))
+            context.nodes.append(tried)
         logits: Floats = torch.stack(rows).float().cpu().numpy()
         return logits
 

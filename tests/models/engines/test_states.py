@@ -134,6 +134,22 @@ def test_the_batching_engine_refuses_them(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", TREELESS)
+def test_a_forward_that_fails_half_way_leaves_no_half_of_a_state(made: Callable[[str], Bench], kind: str) -> None:
+    bench = made(f"sequential {kind}")
+    context = begun(bench)
+
+    def fail(*_: object) -> None:
+        raise MemoryError("no memory for this layer")
+
+    layers = next(part for part in bench.model.modules() if isinstance(part, torch.nn.ModuleList))
+    hook = layers[-1].register_forward_pre_hook(fail)
+    with pytest.raises(MemoryError):
+        bench.engine.verify(context, EMPTY)
+    hook.remove()
+    right(bench, context)
+
+
+@pytest.mark.parametrize("kind", TREELESS)
 def test_a_state_in_pytorch_is_counted_as_some_tokens(kind: str) -> None:
     engine = SequentialEngine(tiny_model(kind))
     context = holding(engine, PROMPT * 40)
