@@ -43,6 +43,13 @@ class SequentialContext(TargetContext):
     def capacity(self) -> int:
         return self.held
 
+    def assign(self, base: int, tokens: Sequence[int]) -> None:
+        super().assign(base, tokens)
+        if self.held != self.computed:  # So that the tokens are read anew in chunks, and not in one call.
+            self._free()
+            self.computed = 0
+            self.rewinds += 1
+
     def _keep(self, start: int, rows: Sequence[int]) -> None:
         if rows:
             self.cache, self.held = self.nodes[rows[-1] - start], start + len(rows)

@@ -22,7 +22,7 @@ from remote.verifier.http import create_app
 from remote.verifier.loader import opened
 from remote.verifier.options import ServeOptions
 from remote.verifier.serve import card
-from tests.models.engines.conftest import LLAMA_CPP_TREELESS, Bench, asked, holding, llama_bench
+from tests.models.engines.conftest import CHUNK, LLAMA_CPP_TREELESS, Bench, asked, holding, llama_bench
 from tests.remote.verifier.test_http import PATIENT, running
 from tests.remote.verifier.tiny import STOP, TREELESS, plain_logits, tiny_model, tiny_tokenizer
 
@@ -146,6 +146,17 @@ def test_a_forward_that_fails_half_way_leaves_no_half_of_a_state(made: Callable[
     with pytest.raises(MemoryError):
         bench.engine.verify(context, EMPTY)
     hook.remove()
+    right(bench, context)
+
+
+@pytest.mark.parametrize("kind", TREELESS)
+@pytest.mark.parametrize("base", [0, 3 * CHUNK, 4 * CHUNK - 1])
+def test_a_state_that_is_begun_anew_is_read_in_chunks(made: Callable[[str], Bench], kind: str, base: int) -> None:
+    bench = made(f"sequential {kind}")
+    context = begun(bench, [2 + at % 40 for at in range(4 * CHUNK)])
+    context.assign(base, [context.tokens[base] + 1] * (4 * CHUNK - base))
+    for done in range(0, 3 * CHUNK, CHUNK):
+        assert context.computed == done and bench.engine.read(context)
     right(bench, context)
 
 
