@@ -252,12 +252,13 @@ class LlamaEngine(Engine):
         """The lane of a request's conversation, which is moved if its lane has no room.
 
         `alone`: it runs alone. If it did not run for a while, it gets its own lane, because llama.cpp sums in blocks of
-        the cache: otherwise its text would depend on which other rows are there.
+        the cache: otherwise its text would depend on which other rows are there. Who outgrows such a lane gets another.
         """
         context, rows = request.context, request.start + request.rows
         assert isinstance(context, LlamaContext)
+        own = alone and context.lane is not None and context.lane.holders == {context}
         if alone and not request.since and (context.used == 0 or context.used < self._forwards - RESUMED):
-            lane = context.lane or next(iter(self._lanes), None)
+            own, lane = True, context.lane or next(iter(self._lanes), None)
             if lane is not None and (lane.holders != {context} or not context.in_order):
                 for holder in [*lane.holders]:
                     holder.park()
@@ -265,12 +266,16 @@ class LlamaEngine(Engine):
         if context.lane is not None and context.lane.has_room(rows, context):
             context.reserve(rows)
             return context.lane
-        return self._enter(context, rows)
+        return self._enter(context, rows, own=own)
 
-    def _enter(self, context: LlamaContext, rows: int) -> Lane:
-        """Move a conversation to a lane with room for this many rows. Lanes that become empty are freed."""
+    def _enter(self, context: LlamaContext, rows: int, *, own: bool = False) -> Lane:
+        """Move a conversation to a lane with room for this many rows. Lanes that become empty are freed.
+
+        `own`: to one where no other is.
+        """
         needed = max(rows, context.parked_rows)
-        lane = next((lane for lane in self._lanes if lane.has_room(needed, context)), None)
+        with_room = (lane for lane in self._lanes if lane.has_room(needed, context))
+        lane = next((lane for lane in with_room if not (own and lane.holders)), None)
         if lane is None:
             alone = (needed + needed // 2) // 256 * 256 + 256
             threads = self._fixed_threads if self.threads is None else self.threads.count

@@ -12,10 +12,10 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from models.engines.engine import TargetContext
-from models.engines.llama_engine import RESUMED, LlamaEngine
-from models.engines.llama_lane import BLOCK, LEAST, PIECE
+from models.engines.llama_engine import RESUMED, SMALLEST, LlamaEngine
+from models.engines.llama_lane import BLOCK, LEAST, PIECE, LlamaContext
 from models.tree import DraftTree
-from tests.models.engines.conftest import accept, holding
+from tests.models.engines.conftest import accept, asked, holding
 from tests.remote.verifier.tiny import VOCABULARY, random_tree, tree_around
 from tests.support.gguf_writer import write_gguf
 from tests.support.made_once import made_once
@@ -186,3 +186,28 @@ def test_conversations_that_are_kept_change_no_bit(engine: LlamaEngine) -> None:
     np.testing.assert_array_equal(found[2], found[0])
     for context in kept:
         context.release()
+
+
+def test_who_comes_back_or_grows_does_not_move_beside_another(engine: LlamaEngine, plain: np.ndarray) -> None:
+    """One of two lanes is too small for it or for all that were there, and the other one has room."""
+    idle, busy, context = (holding(engine, tokens) for tokens in ([4, 5, 6], [9] * 30, PROMPT))
+    large = holding(engine, [7] * 1770)
+    engine.verify(large, EMPTY)
+    large.commit(EMPTY, [], 7)
+    engine.forward([asked(one, EMPTY) for one in (idle, large)])
+    engine.forward([asked(one, EMPTY) for one in (busy, context)])
+    large.release()
+    for one in (idle, busy, context):
+        assert isinstance(one, LlamaContext) and one.lane is not None
+    assert busy.lane is context.lane is not idle.lane
+    for _ in range(RESUMED + 1):
+        busy.commit(EMPTY, [], 9)
+        engine.verify(busy, EMPTY)
+    for length in (0, SMALLEST):
+        context.assign(0, [*PROMPT, *([5] * length)])
+        engine.verify(context, EMPTY)
+        assert context.lane.holders == {context} and idle.lane.holders == {idle}
+    context.assign(0, PROMPT)
+    np.testing.assert_array_equal(decoded(engine, context, lambda done: EMPTY), plain)
+    for one in (idle, busy, context):
+        one.release()
