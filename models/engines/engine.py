@@ -205,6 +205,8 @@ class Engine(ABC):
     """Rows of a forward from which on each further row costs its full price, so that larger batches gain nothing."""
     bytes_per_token: int
     """Bytes of one token's keys and values."""
+    most_bytes: int | None = None
+    """Most bytes that may be allocated ahead for the rows of all contexts, or None for any number."""
     most_nodes: int | None = None
     """Most nodes of a tree, or None for any number."""
     encoder: Encoder | None

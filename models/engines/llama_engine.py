@@ -67,6 +67,8 @@ RESUMED = 8
 """Forwards without a conversation after which it is worth a lane of its own."""
 SMALLEST, LARGEST = 1024, 16_384
 """Rows of a lane that several conversations share."""
+ROUNDED = 256
+"""llama.cpp rounds the rows of a lane up to a multiple of this."""
 TOLERANCE = 0.02
 """Difference of logits, as a share of the largest, up to which a tree counts as read like its paths."""
 NEWER = re.compile("unknown (?:model architecture|pre-tokenizer|tokenizer)")
@@ -125,8 +127,8 @@ class LlamaEngine(Engine):
         self.chunk, self.row_budget, self.most_nodes = chunk, ROWS, LEAVES
         self.bytes_per_token = layers * kv_heads * size * 2 * ROW_BYTES
         shared = int(lib.llama_model_n_params(self._model)) // (4 * layers * max(1, heads * size))
-        self.lane_cells = min(LARGEST, max(SMALLEST, shared // 256 * 256))
-        """Rows of a lane that several conversations share."""
+        self.lane_cells = SMALLEST
+        """Rows of a lane that several conversations share, if memory allows."""
         self.encoder: ArrayEncoder | None = None
         self._cuttable = not (lib.llama_model_is_recurrent(self._model) or lib.llama_model_is_hybrid(self._model))
         self.why_no_drafter: str | None = None
@@ -155,12 +157,12 @@ class LlamaEngine(Engine):
                 self.why_no_drafter = passing.submit(self._check_rows).result()
                 self.encoder = None if self.why_no_drafter else encoder
             passing.submit(self.measure_threads).result()
+        self._close_lanes()
+        self.lane_cells = min(LARGEST, max(SMALLEST, shared // ROUNDED * ROUNDED))
 
     def close(self) -> None:
         """Free the model and all rows. The engine cannot be used any more."""
-        for lane in self._lanes:
-            lane.close()
-        self._lanes = []
+        self._close_lanes()
         self._lib.llama_model_free(self._model)
 
     @property
@@ -273,21 +275,33 @@ class LlamaEngine(Engine):
 
         `own`: to one where no other is.
         """
+        context.park()
         needed = max(rows, context.parked_rows)
         with_room = (lane for lane in self._lanes if lane.has_room(needed, context))
         lane = next((lane for lane in with_room if not (own and lane.holders)), None)
+        for empty in [other for other in self._lanes if not other.holders and other is not lane]:
+            self._lanes.remove(empty)
+            empty.close()
         if lane is None:
-            alone = (needed + needed // 2) // 256 * 256 + 256
             threads = self._fixed_threads if self.threads is None else self.threads.count
-            cells = max(self.lane_cells, alone)
-            lane = Lane(self._lib, self._model, cells, threads, cuttable=self._cuttable)
+            lane = Lane(self._lib, self._model, self._cells(needed), threads, cuttable=self._cuttable)
             self._lanes.append(lane)
         context.move(lane)
         context.reserve(rows)
-        for empty in [other for other in self._lanes if not other.holders]:
-            self._lanes.remove(empty)
-            empty.close()
         return lane
+
+    def _cells(self, needed: int) -> int:
+        """Rows of a new lane for a conversation that needs so many: room for others too, as far as memory allows."""
+        alone, shared = (needed + needed // 2) // ROUNDED * ROUNDED + ROUNDED, self.lane_cells
+        if self.most_bytes is not None:
+            left = self.most_bytes // self.bytes_per_token - sum(lane.cells for lane in self._lanes)
+            shared = min(shared, left // ROUNDED * ROUNDED)
+        return max(alone, shared)
+
+    def _close_lanes(self) -> None:
+        for lane in self._lanes:
+            lane.close()
+        self._lanes = []
 
     def _key_length(self, heads: int) -> int:
         """Numbers of a key of one head."""
@@ -323,7 +337,7 @@ class LlamaEngine(Engine):
             context.commit(DraftTree.empty(), [], 7 % self.vocabulary)
         context.release()
         row = sizes[1] - sizes[0]
-        return row + (sizes[0] - row) // STATE_TOKENS
+        return max(1, row + (sizes[0] - row) // STATE_TOKENS)
 
     def _pieces_have_the_same_bits(self) -> bool:
         """Whether rows in large pieces have the same bits as alone. Some products change from 8 rows on."""

@@ -156,6 +156,7 @@ def build_app(options: ServeOptions) -> VerifierApp:
             own = OwnDrafter(Drafter.load(drafter), engine)
             own.warm()
     budget = int(engine.free_bytes() * options.cache_share) if options.cache_mb is None else options.cache_mb << 20
+    engine.most_bytes = budget
     drafts = own or (OwnLookups(engine) if engine.takes_drafts else None)
     served = _fitting(target, engine, drafts, options.max_tokens, budget)
     tokenizer = None

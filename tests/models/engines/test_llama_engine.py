@@ -126,6 +126,22 @@ def test_so_many_sessions_share_a_lane_as_it_has_room_for(llama: Bench) -> None:
         context.release()
 
 
+def test_lanes_take_no_more_memory_than_they_may(llama: Bench) -> None:
+    engine = llama.engine
+    assert isinstance(engine, LlamaEngine) and not engine._lanes, "what was tried at its start is gone"
+    engine.most_bytes = (SMALLEST // 2 + 100) * engine.bytes_per_token
+    contexts = [holding(engine, [number + 1] * 90) for number in range(4)]
+    engine.forward([asked(context, EMPTY) for context in contexts])
+    assert [lane.cells for lane in engine._lanes] == [SMALLEST // 2]
+    for context in contexts:
+        context.commit(EMPTY, [], 5)
+    longer = holding(engine, [9] * 300)
+    for context in (longer, *contexts):
+        llama.same_as_anew(context)
+    for context in (longer, *contexts):
+        context.release()
+
+
 def test_who_asks_nothing_for_a_while_leaves_the_lane_and_comes_back(llama: Bench) -> None:
     engine = llama.engine
     idle, busy = engine.context(), engine.context()

@@ -87,6 +87,11 @@ async def test_a_model_whose_state_cannot_be_taken_back_answers_the_same_again(
     assert f"without drafts, because {NO_DRAFTS}" in capsys.readouterr().err
 
 
+def test_what_conversations_may_take_is_known_to_what_allocates_it(files: dict[str, Path], tmp_path: Path) -> None:
+    app = build_app(ServeOptions(str(files[WINDOWS]), made=tmp_path, threads=1, cache_mb=3))
+    assert app.turns._engine.most_bytes == 3 << 20
+
+
 def test_a_model_in_several_files_is_served_by_any_of_their_names(
     llama: Path, parts: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
