@@ -6,7 +6,8 @@
 
 Questions are the tasks of HumanEval (`code`: `--tasks`, see `benchmarks.cut_answers`), small changes to their solutions
 (`edits`), and those of `tests/data/talk.jsonl` (`talk`).
-`outrider serve --no-drafter` runs the target, and the app's own assistant asks. Ways take turns at each question:
+`outrider serve --no-drafter` runs the target, and the app's own assistant asks. Ways take turns at each question, each
+as a token holder of its own, for whom the server reads the prompt anew:
 
 - `plain`: the server writes alone, in one stream, token by token
 - `lookups`: as `plain`, with drafts that the server looks up in the conversation where that pays
@@ -19,8 +20,8 @@ Questions are the tasks of HumanEval (`code`: `--tasks`, see `benchmarks.cut_ans
 `--pinned` gives the server the first half of the cores, and the device the others, as if they were two machines.
 
 For each kind of question, line and temperature there are, over all answers of a way: tokens for each pass of the
-server, those over the question included; tokens a second, the median of the answers; and passes and processor seconds
-of the server for 1,000 tokens. Answers that are not the plain one are counted. Nothing else should run.
+server, those over the question included; tokens a second, the median of the answers; and processor seconds of the
+server for 1,000 tokens. Answers that are not the plain one are counted. Nothing else should run.
 """
 
 from __future__ import annotations
@@ -35,7 +36,6 @@ import tempfile
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 
 from app.cli.machine import machine
@@ -62,6 +62,8 @@ EDIT = "Rename the function `{name}` to `{name}_v2`, and show the whole code.\n\
 WARM_UP = "Count from one to thirty in words."
 LOOPBACK = "loopback"
 Row = dict[str, object]
+Served = tuple[str, int, str | None]
+"""The address of a server, its process id, and the token if it is Outrider's."""
 WAYS = ("plain", "lookups", "auto", "edge", "chain 4", "chain 8", "tree 16")
 
 
@@ -70,7 +72,7 @@ class Figures:
     """The answers of one way."""
 
     tokens: int = 0
-    passes: int | None = 0
+    passes: int | None = None
     """Of the server, if known."""
     cpu: float = 0.0
     """Processor seconds of the server."""
@@ -101,71 +103,68 @@ async def measure(arguments: argparse.Namespace, kind: str, questions: Sequence[
         for line, temperature in itertools.product(arguments.line, arguments.temperature):
             with ExitStack() as stack:
                 os.sched_setaffinity(0, cores[: len(cores) // 2] if arguments.pinned else cores)
-                server = stack.enter_context(Run(arguments.target, Path(work) / "target").serve("--no-drafter"))
-                servers = {way: (server.url, server.process) for way in arguments.ways}
+                tokens = {way: f"the-token-of-way-number-{number:02}" for number, way in enumerate(arguments.ways)}
+                (file := Path(work) / "tokens").write_text("\n".join(tokens.values()))
+                ours = Run(arguments.target, Path(work) / "target").serve("--no-drafter", "--token-file", str(file))
+                server = stack.enter_context(ours)
+                servers = {way: (server.url, server.process, tokens.get(way)) for way in arguments.ways}
                 for way, command in others.items():
                     running = stack.enter_context(Running(Server(way, tuple(shlex.split(command)))))
-                    servers[way] = running.url, running.process
+                    servers[way] = running.url, running.process, None
                 os.sched_setaffinity(0, cores[len(cores) // 2 :] if arguments.pinned else cores)
                 found = {way: Figures() for way in servers}
                 async with opened(arguments, servers, line, temperature) as assistants:
                     for question in questions:
                         for way, assistant in assistants.items():
-                            ours = server.url if way in arguments.ways else None
-                            await answered(assistant, question, found[way], servers[way][1], ours)
+                            await answered(assistant, question, found[way], *servers[way])
                 for way, figures in found.items():
                     yield row(kind, line, temperature, way, figures, found["plain"].texts)
 
 
 @asynccontextmanager
 async def opened(
-    arguments: argparse.Namespace, servers: Mapping[str, tuple[str, int]], line: str, temperature: float
+    arguments: argparse.Namespace, servers: Mapping[str, Served], line: str, temperature: float
 ) -> AsyncIterator[dict[str, Assistant]]:
     """An assistant for each way, on the same line, with the same local model, after a first answer."""
     local, drafters = LocalModel("local", arguments.local), Drafters(Drafter.load(DRAFTER))
     absent = LocalModel("none", Path("no model is here"))  # It would read along, and take time from the server.
     async with AsyncExitStack() as stack:
-        assistants, own = {}, servers[arguments.ways[0]]
-        for way, (url, process) in servers.items():
+        assistants = {}
+        for way, (url, _, token) in servers.items():
             address = url
             if line != LOOPBACK:
                 emulator = Emulator(read_profiles()[line], "127.0.0.1", int(url.rpartition(":")[2]))
                 address = (await stack.enter_async_context(emulator)).url
             store = stack.enter_context(Store.open(MEMORY))
-            settings, drafts = settings_of(way, arguments.tokens, temperature), way != "plain" and process == own[1]
             options = Options(
                 drafters,
-                AddressSource(address),
-                settings,
-                draft=drafts,
-                stand_in=partial(_always, absent if way in ("plain", "lookups") else local),
+                AddressSource(address, token),
+                settings_of(way, arguments.tokens, temperature),
+                draft=way != "plain" and token is not None,
+                stand_in=lambda _, here=absent if way in ("plain", "lookups") else local: here,
                 texts=Path(stack.enter_context(tempfile.TemporaryDirectory())),
             )
             assistants[way] = await stack.enter_async_context(Assistant(store, options))
-        await warm({way: one for way, one in assistants.items() if way in arguments.ways}, local)
-        for way in servers.keys() - set(arguments.ways):
-            await ask(assistants[way], WARM_UP)
+        await warm(assistants, local)
         yield assistants
-
-
-def _always(source: LocalModel, name: str | None) -> LocalModel:
-    return source
 
 
 async def warm(assistants: Mapping[str, Assistant], local: LocalModel) -> None:
     """Have each way answer once, and the local model run."""
     for way, assistant in assistants.items():
         await ask(assistant, WARM_UP)
-        if way not in ("plain", "lookups", "auto"):
+        if way.startswith(("edge", "chain", "tree")):
             await until(lambda: local.process_id is not None)
             await ask(assistant, WARM_UP)
 
 
-async def answered(assistant: Assistant, question: str, figures: Figures, server: int, ours: str | None) -> None:
-    """Ask a question and add its figures. `server`: its process id; `ours`: the address of an Outrider server."""
-    before, passed = cpu_seconds(server), 0 if ours is None else passes(ours)
+async def answered(
+    assistant: Assistant, question: str, figures: Figures, url: str, server: int, token: str | None
+) -> None:
+    """Ask a question and add its figures."""
+    before, passed = cpu_seconds(server), 0 if token is None else passes(url, token)
     heard = await ask(assistant, question)
-    figures.passes = None if ours is None or figures.passes is None else figures.passes + passes(ours) - passed
+    figures.passes = None if token is None else (figures.passes or 0) + passes(url, token) - passed
     if heard.ended is None:
         raise RuntimeError(str(heard.failed))
     stats = heard.done.stats
@@ -188,7 +187,6 @@ def row(kind: str, line: str, temperature: float, way: str, figures: Figures, pl
         "tokens": figures.tokens,
         "tau": round(figures.tokens / passed, 2) if known else None,
         "tokens/s": round(statistics.median(figures.rates), 1) if figures.rates else None,
-        "passes per 1,000": round(1000 * passed / max(1, figures.tokens)) if known else None,
         "server's CPU s per 1,000": round(1000 * figures.cpu / max(1, figures.tokens), 1),
         "other text": differ,
     }

@@ -131,9 +131,10 @@ class Running:
         return resident_mb(self._process.pid)
 
 
-def passes(url: str) -> int:
+def passes(url: str, token: str = "none") -> int:
     """Forward passes of an Outrider server's target so far, each for all sessions at once."""
-    page = httpx.get(f"{url}/metrics", timeout=PATIENCE, trust_env=False).text
+    head = {"authorization": f"Bearer {token}"}
+    page = httpx.get(f"{url}/metrics", headers=head, timeout=PATIENCE, trust_env=False).text
     found = re.search(r"^outrider_batches_total ([\d.e+]+)$", page, re.MULTILINE)
     assert found is not None, page
     return int(float(found[1]))
