@@ -95,7 +95,7 @@ class Answer:
         if not self.suffix:
             return []
         if self.local:
-            return self._unchecked_after(max(self.verified, self._local_from[0]), self.local)
+            return self._unchecked_after(self._local_from[0], self.local)
         if not (known := self._stretches):
             return []
         checked = len(self._clean(self.tokens[: self.verified], False))
@@ -267,8 +267,8 @@ class Answer:
         return events
 
     def _unchecked_after(self, count: int, writer: str) -> list[Stretch]:
-        """The stretches of an answer that `writer` continued on this device after so many tokens."""
-        at = len(self._clean(self.tokens[:count], False))
+        """The stretches of an answer that `writer` continued after so many tokens, without what is verified by now."""
+        at = len(self._clean(self.tokens[: max(count, self.verified)], False))
         return [*([Stretch(0, self.model or self.drafter)] if at else []), Stretch(at, writer, here=True)]
 
     def _clean(self, tokens: Sequence[int], complete: bool) -> str:

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tokenizers import normalizers
 
 from app.events import Drafted, ReplyText, Retracted, Stretch, Verified
 from app.reply.answer import Answer, Shown
 from models.text.chat_text import ChatText
-from tests.support.tiny_text import tiny_text
+from tests.support.tiny_text import CHAT_TEMPLATE, END, tiny_text, train_tokenizer
 
 TEXT = tiny_text()
 # Bytes that make characters together, bytes that never do, and an escape sequence's beginning, each its own token.
@@ -132,6 +133,23 @@ def test_unchecked_tokens_that_become_text_stay_marked(text: ChatText, local: bo
     new = answer.written_by("other one", here=True)
     assert new == answer.stretches == [*marked, Stretch(5, "other one", here=True)]
     assert answer.written_by("other one", here=True) == []
+
+
+def test_what_was_checked_stays_checked_if_the_target_cannot_spell_what_follows() -> None:
+    tokenizer = train_tokenizer()
+    tokenizer.normalizer = normalizers.Lowercase()
+    lower = ChatText(tokenizer.to_str().encode(), CHAT_TEMPLATE, [END])
+    answer = Answer(lower, lower.encode("ls "), len(lower.encode("ls ")))
+    answer.model = "target"
+    answer.join("small one")
+    answer.draft_text("-la | wc")
+    checked = len("ls -la")
+    while len(lower.decode(answer.tokens[: answer.verified])) < checked:
+        answer.verify(answer.suffix[:1], 1)
+    answer.join("small one")
+    answer.draft_text(" -L")
+    assert answer.is_text and answer.text == "ls -la | wc -L"
+    assert answer.stretches == [Stretch(0, "target"), Stretch(checked, "small one", here=True)]
 
 
 def test_a_check_that_ends_early_leaves_marked_what_it_has_not_reached() -> None:
