@@ -20,6 +20,8 @@ from remote.openai.stream import KEPT_REASONING
 Shown = Drafted | Verified | Retracted
 INCOMPLETE = "\ufffd"
 """What a decoder writes for bytes that are not, or not yet, a character."""
+SMALL_MODEL = "small model"
+"""A drafter whose name is not known."""
 
 
 class Answer:
@@ -204,7 +206,7 @@ class Answer:
         """Note who writes text from now on. Returns the stretches that are new; none without models on this device."""
         if not here and not self._stretches:
             return []
-        if here and not self._stretches and (self.model or self.drafter):
+        if here and not self._stretches and (self.model or self.drafter or self.sent):
             self._stretches.append(Stretch(0, self.model or self.drafter))
         last = self._stretches[-1] if self._stretches else None
         if last is None or (last.writer, last.here) != (writer, here):
@@ -217,7 +219,9 @@ class Answer:
         if not self.local:
             self._stretches = self.stretches
         if self.suffix and not self._stretches and len(text) > len(self.decoded(self.verified)):
-            self._stretches = self.stretches or self._unchecked_after(self.verified, self.drafter or "small model")
+            self._stretches = self.stretches
+            if not self._stretches and (self.drafter or not self.sent):
+                self._stretches = self._unchecked_after(self.verified, self.drafter or SMALL_MODEL)
         self.is_text, self.tokens, self.verified = True, [], 0
         self._pieces, self.length = [text], len(text)
         self._sanitiser.feed(text)

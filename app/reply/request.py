@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import secrets
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -26,11 +26,12 @@ from app.drafting.prompt import (
     system_apart,
 )
 from app.drafting.readings import Conversation, Kept
-from app.events import stretches_of
-from app.reply.answer import Answer
+from app.events import Stretch, stretches_of
+from app.reply.answer import SMALL_MODEL, Answer
 from app.reply.errors import NoAnswer
 from app.reply.generation import GenerationInput
 from app.reply.judgement import drafted, verified_length
+from app.sanitise import sanitise
 from app.system_prompts import NO_PROMPT, SystemPrompts
 from models.guide.prompt import Prompt
 from models.text.chat_text import ChatText
@@ -99,8 +100,17 @@ class Request:
         verified = 0 if self.anew else verified_length(self.begun)
         answer = Answer(text, self.begun.tokens, verified, self.sent, marks)
         if not self.anew:
-            answer.recall(stretches_of(self.begun.stats))
+            answer.recall(self._stretches(self.begun))
+        if self.sent:
+            answer.model = _name_in(self.begun, "model")
         return answer
+
+    def _stretches(self, begun: Message) -> Sequence[Stretch]:
+        """Who wrote which part of the begun answer, as it was stored, or as the tokens that it had there tell."""
+        stretches = stretches_of(begun.stats)
+        if self.sent and not stretches and self.stored is not None and drafted(self.stored):
+            return [Stretch(0, _name_in(begun, "drafted_by") or SMALL_MODEL, here=True)]
+        return stretches
 
     def read(
         self,
@@ -255,6 +265,12 @@ def _to_go_on(text: ChatText, cut: Message) -> Message:
             "The small model cannot read that answer exactly, so nobody can continue it; ask for another answer."
         )
     return begun
+
+
+def _name_in(message: Message, stat: str) -> str:
+    """A name in the statistics of a message, or an empty text. An import may have anything there."""
+    name = message.stats.get(stat)
+    return sanitise(name) if isinstance(name, str) else ""
 
 
 def _impossible(why: str) -> NoAnswer:

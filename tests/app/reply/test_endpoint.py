@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from app.cli.doctor import examine
 from app.config import Settings
-from app.events import Drafted, ModeChanged, Redrawn, ReplyText
+from app.events import Drafted, ModeChanged, Redrawn, ReplyText, Stretch, unchecked
 from app.remotes.source import AddressSource
 from app.reply.answer import Answer
 from app.reply.assistant import Assistant
@@ -59,6 +59,7 @@ def whole(heard: Heard, database: Path) -> str:
     assert message.tokens == message.provenance == heard.done.token_ids == heard.done.provenance == ()
     assert heard.done.stats.verified == heard.done.stats.rounds == 0 and heard.done.stats.streamed is not None
     assert message.stats["streamed"] == heard.done.stats.streamed and message.stats["tau"] is None
+    assert not heard.done.stretches and not unchecked(message.stats), "no model on this device took part"
     return heard.text
 
 
@@ -349,6 +350,17 @@ async def test_a_stopped_answer_of_a_verifier_is_gone_on_with_as_text(
         rest = await go_on(opened)
     assert begun.tokens and any(begun.provenance)
     assert whole(rest, database) == rest.text and rest.text.endswith(" and more")
+
+
+@pytest.mark.parametrize("by", ["small model for other", None])
+async def test_what_a_drafter_with_other_tokens_wrote_stays_marked(connect: Connect, by: str | None) -> None:
+    async with connect(ChatServer([Script([" and more"])], owner="vllm")) as opened:
+        begun = opened.store.messages.ask(opened.store.conversations.create("other").id, QUESTION, parent_id=None)
+        stats = {"drafted_by": by}
+        opened.store.messages.finish(begun.id, [5, 6], [False, False], "list them", "stopped", stats)
+        rest = await go_on(opened)
+    assert rest.text == "list them and more"
+    assert rest.done.stretches == (Stretch(0, by or "small model", here=True), Stretch(9, "talker"))
 
 
 # ---- joining ---------------------------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from storage import Store
 from tests.app.reply.conftest import Connect
 from tests.support import model_servers
 from tests.support.chat_server import ChatServer, Script
-from tests.support.conversing import Heard, Here, ask, ask_once, until, until_connected, until_mode, working_off
+from tests.support.conversing import Heard, Here, ask, ask_once, hear, until, until_connected, until_mode, working_off
 from tests.support.model_servers import ModelServer
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.serving import VerifierProcess
@@ -72,6 +72,24 @@ async def test_an_answer_goes_on_at_the_character_where_the_line_broke(
     turn = stored(database, heard)
     assert running.unchecked == turn.unchecked == ((len(begun), len(turn.text)),)
     assert turn.note.startswith("by small one on this device, not checked")
+
+
+@pytest.mark.parametrize("away", [True, False])
+async def test_what_the_server_wrote_before_the_person_stopped_it_stays_the_servers(
+    stands_in: Connect, away: bool
+) -> None:
+    server = ChatServer([Script(["Use tar"], hold=True), Script([" to"], cut=True)], owner="vllm")
+    async with stands_in(server, ChatServer([Script([" unpack"])], owner=OWNER)) as opened:
+        begun = await ask(opened, QUESTION, watch=lambda heard: heard.text and opened.stop())
+        assert begun.done.stopped
+        if away:
+            server.away = True
+            opened.backend.routing.shown.connect_again("a test")  # type: ignore[union-attr]
+            await until_mode(opened, "offline")
+        heard = await hear(opened.resume(begun.message))
+    known = "Use tar" if away else "Use tar to"
+    assert heard.text == f"{known} unpack" and heard.done.model == "talker"
+    assert heard.done.stretches == (Stretch(0, "talker"), Stretch(len(known), "small one", here=True))
 
 
 async def test_a_server_that_is_back_before_the_answer_ends_is_reported(
