@@ -43,6 +43,8 @@ class Answer:
         self._marks = marks or NoMarks()
         self.sent = sent
         self.tokens = list(tokens)
+        self._spelt = len(self.tokens)
+        """How many tokens it was made with."""
         self.verified = verified
         """How many of the tokens, from the first, the target has verified."""
         self.model = ""
@@ -243,8 +245,12 @@ class Answer:
         return Reasoned(shown, seconds)
 
     def finish(self) -> list[Shown]:
-        """Take guesses back and show what was held back. Call it last."""
-        return self._show(complete=True)
+        """Take guesses back and show what was held back. Call it last.
+
+        What a server sent is text again, if nobody has gone on with it.
+        """
+        idle = self.sent and not (self.is_text or self.verified) and len(self.tokens) == self._spelt
+        return [*(self.begin_text(self.sent) if idle else ()), *self._show(complete=True)]
 
     def _show(
         self, guesses: Sequence[int] = (), *, verified: int = 0, from_draft: int = 0, complete: bool = False

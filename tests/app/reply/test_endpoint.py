@@ -18,6 +18,7 @@ from app.remotes.source import AddressSource
 from app.reply.answer import Answer
 from app.reply.assistant import Assistant
 from app.reply.endpoint import Continuation, Diverged
+from app.reply.judgement import drafted
 from app.reply.routing import Options
 from app.sanitise import sanitise
 from app.tui.turn import Turn
@@ -327,8 +328,22 @@ async def test_a_server_that_says_something_else_then_is_not_joined(database: Pa
     heard = await cut_and_resumed(server, connect)
     with Store.open(database) as store:
         stored = store.branches.thread(store.conversations.all()[0].id)[-1]
+        assert stored == store.messages.get(heard.message)
     assert heard.failed is not None and "began a different one" in heard.failed.message
     assert stored.text == "".join(SAID[:4]) and stored.tokens == () and len(server.asked) == 2
+    assert not drafted(stored) and stored.stats["model"] == "talker"
+
+
+async def test_a_server_that_refuses_to_go_on_leaves_its_text_as_it_was(connect: Connect) -> None:
+    server = ChatServer([Script(SAID[:4], cut=True)])
+    async with connect(server) as opened:
+        cut = opened.store.messages.get((await ask(opened, QUESTION)).message)
+        server.refuses = "The model talker was retired."
+        heard = await go_on(opened)
+        stored = opened.store.messages.get(heard.message)
+    assert heard.failed is not None and stored.id != cut.id and stored.stats["model"] == "talker"
+    assert (stored.text, stored.tokens, drafted(stored)) == (cut.text, (), False)
+    assert heard.text == stored.text
 
 
 async def test_a_verifiers_chat_address_goes_on_where_an_answer_was_stopped(
