@@ -130,6 +130,8 @@ class RequestReader:
             raise FieldRefused("top_logprobs needs logprobs: true.", "logprobs")
         messages = [(str(role_of(message)), text_said(message)) for message in request.messages]
         begun = _begun(request, messages)
+        if not self._text.takes_system:
+            messages = _without_system(messages)
         try:
             prompt, joint = self._continued(messages, begun) if begun else (self._text.render(messages), NO_SEAM)
         except TemplateFailed as error:
@@ -300,6 +302,17 @@ def _begun(request: AskedChat, messages: list[tuple[str, str]]) -> str:
         told = "continue_final_message needs a message of the assistant after a question."
         raise FieldRefused(told, "continue_final_message")
     return messages.pop()[1]
+
+
+def _without_system(messages: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """The messages for a template without a system role: the system prompt begins the first question."""
+    system = dict.fromkeys(said for role, said in messages if role == "system" and said)
+    spoken = [(role, said) for role, said in messages if role != "system"]
+    first = next((at for at, (role, _) in enumerate(spoken) if role == "user"), None)
+    if first is None:
+        return messages
+    spoken[first] = "user", "\n\n".join([*system, spoken[first][1]])
+    return spoken
 
 
 def _sampling(request: CompletionRequest, seed: int) -> Sampling:

@@ -30,6 +30,7 @@ from remote.verifier.http import create_app
 from remote.verifier.observability.request_log import REQUESTS
 from remote.verifier.options import ServeOptions
 from remote.verifier.serve import card
+from tests.app.drafting.test_prompt import LEAVES_OUT, REFUSES, with_template
 from tests.remote.verifier.test_http import PATIENT, TOKEN, Gate, connected, counter, reached, until
 from tests.support.serving import VerifierProcess
 from tests.support.tiny_text import tiny_text
@@ -180,6 +181,21 @@ async def test_the_templates_roles_and_parts_of_text_are_read(client: httpx.Asyn
         client, messages=[{"role": "developer", "content": "Be brief."}, {"role": "user", "content": parts}]
     )
     assert plain["choices"] == same["choices"] and plain["usage"] == same["usage"]
+
+
+@pytest.mark.parametrize("template", [REFUSES, LEAVES_OUT], ids=["refuses", "leaves out"])
+async def test_a_template_without_a_system_role_gets_it_in_the_first_question(
+    loaded: Target, engine: Engine, template: str
+) -> None:
+    made = create_app(engine, card(loaded, engine), ServeOptions(), text=with_template(template))
+    first = {"role": "user", "content": f"Be brief.\n\n{QUESTION['content']}"}
+    begun, goes_on = {"role": "assistant", "content": "Use"}, {"continue_final_message": True}
+    async with connected(made) as client:
+        for answer, fields in (([], {}), ([begun], goes_on)):
+            asked = [{"role": "system", "content": "Be brief."}, QUESTION, *answer]
+            apart = await whole(client, messages=asked, **fields)
+            merged = await whole(client, messages=[first, *answer], **fields)
+            assert apart["choices"] == merged["choices"] and apart["usage"] == merged["usage"]
 
 
 EARLIER: dict[str, dict[str, Any]] = {
