@@ -18,7 +18,7 @@ from app.exits import GO_ON
 from app.model_names import short_model
 from app.remotes.connection import Connection, wants_token
 from app.remotes.peer import Endpoint, Verifier
-from app.reply.answer import INCOMPLETE
+from app.reply.answer import INCOMPLETE, Shown
 from app.reply.errors import NoAnswer
 from app.reply.generation import Generation, Step
 from remote import Busy, ChatStream, Incompatible, LinkDown, Refused, RemoteError, Unsent
@@ -200,7 +200,8 @@ class EndpointText:
                 generation.end("stopped")
             elif piece is None and not self._back.is_set():
                 self._join.finish()
-                self._end(stream)
+                for shown in self._end(stream):
+                    yield shown
             elif piece is not None:
                 for step in self._take(stream, piece):
                     yield step
@@ -241,8 +242,9 @@ class EndpointText:
             generation.figures.grew(generation.answer)
         return steps
 
-    def _end(self, stream: ChatStream) -> None:
+    def _end(self, stream: ChatStream) -> list[Shown]:
         """End the answer: whether it is complete, and what cut it off."""
+        generation = self._generation
         end, cut_by = end_of(stream.reason), ""
         kind: Cut | None = None
         if end == "filter":
@@ -260,7 +262,9 @@ class EndpointText:
             told = quoted((stream.reason or "")[:MOST_REASON])
             cut_by, kind = f'{self._host} ended it for a reason that Outrider does not know, "{told}"', "other"
         cut = end in ("length", "context", "broken", "unknown") or stream.overlong
-        self._generation.end("length" if cut else "end", cut_by=cut_by, kind=kind)
+        shown = generation.draft_end() if self.here and not cut else []
+        generation.end("length" if cut else "end", cut_by=cut_by, kind=kind)
+        return shown
 
     def _limit(self, stream: ChatStream, *, full: bool) -> tuple[str, Cut]:
         """The limit that cut an answer, in words and as one word. `full`: the server says that it is the context."""

@@ -274,6 +274,12 @@ class Generation:
             self.end("length")
         return shown
 
+    def draft_end(self) -> list[Shown]:
+        """Append the end that such a model said alone, if the answer so far is the target's, which may go on there."""
+        text, answer = self.given.text, self.answer
+        unseen = [] if answer.is_text or answer.sent else [stop for stop in text.stop_tokens if not text.decode([stop])]
+        return self.answer.draft(min(unseen)) if unseen else []
+
     def cut(self, tokens: Sequence[int], after: int | None = None) -> list[int]:
         """The tokens up to the first one that ends an answer, as many as fit after `after` tokens of the answer.
 

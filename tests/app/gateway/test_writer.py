@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterator
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -178,6 +178,26 @@ async def test_the_model_puts_right_what_is_sent_as_a_whole(verifier: VerifierPr
     assert {piece.span.source for piece in pieces} == {"verified"} and all(stored.provenance)
 
 
+@asynccontextmanager
+async def about_to_break(
+    verifier: VerifierProcess, drafter: Drafter, local: Local, folder: Path
+) -> AsyncIterator[tuple[FaultProxy, Seat]]:
+    """A line that breaks in the middle of the first answer, and a seat with a model on this device."""
+    settings = msgspec.structs.replace(SETTINGS, offline="local", mode="hosted")
+    async with local.listening() as port, FaultProxy([verifier.port]) as proxy:
+        here = AddressSource(f"http://127.0.0.1:{port}/v1")
+        here.name, here.kind = "small one", "openai"
+        source = AddressSource(proxy.url)
+        source.options = TransportOptions(read_seconds=PATIENCE_SECONDS)  # Its only fault is the one below.
+        options = Options(Drafters(drafter), source, settings, seen=LastSeen(), stand_in=lambda _: here, texts=folder)
+        seat = Seat(options)
+        seat.assistant.start()
+        await until(lambda: isinstance(getattr(seat.assistant.backend.routing.shown, "verifier", None), Verifier))
+        proxy.at(0, after(STREAM_BYTES, lasting(refused)))
+        yield proxy, seat
+        await seat.close()
+
+
 @pytest.mark.parametrize("other", [False, True], ids=["its tokenizer", "another"])
 @pytest.mark.parametrize("agrees", [True, False])
 async def test_a_model_on_this_device_writes_while_the_server_is_away(
@@ -196,24 +216,13 @@ async def test_a_model_on_this_device_writes_while_the_server_is_away(
         yield own[cut : cut + 9] if agrees else "§ by another"
 
     local.scripts = [Script(written(), hold=True), Script([" to its end"])]
-    settings = msgspec.structs.replace(SETTINGS, offline="local", mode="hosted")
-    async with local.listening() as port, FaultProxy([verifier.port]) as proxy:
-        here = AddressSource(f"http://127.0.0.1:{port}/v1")
-        here.name, here.kind = "small one", "openai"
-        source = AddressSource(proxy.url)
-        source.options = TransportOptions(read_seconds=PATIENCE_SECONDS)  # Its only fault is the one below.
-        options = Options(Drafters(drafter), source, settings, seen=LastSeen(), stand_in=lambda _: here, texts=tmp_path)
-        seat = Seat(options)
-        seat.assistant.start()
-        await until(lambda: isinstance(getattr(seat.assistant.backend.routing.shown, "verifier", None), Verifier))
-        proxy.at(0, after(STREAM_BYTES, lasting(refused)))
+    async with about_to_break(verifier, drafter, local, tmp_path) as (proxy, seat):
         text, writer = "", Writer(answer, seat)
         async with aclosing(writer.pieces()) as pieces:
             async for piece in pieces:
                 text += piece.text
                 if piece.span.source == "drafted":
                     await proxy.heal()
-        await seat.close()
     assert text == answer.sent.text and writer.failed is None
     if agrees:
         assert text == own and answer.sent.source == "verified" and answer.sent.checked == len(own)
@@ -222,3 +231,17 @@ async def test_a_model_on_this_device_writes_while_the_server_is_away(
     spans = [(span.source, span.model, text[span.start : span.end]) for span in answer.sent.spans]
     assert spans[0] == ("verified", "", own[: answer.sent.checked]) and answer.sent.checked >= cut
     assert {source for source, _, _ in spans[1:]} <= {"drafted", "local"}
+
+
+async def test_an_end_that_only_a_model_on_this_device_said_waits_for_the_check(
+    verifier: VerifierProcess, drafter: Drafter, tmp_path: Path
+) -> None:
+    body = {"messages": [{"role": "user", "content": "how do I unpack a tar archive?"}], "temperature": 0}
+    answer, local = Answers().begin(read_call(msgspec.json.encode(body)), "target"), Local([Script([])])
+    async with (
+        about_to_break(verifier, drafter, local, tmp_path) as (_, seat),
+        aclosing(Writer(answer, seat).pieces()) as pieces,
+    ):
+        text = "".join([piece.text async for piece in pieces])
+    assert text == local.begun == answer.sent.text
+    assert (answer.report.source, answer.report.state, answer.report.checked) == ("drafted", "waiting", len(text))

@@ -35,8 +35,10 @@ from tests.support.conversing import (
     assistant,
     hear,
     standing_in,
+    until,
     until_connected,
     until_mode,
+    working_off,
 )
 from tests.support.fault_proxy import Exchange, Fault, FaultProxy
 from tests.support.faults import STREAM_BYTES, after, cut_after, lasting, refused, silence
@@ -291,6 +293,27 @@ async def test_what_it_finished_alone_is_checked_later(
         assert 0 < judged.kept < judged.of
         assert stored(opened, alone) == drafted, "a message never changes"
         assert len(local.answers) == 1, "only the target checks"
+
+
+async def test_an_end_that_only_the_local_model_said_is_checked_later(
+    drafter: Drafter, database: Path, proxy: FaultProxy, own: list[int]
+) -> None:
+    local = Local([Script([])])
+    async with with_local(drafter, database, proxy, local) as opened, working_off(opened) as done:
+        proxy.at(0, after(STREAM_BYTES, lasting(refused)))
+        conversation = opened.store.conversations.create("waits").id
+        opened.outbox.enqueue(conversation, QUESTION)
+        await until(lambda: len(done) == 1)
+        assert done[0].text == local.begun and done[0].done.reason == "end"
+        *said, end = done[0].done.provenance
+        assert said and all(said) and not end
+        (turn,) = Turn.of_thread(opened.store.branches.thread(conversation))
+        assert turn.verifiable and "not checked" in turn.note
+        assert [one.kind for one in opened.outbox.queued()] == ["verify"]
+        await proxy.heal()
+        await until(lambda: len(done) == 2)
+        assert list(done[1].done.token_ids) == own and all(done[1].done.provenance)
+        assert not done[1].done.stretches and not opened.outbox.queued()
 
 
 async def test_a_question_that_it_answered_alone_is_checked_later(
