@@ -72,8 +72,10 @@ class EndpointText:
         self.here = away is not None
         """Whether this is a model on this device."""
         self._away, self._followed = away, followed
-        self.broke = False
-        """The line has broken, and somebody else is to continue."""
+        self.broke: NoAnswer | None = None
+        """The line has broken, and somebody else is to continue. If nobody can, this is reported."""
+        self.could_not = ""
+        """Why a model on this device did not answer, or go on; empty if it did, or may be started again."""
         answer = generation.answer
         self._drafts, self._back = drafts, asyncio.Event()
         if away is None:
@@ -89,7 +91,10 @@ class EndpointText:
         self._thinking_since: float | None = None
 
     async def steps(self) -> AsyncGenerator[Step, None]:
-        """The text until the answer is complete. Returns early if the question was not sent. Raises `NoAnswer`."""
+        """The text until the answer is complete. Returns early if somebody else, or another try, is to write it.
+
+        Raises `NoAnswer`.
+        """
         generation = self._generation
         if self._away is None and generation.given.settings.mode == "edge":
             advice = "which checks no drafts. Choose --mode auto or hosted"
@@ -123,16 +128,8 @@ class EndpointText:
                 yield self._mode(f"the server does not accept {refused}")
             async for step in self._read(stream):
                 yield step
-        except Unsent as error:
-            generation.figures.unsent += 1
-            if generation.figures.unsent >= UNSENT_TRIES:
-                raise NoAnswer(f"No answer: {error}.", "unavailable", passing=True) from error
-            self._connection.lost(self._endpoint, error)
         except (RemoteError, Diverged) as error:
-            if not self._followed or not isinstance(error, LinkDown):
-                raise self._failure(error) from error
-            self._connection.lost(self._endpoint, error)
-            self.broke = True
+            self._fail(error)
         finally:
             await end(watching)
             if stream is not None:
@@ -277,10 +274,25 @@ class EndpointText:
             return f"cut at {most:,} tokens (max_tokens)", "length"
         return f"cut at a limit of {self._host}", "length"
 
-    def _failure(self, error: Exception) -> NoAnswer:
-        """The message to the person if there is no answer, or no more of it."""
+    def _fail(self, error: RemoteError | Diverged) -> None:
+        """Note who is to continue after a failure. Raises `NoAnswer` if nobody is."""
+        generation = self._generation
         if isinstance(error, LinkDown):
             self._connection.lost(self._endpoint, error)
+        if isinstance(error, Unsent) and not self.here:
+            generation.figures.unsent += 1
+            if generation.figures.unsent >= UNSENT_TRIES:
+                raise NoAnswer(f"No answer: {error}.", "unavailable", passing=True) from error
+        elif self._followed and isinstance(error, LinkDown):
+            self.broke = self._failure(error)
+        elif self.here:
+            said = "it began a different one" if isinstance(error, Diverged) else str(error)
+            self.could_not = said.replace(f"the answer of {self._host}", "its answer").replace(self._host, "it")
+        else:
+            raise self._failure(error) from error
+
+    def _failure(self, error: Exception) -> NoAnswer:
+        """The message to the person if there is no answer, or no more of it."""
         if isinstance(error, Diverged):
             return NoAnswer(
                 f"{self._host} could not continue the answer and began a different one. "

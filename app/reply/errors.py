@@ -19,6 +19,11 @@ class NoAnswer(Exception):
         self.event = Failed(message, code, wants_token=wants_token, advice=advice)
         self.passing = passing
 
+    def adding(self, said: str) -> NoAnswer:
+        """The same with a further sentence, which may be empty."""
+        event, message = self.event, f"{self} {said}".rstrip()
+        return NoAnswer(message, event.code, passing=self.passing, wants_token=event.wants_token, advice=event.advice)
+
 
 def too_long(most: int) -> NoAnswer:
     """The conversation has more than `most` tokens."""

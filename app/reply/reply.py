@@ -70,12 +70,14 @@ class Reply:
     ) -> None:
         self._generation, self._connection = generation, generation.connection
         self._most_read, self._stand_in = most_read, stand_in
-        self._left = False
-        """A server that may charge for a question twice was asked, and its line broke."""
+        self._left: NoAnswer | None = None
+        """A server that may charge for a question twice was asked, and its line broke: the report if nobody goes on."""
         self._reader: ReadAlong | None = None
         """The model on this device reads along, so that it can continue at once."""
         self._ended_here = 0
         """How often that model has ended while it wrote."""
+        self._cannot = ""
+        """Why it does not answer, or go on, as a sentence; empty as far as it does."""
         self._offline = Offline(generation, generation.connection, allowed=alone, nobody=nobody, early=early)
         self._away = generation.connection is None or generation.connection.verifier is None
         """Whether nobody was available when the question was asked."""
@@ -131,8 +133,11 @@ class Reply:
                             self._failed(writer, error)
                         finally:
                             generation.drafting.halt()
-                        if isinstance(writer, EndpointText) and writer.broke:
-                            self._left, self._ended_here = self._left or not here, self._ended_here + here
+                        if isinstance(writer, EndpointText):
+                            self._left = self._left or (None if here else writer.broke)
+                            self._ended_here += here and writer.broke is not None
+                            if writer.could_not:
+                                self._give_up_here(writer.could_not)
         except (NoAnswer, DrafterError) as error:
             trouble = error
         finally:
@@ -201,21 +206,19 @@ class Reply:
         """Another model may continue the answer: the server is out of reach, and has not refused to answer."""
         given, connection = self._generation.given, self._connection
         refuses = connection is not None and connection.refuses
-        return given.settings.offline == "local" and not given.images and not refuses
+        return given.settings.offline == "local" and not (given.images or refuses or self._cannot)
 
     @property
     def _preparing(self) -> ModeChanged | None:
         """Report that the model on this device loads or reads, if it is to continue and cannot yet."""
-        connection = self._connection
         if self._generation.stopping or self._server is not None or self._offline.possible or not self._may_stand_in:
             return None
         stand_in = self._stand_in()
         reads = self._reader is not None and self._reader.reads
         if stand_in is None or (stand_in.verifier is not None and not reads):
             return None
-        name, why = stand_in.source.name or "", "offline by choice" if connection is None else connection.why
-        does = "loads" if stand_in.verifier is None else "reads"
-        return ModeChanged("offline", f"{name} on this device {does}: {why}", model=name, checks=False)
+        name, does = stand_in.source.name or "", "loads" if stand_in.verifier is None else "reads"
+        return ModeChanged("offline", f"{name} on this device {does}: {self._why_here}", model=name, checks=False)
 
     def _read_along(self, connection: Connection) -> None:
         """Have the model on this device read what a server writes, if the line to that may break."""
@@ -228,7 +231,7 @@ class Reply:
             self._reader.follow(0)
 
     async def _from_here(self) -> EndpointText | None:
-        """The model on this device that continues the answer, or None if there is none. Raises `NoAnswer`."""
+        """The model on this device that continues the answer, or None if there is none."""
         stand_in = self._stand_in() if self._may_stand_in else None
         if stand_in is None:
             return None
@@ -248,18 +251,29 @@ class Reply:
                     if generation.stopping or self._server is not None:
                         return None
         if not isinstance(stand_in.verifier, Endpoint):
-            raise NoAnswer(f"No answer: {_sentence(stand_in.why)}", "unavailable", passing=True)
+            self._give_up_here(stand_in.why)
+            return None
         if self._reader is not None:
             await self._unless_back(self._reader.caught_up())
         followed = self._ended_here < MOST_RESTARTS
+        away = self._why_here
         if connection is None:
-            away = "offline by choice"
             return EndpointText(generation, stand_in, stand_in.verifier, away=away, followed=followed)
         drafts = not generation.answer.is_text and connection.server.reads_tokens and self._reads_on
         if drafts and not generation.prompt:
             await self._address(own_target=connection.server.fits)
-        away = connection.why
         return EndpointText(generation, stand_in, stand_in.verifier, away=away, drafts=drafts, followed=followed)
+
+    @property
+    def _why_here(self) -> str:
+        """Why the model on this device writes."""
+        return "offline by choice" if self._connection is None else self._connection.why
+
+    def _give_up_here(self, why: str) -> None:
+        """Note why the model on this device does not answer, or go on. Then it is as if there was none."""
+        stand_in, does = self._stand_in(), "go on" if self._generation.answer.text else "answer"
+        name = "The model" if stand_in is None else stand_in.source.name
+        self._cannot = f"{name} on this device cannot {does}: {_sentence(why)}"
 
     @property
     def _server(self) -> Peer | None:
@@ -350,8 +364,10 @@ class Reply:
     async def _until_return(self) -> None:
         """Wait for a verifier that was there. Raises `NoAnswer`."""
         generation, connection = self._generation, self._connection
-        if connection is None and self._offline.why_not is not None:
-            raise NoAnswer(f"No answer: offline by choice. {self._offline.why_not}", "unavailable", passing=True)
+        if self._left is not None:
+            raise self._left.adding(self._cannot)
+        if connection is None and (why := self._cannot or self._offline.why_not):
+            raise NoAnswer(f"No answer: offline by choice. {why}", "unavailable", passing=True)
         if connection is None:
             raise NoAnswer("There is no server to ask. Choose another --mode, or give --remote.", "unavailable")
         if isinstance(connection.verifier, Verifier) and not self._reads_on:
@@ -372,9 +388,8 @@ class Reply:
         code: FailureCode = "incompatible" if isinstance(connection.error, Incompatible) else "unavailable"
         passing = not connection.refuses and not isinstance(connection.error, SourceFailed)
         said = f"No answer: {_sentence(connection.why)}"
-        if passing and self._offline.why_not is not None:
-            said += f" {self._offline.why_not}"
-        return NoAnswer(said, code, passing=passing, wants_token=wants_token(connection.error))
+        why_not = self._cannot or (self._offline.why_not if passing else None)
+        return NoAnswer(said, code, passing=passing, wants_token=wants_token(connection.error)).adding(why_not or "")
 
 
 def _sentence(said: object) -> str:

@@ -17,6 +17,7 @@ from app.config import Settings
 from app.events import Drafted, Judged, ModeChanged, Retracted, RoundEnded, Stretch, stretches_of
 from app.remotes.source import AddressSource
 from app.reply.assistant import Assistant
+from app.reply.reply import MOST_RESTARTS
 from app.tui.turn import Turn
 from drafter.runtime import Drafter
 from remote import LinkDown, VerifierClient
@@ -293,6 +294,25 @@ async def test_what_it_finished_alone_is_checked_later(
         assert 0 < judged.kept < judged.of
         assert stored(opened, alone) == drafted, "a message never changes"
         assert len(local.answers) == 1, "only the target checks"
+
+
+@pytest.mark.parametrize("crashes", [False, True])
+async def test_an_answer_that_the_local_model_cannot_go_on_with_waits_for_the_line(
+    drafter: Drafter, database: Path, proxy: FaultProxy, own: list[int], crashes: bool
+) -> None:
+    local = Local([Script([WRONG], cut=True)] * (MOST_RESTARTS + 1) if crashes else [])
+    local.refuses = "" if crashes else "the request exceeds the available context size"
+    async with with_local(drafter, database, proxy, local) as opened:
+
+        async def heal() -> None:
+            await until(lambda: len(local.answers) > (MOST_RESTARTS if crashes else 0))
+            await proxy.heal()
+
+        healing = asyncio.create_task(heal())
+        heard = await broken(opened, proxy)
+        await healing
+        assert list(heard.done.token_ids) == own and all(heard.done.provenance), heard.failed
+        assert heard.done.stretches == () and violations(heard.events, stored(opened, heard), own, drafter.text) == []
 
 
 async def test_an_end_that_only_the_local_model_said_is_checked_later(

@@ -74,6 +74,14 @@ async def test_an_answer_goes_on_at_the_character_where_the_line_broke(
     assert turn.note.startswith("by small one on this device, not checked")
 
 
+async def leave(opened: Assistant, server: ChatServer) -> None:
+    """Let the server be away."""
+    server.away, shown = True, opened.backend.routing.shown
+    assert shown is not None
+    shown.connect_again("a test")
+    await until_mode(opened, "offline")
+
+
 @pytest.mark.parametrize("away", [True, False])
 async def test_what_the_server_wrote_before_the_person_stopped_it_stays_the_servers(
     stands_in: Connect, away: bool
@@ -83,9 +91,7 @@ async def test_what_the_server_wrote_before_the_person_stopped_it_stays_the_serv
         begun = await ask(opened, QUESTION, watch=lambda heard: heard.text and opened.stop())
         assert begun.done.stopped
         if away:
-            server.away = True
-            opened.backend.routing.shown.connect_again("a test")  # type: ignore[union-attr]
-            await until_mode(opened, "offline")
+            await leave(opened, server)
         heard = await hear(opened.resume(begun.message))
     known = "Use tar" if away else "Use tar to"
     assert heard.text == f"{known} unpack" and heard.done.model == "talker"
@@ -236,6 +242,47 @@ async def test_a_model_that_does_not_start_is_named(stands_in: Connect) -> None:
     server = ChatServer([Script(["Use tar"], cut=True)], leaves=True)
     heard = await ask_once(stands_in(server, Here("http://127.0.0.1:9/v1")), QUESTION)
     assert heard.failed is not None and "127.0.0.1:9" in heard.failed.message and heard.text == "Use tar"
+
+
+TOO_LONG = "the request exceeds the available context size"
+
+
+@pytest.mark.parametrize(
+    ("local", "why"),
+    [
+        (ChatServer([], owner=OWNER, refuses=TOO_LONG), f"it refused (400): {TOO_LONG}"),
+        (ChatServer([], owner=OWNER, refuses="System role not supported"), "it refused (400): System role not"),
+        (ChatServer([Script([])], owner=OWNER), "it ended its answer without a word"),
+    ],
+    ids=["too long", "no system role", "silent"],
+)
+async def test_a_question_that_the_model_here_cannot_answer_waits_for_the_server(
+    stands_in: Connect, local: ChatServer, why: str
+) -> None:
+    server = ChatServer([Script(["x"])], away=True)
+    async with (
+        stands_in(server, local, Settings(offline="queue")) as opened,
+        working_off(opened) as done,
+    ):
+        await until_mode(opened, "offline")
+        opened.outbox.enqueue(opened.store.conversations.create("waits").id, QUESTION)
+        await opened.stand_by("small one")
+        await until(lambda: len(done) == 1)
+        failed = done[0].failed
+        assert failed is not None and failed.queued and f"small one on this device cannot answer: {why}" in str(failed)
+        assert [one.text for one in opened.outbox.queued()] == [QUESTION] and not server.asked
+        server.away = False
+        await until(lambda: len(done) == 2)
+        assert done[1].text == "x" and not opened.outbox.queued()
+
+
+async def test_an_answer_that_the_model_here_cannot_go_on_with_ends_as_without_one(stands_in: Connect) -> None:
+    server = ChatServer([Script(["Use tar"], cut=True), Script(["x"])])
+    local = ChatServer([], owner=OWNER, refuses=TOO_LONG)
+    heard = await ask_once(stands_in(server, local), QUESTION)
+    assert heard.failed is not None and heard.failed.code == "broken" and "is kept" in heard.failed.message
+    assert f"small one on this device cannot go on: it refused (400): {TOO_LONG}" in heard.failed.message
+    assert heard.text == "Use tar" and len(server.asked) == 1, "a question may cost money"
 
 
 class Other(Here):
