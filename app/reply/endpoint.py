@@ -79,7 +79,7 @@ class EndpointText:
         answer = generation.answer
         self._drafts, self._back = drafts, asyncio.Event()
         if away is None:
-            self._known = answer.sent or answer.decoded(answer.verified)
+            self._known = answer.server_text or answer.sent or answer.decoded(answer.verified)
         elif drafts:
             self._known = answer.join(self._name)
         else:

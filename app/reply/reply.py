@@ -267,7 +267,9 @@ class Reply:
     @property
     def _why_here(self) -> str:
         """Why the model on this device writes."""
-        return "offline by choice" if self._connection is None else self._connection.why
+        if self._connection is None:
+            return "offline by choice"
+        return self._connection.why if self._connection.verifier is None else "the server cannot go on with its text"
 
     def _give_up_here(self, why: str) -> None:
         """Note why the model on this device does not answer, or go on. Then it is as if there was none."""
@@ -279,7 +281,15 @@ class Reply:
     def _server(self) -> Peer | None:
         """The server, if it is there and can write this answer, which keeps the tokens in which it was begun."""
         peer = None if self._connection is None or self._left else self._connection.verifier
+        if self._written_here and not (isinstance(peer, Endpoint) and peer.model.continues):
+            return None
         return None if isinstance(peer, Verifier) and not self._reads_on else peer
+
+    @property
+    def _written_here(self) -> bool:
+        """Whether a model on this device has written text that nobody checks."""
+        answer = self._generation.answer
+        return answer.is_text and any(stretch.here for stretch in answer.stretches)
 
     @property
     def _reads_on(self) -> bool:
@@ -364,6 +374,10 @@ class Reply:
     async def _until_return(self) -> None:
         """Wait for a verifier that was there. Raises `NoAnswer`."""
         generation, connection = self._generation, self._connection
+        away = connection is not None and connection.verifier is None
+        if self._written_here and self._server is None and (self._left or not away):
+            generation.end("length", cut_by=self._cannot.rstrip("."), kind="broken")
+            return
         if self._left is not None:
             raise self._left.adding(self._cannot)
         if connection is None and (why := self._cannot or self._offline.why_not):

@@ -13,6 +13,7 @@ from app.config import ChosenMode, Settings, Unanswered
 from app.events import ModeChanged, StandIn, Stretch, Verified
 from app.remotes.source import Source
 from app.reply.assistant import Assistant
+from app.reply.reply import MOST_RESTARTS
 from app.tui.turn import Turn
 from remote.openai.schema import OWNER
 from remote.protocol import Sampling
@@ -283,6 +284,50 @@ async def test_an_answer_that_the_model_here_cannot_go_on_with_ends_as_without_o
     assert heard.failed is not None and heard.failed.code == "broken" and "is kept" in heard.failed.message
     assert f"small one on this device cannot go on: it refused (400): {TOO_LONG}" in heard.failed.message
     assert heard.text == "Use tar" and len(server.asked) == 1, "a question may cost money"
+
+
+@pytest.mark.parametrize("owner", ["somebody", "vllm"])
+@pytest.mark.parametrize("crashes", [1, MOST_RESTARTS + 1])
+async def test_text_of_a_model_here_that_ends_is_gone_on_with_by_who_can(
+    stands_in: Connect, owner: str, crashes: int
+) -> None:
+    server = ChatServer([Script([" it"])], owner=owner, away=True)
+    local = ChatServer([*[Script(["Use tar "], cut=True)] * crashes, Script(["-x"])], owner=OWNER)
+    async with stands_in(server, local) as opened:
+
+        async def watch(heard: Heard) -> None:
+            if isinstance(heard.last, Stretch):
+                server.away = False
+                await until_mode(opened, "hosted")
+
+        heard = await ask(opened, QUESTION, watch=watch)
+    if owner == "vllm":
+        assert heard.text == "Use tar it" and len(server.asked) == 1
+        assert heard.done.stretches == (Stretch(0, "small one", here=True), Stretch(8, "talker"))
+        return
+    assert not server.asked, "it would begin a different answer"
+    assert heard.done.stretches == (Stretch(0, "small one", here=True),)
+    if crashes <= MOST_RESTARTS:
+        assert heard.text == "Use tar -x" and heard.done.reason == "end"
+    else:
+        assert heard.text == "Use tar " * crashes and heard.done.cut_by == "broken"
+        assert heard.done.cut.startswith("small one on this device cannot go on: its answer ended early")
+
+
+async def test_a_server_goes_on_after_what_was_written_here_of_an_answer_that_it_began(stands_in: Connect) -> None:
+    server = ChatServer([Script(["Use tar"], hold=True), Script([" it"])], owner="vllm")
+    async with stands_in(server, ChatServer([Script([" to unpack"], cut=True)], owner=OWNER)) as opened:
+        begun = await ask(opened, QUESTION, watch=lambda heard: heard.text and opened.stop())
+        await leave(opened, server)
+
+        async def watch(heard: Heard) -> None:
+            if isinstance(heard.last, Stretch) and heard.last.here:
+                server.away = False
+                await until_mode(opened, "hosted")
+
+        heard = await hear(opened.resume(begun.message), watch)
+    assert server.asked[-1]["messages"][-1]["content"] == "Use tar to unpack"
+    assert heard.text == "Use tar to unpack it"
 
 
 class Other(Here):
