@@ -77,6 +77,8 @@ class EndpointText:
         self.could_not = ""
         """Why a model on this device did not answer, or go on; empty if it did, or may be started again."""
         answer = generation.answer
+        self._who = self._host if away is None else f"{self._name} on this device"
+        """Who writes, for a sentence."""
         self._drafts, self._back = drafts, asyncio.Event()
         if away is None:
             self._known = answer.server_text or answer.sent or answer.decoded(answer.verified)
@@ -112,7 +114,8 @@ class EndpointText:
                     wait = 2.0 ** (tries - 1) if error.after is None else error.after
                     if tries == BUSY_TRIES or wait > BUSY_SECONDS:
                         raise
-                    yield self._connection.mode("hosted", f"{self._host} is busy; it is asked again in {wait:.0f} s")
+                    said = f"{self._who} is busy; it is asked again in {wait:.0f} s"
+                    yield self._mode(said) if self.here else self._connection.mode("hosted", said)
                     await generation.unless_stopped(generation.clock.sleep(wait))
                     if generation.stopping:
                         break
@@ -247,7 +250,7 @@ class EndpointText:
         if end == "filter":
             cut_by, kind = "the server's content filter ended it", "filter"
         elif end == "broken":
-            cut_by, kind = f"{self._host} broke it off ({stream.reason})", "broken"
+            cut_by, kind = f"{self._who} broke it off ({stream.reason})", "broken"
         elif end == "tools":
             cut_by, kind = "the model asked for a tool, and Outrider has none to offer", "other"
         elif stream.overlong:
@@ -257,7 +260,7 @@ class EndpointText:
             cut_by = limit if stream.spoken else f"{limit}, while it was still reasoning"
         elif end == "unknown":
             told = quoted((stream.reason or "")[:MOST_REASON])
-            cut_by, kind = f'{self._host} ended it for a reason that Outrider does not know, "{told}"', "other"
+            cut_by, kind = f'{self._who} ended it for a reason that Outrider does not know, "{told}"', "other"
         cut = end in ("length", "context", "broken", "unknown") or stream.overlong
         shown = generation.draft_end() if self.here and not cut else []
         generation.end("length" if cut else "end", cut_by=cut_by, kind=kind)
@@ -272,7 +275,7 @@ class EndpointText:
             return f"the context of {short_model(self._endpoint.model.id)}{size} is full", "context"
         if most is not None:
             return f"cut at {most:,} tokens (max_tokens)", "length"
-        return f"cut at a limit of {self._host}", "length"
+        return f"cut at a limit of {self._who}", "length"
 
     def _fail(self, error: RemoteError | Diverged) -> None:
         """Note who is to continue after a failure. Raises `NoAnswer` if nobody is."""

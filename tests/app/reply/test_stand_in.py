@@ -314,6 +314,13 @@ async def test_text_of_a_model_here_that_ends_is_gone_on_with_by_who_can(
         assert heard.done.cut.startswith("small one on this device cannot go on: its answer ended early")
 
 
+async def test_what_cuts_an_answer_here_is_named(stands_in: Connect) -> None:
+    local = ChatServer([Script(["Use tar"], reason="length"), Script(["Use"], reason="abort")], owner=OWNER)
+    async with stands_in(ChatServer([], away=True), local, Settings(offline="local")) as opened:
+        for cut in ("cut at a limit of small one on this device", "small one on this device broke it off (abort)"):
+            assert (await ask(opened, QUESTION)).done.cut == cut
+
+
 async def test_a_server_goes_on_after_what_was_written_here_of_an_answer_that_it_began(stands_in: Connect) -> None:
     server = ChatServer([Script(["Use tar"], hold=True), Script([" it"])], owner="vllm")
     async with stands_in(server, ChatServer([Script([" to unpack"], cut=True)], owner=OWNER)) as opened:
