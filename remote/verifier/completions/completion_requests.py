@@ -239,6 +239,9 @@ class RequestReader:
         prompts = [ids] if ids else texts
         if not prompts or not all(prompts):
             raise FieldRefused("The prompt is empty; a text needs at least one token.", "prompt")
+        if max(map(max, prompts)) >= self._card.vocabulary:
+            told = f"The prompt names a token that is none: ids are numbers below {self._card.vocabulary}."
+            raise FieldRefused(told, "prompt")
         return prompts
 
     def _predicted(self, prediction: Prediction | None) -> list[int]:

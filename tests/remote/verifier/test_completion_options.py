@@ -273,7 +273,8 @@ async def test_what_plain_text_cannot_be_asked_is_refused(client: AsyncOpenAI) -
         ({"suffix": "end"}, "suffix"),
         ({"best_of": 3}, "best_of"),
         ({"echo": True, "logprobs": 1}, "echo"),
-        *(({"prompt": prompt}, "prompt") for prompt in ("", [], None, [1, "tar"], [-1])),
+        *(({"prompt": prompt}, "prompt") for prompt in ("", [], None, [1, "tar"], [-1], [1 << 30])),
+        ({"prompt": [[1], [1 << 30]], "echo": True}, "prompt"),
         ({"prompt": ["tar"] * 65}, "n"),
         *(({"extra_body": {name: value}}, name) for name, value in CHAT_ALONE.items()),
     ]

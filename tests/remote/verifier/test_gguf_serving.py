@@ -159,9 +159,12 @@ def test_a_program_asks_it_for_text_and_json(foreign: Path, tiny_pair: Path, tmp
             httpx.post(url, json=QUESTION | more, timeout=PATIENCE_SECONDS, trust_env=False).json()
             for more in ({"logprobs": True}, {"response_format": format})
         )
+        unknown = {"prompt": [2**31 - 1], "echo": True}
+        refused = httpx.post(f"{serving.url}/v1/completions", json=unknown, timeout=PATIENCE_SECONDS, trust_env=False)
         assert serving.interrupt() == 0
     assert plain["usage"]["completion_tokens"] == 12 == len(plain["choices"][0]["logprobs"]["content"])
     assert json["choices"][0]["message"]["content"] == '"ab"', said.read_text()
+    assert (refused.status_code, refused.json()["error"]["param"]) == (400, "prompt")
     assert "no drafter: Only llama.cpp reads" in said.read_text()
 
 
