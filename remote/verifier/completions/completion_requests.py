@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeVar
@@ -138,18 +139,18 @@ class RequestReader:
             raise FieldRefused(str(error), "messages") from None
         top = (request.top_logprobs or 0) if request.logprobs else None
         most = request.max_completion_tokens or request.max_tokens or self._card.limits.max_tokens
-        predicted = self._predicted(request.prediction)
+        follows = [*joint.taken_back, *self._predicted(request.prediction)]
+        predicted = PredictedText(follows) if follows else None
         wanted = self._schema(request.response_format)
         if begun and wanted is not None:
             raise unsupported("response_format", "an answer that goes on has begun without its grammar")
 
         def options() -> AnswerOptions:
             grammar = None if wanted is None else self._grammar(wanted)
-            follows = [*joint.taken_back, *predicted]
             processors = self._processors(request, [*joint.read, *joint.taken_back])
             if joint.forced:
                 processors.append(Forced(self._spellings, joint.forced))
-            return AnswerOptions(processors, top, PredictedText(follows) if follows else None, grammar)
+            return AnswerOptions(processors, top, copy(predicted), grammar)
 
         return self._call(request, [prompt], most, options, joint)
 
@@ -247,7 +248,7 @@ class RequestReader:
     def _predicted(self, prediction: Prediction | None) -> list[int]:
         if prediction is None:
             return []
-        return self._text.encode(text_of(prediction.content, "prediction"))
+        return self._text.encode(text_of(prediction.content, "prediction"))[: self._card.limits.max_tokens]
 
     def _processors(self, request: CompletionRequest, before: Sequence[int]) -> list[LogitsProcessor]:
         processors = list[LogitsProcessor]()

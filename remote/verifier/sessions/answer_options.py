@@ -99,7 +99,10 @@ class Noted(NamedTuple):
 
 
 class PredictedText:
-    """A text that the answer will probably contain. Drafts are what follows the point that the answer has reached."""
+    """A text that the answer will probably contain. Drafts are what follows the point that the answer has reached.
+
+    Copies made before its use are for other answers, and share the text.
+    """
 
     def __init__(self, tokens: Sequence[int]) -> None:
         self._tokens = tokens

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import tracemalloc
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import Any
@@ -19,6 +20,7 @@ from drafter.runtime import Drafter
 from models.engines.engine import Engine, Floats
 from models.engines.target import Target
 from remote.protocol import Sampling
+from remote.verifier.completions.completion_requests import RequestReader
 from remote.verifier.drafting.own_drafter import OwnDrafter, OwnDrafts
 from remote.verifier.http import create_app
 from remote.verifier.serve import card
@@ -216,6 +218,32 @@ def test_a_predicted_text_is_left_and_found_again() -> None:
     assert list(text.draft()) == [7, 8] and (text.accepted, text.rejected) == (3, 7)
     text.take([7, 8, 8])
     assert not text.draft() and (text.accepted, text.rejected) == (5, 5)
+
+
+def test_a_predicted_text_is_kept_once_for_all_answers_and_no_longer_than_one(loaded: Target, engine: Engine) -> None:
+    served = card(loaded, engine, max_tokens=512)
+    reader = RequestReader(served, loaded.text)
+
+    def asked(count: int) -> tuple[list[PredictedText], int]:
+        given = {
+            "messages": MESSAGES,
+            "n": count,
+            "prediction": {"type": "content", "content": "list all files " * 999},
+        }
+        tracemalloc.start()
+        try:
+            choices = reader.chat(json.dumps(given).encode()).choices
+            return [one.options.predicted for one in choices if one.options.predicted], tracemalloc.get_traced_memory()[
+                0
+            ]
+        finally:
+            tracemalloc.stop()
+
+    (alone,), one = asked(1)
+    together, sixteen = asked(16)
+    assert sixteen < 2 * one
+    together[0].take(alone.draft())
+    assert [text.rejected for text in together] == [512 - len(alone.draft())] + 15 * [512]
 
 
 # ---- plain text ------------------------------------------------------------------------------------------------------
