@@ -7,6 +7,7 @@ ignored.
 from __future__ import annotations
 
 import contextlib
+import re
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
@@ -56,6 +57,7 @@ MOST_CHOICES = 64
 """Choices of one request: its prompts, each `n` times."""
 TEXT_TOKENS = 16
 """Most tokens of a plain text if the request names no number: OpenAI's default."""
+TOKEN_ID = re.compile(r"[0-9]{1,10}")
 NO_SEAM = unhealed([])
 PROBE = "a"
 """A beginning that shows what a template writes before an answer. Some templates cut white space off the real one."""
@@ -259,11 +261,10 @@ class RequestReader:
         return processors
 
     def _bias(self, given: Mapping[str, float]) -> dict[int, float]:
-        bias = {int(name): added for name, added in given.items() if name.isascii() and name.isdecimal()}
-        if len(bias) < len(given) or any(token >= self._card.vocabulary for token in bias):
+        if not all(TOKEN_ID.fullmatch(name) and int(name) < self._card.vocabulary for name in given):
             told = f"logit_bias names a token that is none: ids are numbers below {self._card.vocabulary}."
             raise FieldRefused(told, "logit_bias")
-        return bias
+        return {int(name): added for name, added in given.items()}
 
     def _schema(self, wanted: ResponseFormat | None) -> Mapping[str, Any] | None:
         """The JSON schema that an answer must match, or None for any text."""

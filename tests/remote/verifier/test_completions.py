@@ -284,6 +284,7 @@ WRONG: dict[str, tuple[dict[str, Any], str, str]] = {
     "likeliest of nothing": ({"top_logprobs": 2}, "logprobs", "logprobs: true"),
     "a bias for no token": ({"logit_bias": {"tar": 1}}, "logit_bias", "ids are numbers"),
     "a bias beyond all tokens": ({"logit_bias": {"999999": 1}}, "logit_bias", "below"),
+    "a bias beyond all numbers": ({"logit_bias": {"9" * 5000: 1}}, "logit_bias", "below"),
     "a penalty too high": ({"presence_penalty": 2.5}, "presence_penalty", "2.0"),
     "a format of another kind": ({"response_format": {"type": "yaml"}}, "response_format", "json_object"),
     "a schema that is none": ({"response_format": formed({"type": "thing"})}, "response_format", "thing"),
