@@ -250,7 +250,8 @@ class Sessions:
     def _read(self, claim: _Claim) -> Computing[None]:
         """Read the prompt except for its last chunk. Raises `Superseded`, `Dropped`."""
         while (chunk := self.engine.next_chunk(claim.session.context)) is not None:
-            yield chunk
+            with claim.session.forwarding():
+                yield chunk
             yield None
             claim.check()
 
@@ -353,11 +354,8 @@ class Sessions:
         pending = len(context.tokens) - context.computed
         # The verifier sizes its own drafts with all sessions in mind.
         kept = self.pruner.kept(message.session, tree) if isinstance(message, Round) else None
-        session.computing = True
-        try:
+        with session.forwarding():
             verified = yield from verify(session, tree, message.sampling, room, self.stop_tokens, options, kept)
-        finally:
-            session.computing = False
         judged = verified.judged
         self.pruner.ran(message.session, judged, pending)
         if isinstance(message, Round) and tree.candidates is None:

@@ -73,6 +73,15 @@ class Session:
             if not self.running:
                 self.reserved = 0
 
+    @contextmanager
+    def forwarding(self) -> Iterator[None]:
+        """While the block runs, the session cannot be dropped even if its device is away."""
+        self.computing = True
+        try:
+            yield
+        finally:
+            self.computing = False
+
     def take_over(self, other: Session) -> None:
         """Continue with the rows of another session that is over. llama.cpp copies rows slowly."""
         tokens = self.context.tokens

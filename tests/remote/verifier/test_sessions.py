@@ -10,16 +10,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from models.engines.engine import Engine
+from models.engines.engine import Engine, Forward
 from models.memory import unpack_memory
 from models.tree import Candidates, DraftTree
 from remote.protocol import Frame, Memory, Round, Sampling, Tree, Verdict, digest_of, pack_tokens
 from remote.verifier.drafting import pruner
 from remote.verifier.drafting.pruner import Pruner
 from remote.verifier.drafting.stream_payoff import Judged
-from remote.verifier.refusals import BadRound, Overloaded, Superseded, TooLong, UnknownPrefix
+from remote.verifier.refusals import BadRound, Dropped, Overloaded, Superseded, TooLong, UnknownPrefix
 from remote.verifier.sessions.sessions import SHORTEST_SHARED, Sessions
-from remote.verifier.sessions.turns import alone
+from remote.verifier.sessions.turns import advanced, alone, computed_together
 from tests.remote.verifier.conftest import LIMITS
 from tests.remote.verifier.test_http import PROMPT, round_of
 from tests.remote.verifier.tiny import STOP, VOCABULARY, generated, random_tree
@@ -350,6 +350,21 @@ def test_a_session_that_runs_is_never_dropped_for_another(target: Engine) -> Non
     assert answered(sessions, message).verdict.bonus == generated(target.model, PROMPT, 1)[0]
     assert set(sessions.table) == {"a", "d"}
     assert sum(frame.count for frame in frames if isinstance(frame, Memory)) == 200
+
+
+def test_of_an_absent_device_none_is_dropped_while_a_forward_for_its_prompt_is_on_its_way(target: Engine) -> None:
+    sessions = table(target, max_sessions=1)
+    reading = sessions.round(Device(sessions).message([2 + token % 40 for token in range(280)]))
+    sessions.table.away.add("a")
+    forward = next(reading)
+    assert isinstance(forward, Forward)
+    message = Device(sessions, "b").message(PROMPT)
+    with pytest.raises(Overloaded):
+        answered(sessions, message)
+    assert advanced(reading, *computed_together(target, [forward])) is None
+    answered(sessions, message)
+    with pytest.raises(Dropped):
+        next(reading)
 
 
 def test_a_long_prompt_is_read_in_turns_and_a_break_keeps_what_was_read(target: Engine) -> None:
