@@ -167,15 +167,15 @@ class Turns:
             await self.take(name, call)
 
     def _in_line(self, turn: Turn) -> Turn:
-        """Queue a turn."""
+        """Queue a turn. Raises `RuntimeError` if the engine's thread is needed and cannot be started."""
         with self._wanted:
+            if not self._at_work:  # First, because it may fail.
+                threading.Thread(target=self._work, name="engine", daemon=True).start()
+                self._at_work = True
             if not self._queues:
                 self._moved = time.monotonic()
             self._queues.setdefault(turn.name, deque()).append(turn)
             self._wanted.notify()
-            if not self._at_work:
-                self._at_work = True
-                threading.Thread(target=self._work, name="engine", daemon=True).start()
         return turn
 
     async def _done(self, turn: Turn) -> object:

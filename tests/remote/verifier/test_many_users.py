@@ -184,6 +184,24 @@ async def test_the_engines_thread_ends_when_nobody_wants_it_and_comes_back(
     assert (await turns.take("one", threading.current_thread)).is_alive()
 
 
+async def test_where_no_thread_can_be_started_it_is_told_and_tried_again(
+    target: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turns, called = Turns(8, target), list[int]()
+
+    def refused(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refused)
+    with pytest.raises(RuntimeError, match="start new thread"):
+        await turns.take("one", lambda: called.append(1))
+    monkeypatch.undo()
+    assert turns.stuck_seconds == 0
+    with anyio.fail_after(PATIENT):
+        assert await turns.take("two", lambda: 7) == 7
+    assert not called
+
+
 async def test_what_fails_outside_of_an_answer_is_told_to_all_who_wait(
     target: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
