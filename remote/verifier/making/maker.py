@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple, Self
 
 import msgspec
+from filelock import BaseFileLock, FileLock, Timeout
 
 from drafter.floors import why_no_drafts
 from drafter.questions import usual_questions
@@ -38,8 +39,10 @@ TOLD_SECONDS = {"answers": 30.0, "layers": 0.0, "learning": 900.0}
 """Seconds between two progress lines of a stage. The first one comes at once."""
 LEARNING_SECONDS = 7200.0
 """Longest time for which a drafter learns, in seconds of the processor."""
-PART, GROWN = ".part", ".grown"
-"""Ends of the names of two folders next to a drafter's: its work, and what it has become, for the next start."""
+PART, GROWN, LOCK = ".part", ".grown", ".lock"
+"""Ends of names next to a drafter's folder: the folders of its work and of what it has become, for the next start, and
+the file that its server locks."""
+_CLAIMED: dict[Path, BaseFileLock] = {}
 
 
 class MakingTask(msgspec.Struct, frozen=True):
@@ -118,6 +121,7 @@ def look_up(options: ServeOptions) -> Kept:
     folder = kept_drafter(options.model, options.budget, options.made, options.template)
     if folder is not None:
         with contextlib.suppress(OSError):  # Then the older one is used.
+            claim(folder)
             take_grown(folder)
     if folder is None or not folder.is_dir():
         return Kept(None, due=True)
@@ -136,6 +140,19 @@ def beside(folder: Path, end: str) -> Path:
     return folder.with_name(folder.name + end)
 
 
+def claim(folder: Path) -> None:
+    """Keep other servers from making or replacing a drafter until this process ends. Raises `OSError` if one does."""
+    if folder in _CLAIMED:
+        return
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(beside(folder, LOCK))
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        raise OSError("another server of this model on this machine does that") from None
+    _CLAIMED[folder] = lock
+
+
 def take_grown(folder: Path) -> None:
     """Replace a drafter by what it has become, if it has learnt. Call this while nobody uses it."""
     if (grown := beside(folder, GROWN)).is_dir():
@@ -152,6 +169,11 @@ def task_for(options: ServeOptions) -> MakingTask | None:
     assert options.made is not None
     folder = kept_drafter(options.model, options.budget, options.made, options.template)
     assert folder is not None  # The model is here: it was loaded.
+    try:
+        claim(folder)
+    except OSError as error:
+        _say(f"no drafter is made here: {error}")
+        return None
     return MakingTask(
         model=options.model,
         out=str(folder),

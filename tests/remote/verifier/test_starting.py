@@ -19,7 +19,7 @@ from models.engines.target import load_target
 from models.errors import UnknownModel
 from remote.protocol import Card, decode
 from remote.verifier.making.birth import BUDGET
-from remote.verifier.making.maker import MakingTask, kept_drafter
+from remote.verifier.making.maker import GROWN, MakingTask, beside, kept_drafter
 from remote.verifier.making.maker_worker import make
 from remote.verifier.options import ServeOptions
 from remote.verifier.serve import build_app, serve
@@ -103,7 +103,7 @@ def test_without_a_drafter_it_answers_first_then_makes_one_and_uses_it_from_the_
     assert first.memory is None and first.drafter is None and not first.drafts
     assert said.index("POST /v1/chat/completions 200") < said.index("making a drafter, while nobody asks ...")
     assert "the drafter: 3 of 3 layers, " in said and "It is used from the next start on" in said
-    (kept,) = (tmp_path / "home/data/drafters/made").iterdir()
+    (kept,) = (path for path in (tmp_path / "home/data/drafters/made").iterdir() if path.is_dir())
     again, _, said = started(brief, tmp_path, drafter=False)
     assert again.drafts and again.memory is not None and again.drafter is not None
     assert again.drafter.size == delivered_bytes(kept)
@@ -111,6 +111,23 @@ def test_without_a_drafter_it_answers_first_then_makes_one_and_uses_it_from_the_
     (kept / GRAPH).write_bytes(b"damaged")
     third, _, said = started(brief, tmp_path, drafter=False, until="the drafter:")
     assert "the drafter is made again:" in said and third.drafter is None
+
+
+def test_of_two_servers_of_one_model_only_the_first_makes_and_replaces_its_drafter(brief: Path, tmp_path: Path) -> None:
+    home, said = tmp_path / "first/home", tmp_path / "second"
+    model = brief / "target"
+    kept = kept_drafter(str(model), BUDGET, home / "data/drafters/made")
+    assert kept is not None
+    grown = beside(kept, GROWN)
+    grown.mkdir(parents=True)
+    with VerifierProcess(brief, model=model, home=home):
+        assert kept.is_dir() and not grown.exists()
+        grown.mkdir()
+        with VerifierProcess(brief, model=model, home=home, said=said):
+            assert grown.is_dir(), "the first one may be using the older one"
+    assert "no drafter is made here: another server of this model on this machine does that" in said.read_text()
+    with VerifierProcess(brief, model=model, home=home):
+        assert not grown.exists()
 
 
 async def test_a_drafter_of_no_use_is_neither_used_nor_made_again(
