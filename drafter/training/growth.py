@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import torch
@@ -95,7 +96,7 @@ class Growth:
     """A drafter that learns from its target's talk."""
 
     def __init__(self, model: Distiller, target: PreTrainedModel, talk: SelfTalk, checkpoint: Path) -> None:
-        """`model` is untrained. A checkpoint is resumed if there is one."""
+        """`model` is untrained. A checkpoint is resumed if there is one, unless it is damaged."""
         self._model, self._target, self._talk, self._checkpoint = model, target, talk, checkpoint
         config, quick = model.config, torch.bfloat16 if bfloat16_is_quick() else torch.float32
         target.to(quick)
@@ -113,8 +114,8 @@ class Growth:
         self._learner = torch.optim.AdamW(self._learnt, lr=RECIPE.rate, betas=(0.9, 0.95), weight_decay=0.0)
         self._stock, self._talks, self._steps = Stock(config), 0, 0
         self.seconds, self._talked = 0.0, 0.0
-        if checkpoint.exists():
-            self._resume()
+        if (state := _loaded(checkpoint)) is not None:
+            self._resume(state)
 
     def go_on(self, seconds: float) -> None:
         """Talk and learn for this much processor time, and save it."""
@@ -181,12 +182,14 @@ class Growth:
             "counts": (self._talks, self._steps, self.seconds, self._talked),
         }
         partial = self._checkpoint.with_suffix(".partial")
-        torch.save(state, partial)
+        with partial.open("wb") as file:
+            torch.save(state, file)
+            file.flush()
+            os.fsync(file.fileno())
         os.replace(partial, self._checkpoint)
 
     @torch.no_grad()
-    def _resume(self) -> None:
-        state = torch.load(self._checkpoint, weights_only=True)
+    def _resume(self, state: dict[str, Any]) -> None:
         self._encoder.load_state_dict(state["encoder"])
         for name, mine in (("learnt", self._learnt), ("mean", self._mean)):
             for weight, saved in zip(mine, state[name], strict=True):
@@ -194,3 +197,14 @@ class Growth:
         self._learner.load_state_dict(state["learner"])
         self._talks, self._steps, self.seconds, self._talked = state["counts"]
         self._listen([AnsweredConversation(ids, learn) for ids, learn in state["said"]])
+
+
+def _loaded(checkpoint: Path) -> dict[str, Any] | None:
+    """What was saved, or None if nothing was or it is damaged."""
+    if not checkpoint.exists():
+        return None
+    try:
+        state: dict[str, Any] = torch.load(checkpoint, weights_only=True)
+    except Exception:  # A damaged file makes PyTorch raise errors of many kinds.
+        return None
+    return state

@@ -28,7 +28,7 @@ from drafter.training.pipeline import stop_tokens, write_folder
 from drafter.training.self_talk import SelfTalk
 from drafter.training.target import INFERABLE, UnsupportedTarget, check_head
 from drafter.training.text_side import TextSide, read_text_side
-from models.config import DrafterConfig, Measured, read_config, write_config
+from models.config import DrafterConfig, DrafterError, Measured, read_config, write_config
 from models.engines.target import Target
 from models.engines.torch_engine import TorchEngine
 from remote.verifier.making.measure import Answered, measured
@@ -67,6 +67,13 @@ class Newborn:
     def read(cls, folder: Path) -> Self:
         """The drafter in a folder. Raises `DrafterError`."""
         return cls(read_config(folder), delivered_bytes(folder))
+
+    @classmethod
+    def found(cls, folder: Path) -> Self | None:
+        """The drafter in a folder, or None if there is none or it is damaged."""
+        with contextlib.suppress(DrafterError):
+            return cls.read(folder)
+        return None
 
     @property
     def measured(self) -> Measured:
@@ -185,7 +192,7 @@ def grow_drafter(
         return newborn
     shape = replace(newborn.shape, vocabulary=min(newborn.shape.vocabulary, GROWN_VOCABULARY))
     growth = Growth(making.born(shape), target.model, talk, work / CHECKPOINT)
-    best = newborn if not out.exists() else max(newborn, Newborn.read(out), key=lambda one: one.measured.tau)
+    best = max(newborn, Newborn.found(out) or newborn, key=lambda one: one.measured.tau)
     idle = 0
     while growth.seconds < seconds and idle < PATIENCE:
         ends = min(seconds, growth.seconds + MEASURED * SAVED)

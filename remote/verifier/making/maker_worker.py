@@ -8,6 +8,7 @@ badly learns, with a checkpoint every two minutes.
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sys
 import time
@@ -15,6 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import torch
 
 from drafter.floors import why_no_drafts
@@ -107,9 +109,8 @@ def newborn(task: MakingTask, told: Callable[[MakingProgress], None]) -> Newborn
         answers = answers_of(TorchEngine(target.model), target, task.questions, work / FILE, told)
     target = target or load_target(task.model, kept=kept, template=task.template, device="cpu", half=True)
     with text_source(task.model, kept) as source:
-        if (work / CHECKPOINT).exists() and out.is_dir():
-            made = Newborn.read(out)
-        else:
+        made = Newborn.found(out) if (work / CHECKPOINT).exists() else None
+        if made is None:
             told(MakingProgress("layers"))
             made = make_drafter(target, source, out, answers, task.budget, template=task.template)
         if task.learning and why_no_drafts(made.config) is not None or (work / CHECKPOINT).exists():
@@ -144,16 +145,20 @@ def answers_of(
 
 
 def _kept(file: Path) -> Iterator[Answered]:
-    """The answers in a file; an incomplete last line is removed from it."""
-    try:
-        lines = file.read_text(encoding="utf-8").splitlines(keepends=True)
-    except OSError:
+    """The answers in a file, which is cut before the first incomplete or damaged line."""
+    if not file.exists():
         return
-    whole = [line for line in lines if line.endswith("\n")]
-    if len(whole) < len(lines):
-        file.write_text("".join(whole), encoding="utf-8")
-    for line in whole:
-        yield Answered(*json.loads(line))
+    end = 0
+    for line in file.read_bytes().splitlines(keepends=True):
+        try:
+            prompt, answer = msgspec.json.decode(line, type=tuple[list[int], list[int]])
+        except msgspec.DecodeError:
+            break
+        if not line.endswith(b"\n"):
+            break
+        yield Answered(prompt, answer)
+        end += len(line)
+    os.truncate(file, end)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ import pytest
 from drafter.training.growth import RECIPE
 from models.config import CONFIG, GRAPH, read_config
 from remote.protocol import Card, decode
-from remote.verifier.making.birth import BUDGET
+from remote.verifier.making.birth import BUDGET, CHECKPOINT
 from remote.verifier.making.maker import (
     GROWN,
     LOCK,
@@ -27,7 +27,7 @@ from remote.verifier.making.maker import (
     kept_drafter,
     look_up,
 )
-from remote.verifier.making.maker_worker import make, newborn
+from remote.verifier.making.maker_worker import FILE, make, newborn
 from remote.verifier.options import ServeOptions
 from storage import Store
 from tests.support.deep import LAYERS, write_deep_target
@@ -132,13 +132,24 @@ def test_what_guesses_badly_learns_over_a_kill_and_is_used_once_it_is_good_enoug
     first = read_config(out).measured
     assert first and first.tau <= tau and tau >= 1.09
     found = look_up(options)
-    assert (
-        found.folder == out
-        and not found.due
-        and {path.name for path in tmp_path.iterdir()} == {out.name, f"{out.name}{LOCK}"}
-    )
+    assert found.folder == out and not found.due
+    assert {path.name for path in tmp_path.iterdir()} == {out.name, f"{out.name}{LOCK}"}
     last = read_config(out, verify=(GRAPH,))
     assert last.measured and last.measured.tau == tau and last.steps > 0
+
+
+def test_damaged_files_cost_only_what_was_in_them(hasty: pytest.MonkeyPatch, deep: Path, tmp_path: Path) -> None:
+    out, work = tmp_path / "out", tmp_path / f"out{PART}"
+    learning(deep / "target", out, 60.0, kill_at=3)
+    lines = (work / FILE).read_bytes().splitlines(keepends=True)
+    (work / FILE).write_bytes(b"".join([*lines[:2], b"[[1, 2], \xff\0\n", *lines[3:]]))
+    (work / CHECKPOINT).write_bytes((work / CHECKPOINT).read_bytes()[:-500])
+    for folder in (out, tmp_path / f"out{GROWN}"):
+        folder.mkdir(exist_ok=True)
+        (folder / CONFIG).write_bytes(b"")
+    tau, told = learning(deep / "target", out, 2.0)
+    assert [one.done for one in told if one.stage == "answers"] == [3, 4, 5, 6]
+    assert not work.exists() and read_config(out).measured and tau > 0
 
 
 def test_what_is_no_better_is_not_kept_and_learning_ends(hasty: pytest.MonkeyPatch, deep: Path, tmp_path: Path) -> None:
