@@ -53,7 +53,8 @@ from drafter.step import Correction
 from drafter.training.adaptation import adapt
 from models.config import GRAPH
 from models.guide.pages import FILE, Pages
-from remote.verifier.making.maker_worker import made_at_once
+from remote.verifier.making.maker import MakingTask
+from remote.verifier.making.maker_worker import newborn
 from storage import Store
 
 WAYS = ("as it came", "correction", "layers", "oracle")
@@ -216,7 +217,9 @@ def main() -> None:
         work.mkdir(parents=True, exist_ok=True)
         drafter = arguments.drafter or work / "drafter"
         if not drafter.exists():
-            print(made_at_once(arguments.target, drafter, usual_questions(), arguments.budget), file=sys.stderr)
+            making, usual = str(work / "making"), tuple(usual_questions())
+            task = MakingTask(arguments.target, str(drafter), making, arguments.budget, usual)
+            print(newborn(task, lambda _: None), file=sys.stderr)
         asked, others = requests(arguments.platform, arguments.requests, 0), requests(arguments.other, OTHERS, 0)
         for name, questions in {"outrider": asked, "other": others}.items():
             if not (work / f"{name}.db").exists():

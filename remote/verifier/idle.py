@@ -64,11 +64,6 @@ class StandingBack:
         self._talk.start()
 
     @property
-    def id(self) -> int:
-        pid: int = self._process.pid
-        return pid
-
-    @property
     def ended(self) -> bool:
         """Whether it has ended and all its output was read."""
         return not self._talk.is_alive()
@@ -111,13 +106,9 @@ class StandingBack:
 
 
 class Quiet:
-    """Tracks how long nobody has wanted the engine. Thread-safe.
+    """Tracks how long nobody has wanted the engine. Thread-safe."""
 
-    `pausing`: suspend the process while anybody wants the engine.
-    """
-
-    def __init__(self, *, pausing: bool = True) -> None:
-        self._pausing = pausing
+    def __init__(self) -> None:
         self._lock = threading.Lock()
         self._wanted = 0
         self.wanted_before = False
@@ -130,7 +121,7 @@ class Quiet:
         """Mark the engine as wanted while the block runs."""
         with self._lock:
             self._wanted += 1
-            if self._process is not None and self._pausing:
+            if self._process is not None:
                 self._process.pause()
         try:
             yield
@@ -152,7 +143,7 @@ class Quiet:
     def let_go_on(self, seconds: float) -> None:
         """Resume the process if it has been quiet for this long."""
         with self._lock:
-            if self._process is not None and (not self._pausing or self.lasted(seconds)):
+            if self._process is not None and self.lasted(seconds):
                 self._process.go_on()
 
 

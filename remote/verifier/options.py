@@ -151,8 +151,6 @@ class ServeOptions:
     """The text of `chat_template`, once it has been read."""
     cache_share: float = CACHE_SHARE
     """The share of the free memory that all sessions may take together, unless `cache_mb` is given."""
-    pausing: bool = True
-    """Learning pauses while somebody waits for an answer. Only a benchmark of what that is worth turns it off."""
 
     def read(self) -> ServeOptions:
         """These options with the files that they name. Raises `BadToken`, `BadTemplate`."""

@@ -95,10 +95,10 @@ class Answers:
             kept = self._kept.get(holder)
             return [] if kept is None else list(kept.answers)
 
-    def counts(self, after: int = -1) -> dict[str, int]:
-        """How many answers each holder has whose number is higher than `after`."""
+    def counts(self) -> dict[str, int]:
+        """How many answers each holder has."""
         with self._lock:
-            return {name: sum(number > after for number, _ in kept.answers) for name, kept in self._kept.items()}
+            return {name: len(kept.answers) for name, kept in self._kept.items()}
 
     def clear(self) -> None:
         """Forget everything."""

@@ -84,7 +84,7 @@ class Learning:
         self._base, self._config, self._own = base, config, own
         self.answers = Answers()
         self.recorder = Recorder(self.answers)
-        self.quiet = Quiet(pausing=options.pausing)
+        self.quiet = Quiet()
         self._artefacts = Artefacts(options.learnt, base, config)
         names = [SHARED] if self._shared else sorted(holders)
         self._groups = {name: _Group([]) for name in names}

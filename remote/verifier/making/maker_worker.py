@@ -33,7 +33,6 @@ from models.telemetry import switch_off
 from models.text.text_side import TextSide
 from remote.verifier.idle import end_with_stdin, stand_back, take, tell
 from remote.verifier.making.birth import (
-    BUDGET,
     CHECKPOINT,
     Newborn,
     UnsupportedTarget,
@@ -41,7 +40,7 @@ from remote.verifier.making.birth import (
     grow_drafter,
     make_drafter,
 )
-from remote.verifier.making.maker import GROWN, PART, MakingOutcome, MakingProgress, MakingTask, beside, take_grown
+from remote.verifier.making.maker import GROWN, MakingOutcome, MakingProgress, MakingTask, beside, take_grown
 from remote.verifier.making.measure import Answered, NothingMeasured, answered
 
 ANSWERS = 64
@@ -80,11 +79,6 @@ def make(task: MakingTask) -> MakingOutcome:
                 file.unlink()
     end = ". It is used from the next start on, and devices may fetch it then" if useful else ""
     return MakingOutcome(f"the drafter: {made}{end}.", made=useful)
-
-
-def made_at_once(model: str, out: Path, questions: Sequence[str], budget: int = BUDGET) -> Newborn:
-    """Make a drafter in this process. Raises what `newborn` raises."""
-    return newborn(MakingTask(model, str(out), str(beside(out, PART)), budget, tuple(questions)), lambda _: None)
 
 
 def newborn(task: MakingTask, told: Callable[[MakingProgress], None]) -> Newborn:

@@ -18,8 +18,9 @@ from models.config import GRAPH, read_config
 from models.engines.quantise import quantise_graph
 from models.engines.target import load_target
 from models.engines.torch_engine import TorchEngine
-from remote.verifier.making.maker import kept_drafter
-from remote.verifier.making.maker_worker import made_at_once
+from remote.verifier.making.birth import BUDGET
+from remote.verifier.making.maker import MakingTask, kept_drafter
+from remote.verifier.making.maker_worker import newborn as making
 from remote.verifier.making.measure import check_fit, measure
 from tests.remote.verifier.tiny import tiny_model
 from tests.support.made_once import made_once
@@ -33,7 +34,8 @@ def newborn(tiny_pair: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     def make(folder: Path) -> None:
         source = str(tiny_pair / "target")
-        made = made_at_once(source, folder / "drafter", QUESTIONS)
+        task = MakingTask(source, str(folder / "drafter"), str(folder / "part"), BUDGET, tuple(QUESTIONS))
+        made = making(task, lambda _: None)
         (folder / "said").write_text(f"{made}\n{made.measured.tau}")
 
     return made_once(tmp_path_factory, "newborn", make)
