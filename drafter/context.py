@@ -18,6 +18,7 @@ from drafter.coin import LEAST_TEMPERATURE, Coins, race
 from drafter.multicandidate import DraftSampling, grow_sampled
 from drafter.search import Acceptance, Pace, Proposals, grow
 from drafter.second_stage import NO_CHAIN, SecondStage
+from drafter.whole_model import ModelAway
 from models.memory import MemoryRow
 from models.tree import ROOT, DraftTree
 
@@ -235,6 +236,9 @@ class DraftContext:
         try:
             with self._supposing(outcome.tokens) as length:
                 prepared = self._prepare(length, pace, acceptance)
+        except ModelAway:
+            self._forget_ahead()  # The model has lost what earlier drafts were made of.
+            return False
         except Halted:
             return False
         finally:

@@ -173,6 +173,21 @@ def test_a_model_that_lost_the_conversation_reads_it_anew(
     np.testing.assert_array_equal(context.draft(PACE).tokens, expected.tokens)
 
 
+def test_a_model_that_is_lost_while_drafting_ahead_costs_its_drafts_and_nothing_else(
+    cache: ModelCache, sessions: Sessions, afresh: Afresh
+) -> None:
+    context = DraftContext(cache, VOCABULARY)
+    context.commit(PROMPT)
+    context.draft(PACE)
+    first, *others = context.outcomes()
+    assert context.prepare(first, PACE)
+    sessions.drop("one")
+    assert not any(context.prepare(other, PACE) for other in others)
+    context.commit(first.tokens)
+    assert context.ready is None
+    same([part[0] for part in cache.run_tokens()], afresh(context.tokens))  # type: ignore[arg-type]
+
+
 def test_no_token_is_proposed_that_the_other_model_lacks(conversation: Conversation) -> None:
     cache = ModelCache(WholeModel("a model", lambda: conversation), 20)
     cache.append([5, 9, 2])
