@@ -97,6 +97,10 @@ class Drafter:
         """Whether it can draft now."""
         return not isinstance(self._step, WholeModel) or self._step.runs()
 
+    def reads(self, length: int) -> bool:
+        """Whether it reads conversations of so many tokens, as far as known."""
+        return not isinstance(self._step, WholeModel) or length <= self._step.most_tokens
+
     @property
     def runtime(self) -> str:
         """The runtime, for people: library, device, kind of numbers."""

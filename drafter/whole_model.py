@@ -8,6 +8,7 @@ committed path joins the trunk, and a new tree begins. Not thread-safe.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple, Protocol
@@ -33,6 +34,10 @@ class ModelAway(Halted):
     """The model does not run, or has lost what it had read. The next draft begins anew."""
 
 
+class TooLong(ModelAway):
+    """The conversation is longer than the model reads, so it was not asked."""
+
+
 class Growth(NamedTuple):
     """What a call adds to the model's tokens and tree; see `remote.protocol.Propose`."""
 
@@ -49,6 +54,8 @@ class Ask(Protocol):
 
     most_nodes: int
     """Most nodes of a tree."""
+    most_tokens: int
+    """Most tokens that the model reads."""
 
     def __call__(self, growth: Growth, vocabulary: int) -> Proposals:
         """What may follow the last token, if any were appended, then each new node: `TOP` tokens below `vocabulary`.
@@ -67,6 +74,8 @@ class WholeModel:
     def __init__(self, runtime: str, begin: Callable[[], Ask], runs: Callable[[], bool] = lambda: True) -> None:
         """`begin`: begins a conversation with the model, or raises `ModelAway`. `runs`: whether it can."""
         self.runtime, self.begin, self.runs = runtime, begin, runs
+        self.most_tokens = math.inf
+        """Most tokens of a conversation that it reads, as far as known."""
 
 
 def _away() -> Ask:
@@ -233,14 +242,20 @@ class ModelCache:
     def _call(
         self, path: Sequence[int], append: Sequence[int], tokens: Sequence[int] = (), parents: Sequence[int] = ()
     ) -> Proposals:
-        """Ask the model. Raises `Halted` before it is asked, and `ModelAway`."""
+        """Ask the model. Raises `Halted` and `TooLong` before it is asked, and `ModelAway`."""
         if self.halted is not None and self.halted():
             raise Halted
         self.calls, self.rows = self.calls + 1, self.rows + max(0, len(append) + len(tokens) - 1)
         base, since = self._trunk - len(self._joining), len(self._nodes) if tokens else 0
         try:
-            self._ask = self._ask or self._model.begin()
+            if self._ask is None:
+                self._ask = self._model.begin()
+                self._model.most_tokens = self._ask.most_tokens
+            if len(self.tokens) > self._model.most_tokens:
+                raise TooLong("the conversation is longer than the model reads")
             proposals = self._ask(Growth(base, path, append, since, tokens, parents), self._vocabulary)
+        except TooLong:
+            raise
         except ModelAway:
             self._forget()
             raise

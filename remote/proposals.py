@@ -18,7 +18,7 @@ import numpy as np
 
 from drafter.search import Proposals
 from drafter.whole_model import TOP, Growth, ModelAway
-from remote.protocol import CONTENT_TYPE, Card, Propose, Proposed, ProtocolError, decode, encode, pack_tokens
+from remote.protocol import CONTENT_TYPE, Card, Limits, Propose, Proposed, ProtocolError, decode, encode, pack_tokens
 from remote.protocol.fields import T
 
 SILENCE_SECONDS = 60.0
@@ -35,18 +35,18 @@ class Proposer:
         self._turn = threading.Lock()
         self._over: list[str] = []
         """Conversations that nobody continues."""
-        self._most_nodes: int | None = None
+        self._limits: Limits | None = None
         self._closed = False
 
     def begin(self) -> Proposing:
         """Begin a conversation. Raises `ModelAway` if the model does not answer, or takes no trees."""
-        if self._most_nodes is None:
-            self._most_nodes = self.ask("GET", "/v1/card", Card).limits.max_nodes
-        if self._most_nodes == 1:
+        if self._limits is None:
+            self._limits = self.ask("GET", "/v1/card", Card).limits
+        if self._limits.max_nodes == 1:
             raise ModelAway("the model on this device takes no trees")
         while self._over:
             self._request("DELETE", f"/v1/sessions/{self._over.pop()}")
-        begun = Proposing(self, self._most_nodes)
+        begun = Proposing(self, self._limits)
         weakref.finalize(begun, self._over.append, begun.session)
         return begun
 
@@ -92,8 +92,8 @@ class Proposer:
 class Proposing:
     """One conversation with it. It is a `drafter.whole_model.Ask`."""
 
-    def __init__(self, proposer: Proposer, most_nodes: int) -> None:
-        self.most_nodes = most_nodes
+    def __init__(self, proposer: Proposer, limits: Limits) -> None:
+        self.most_nodes, self.most_tokens = limits.max_nodes, limits.max_tokens - 1
         self.session = secrets.token_urlsafe(16)
         self._proposer = proposer
 

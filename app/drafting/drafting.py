@@ -143,10 +143,14 @@ class Drafting:
         """Whether its drafter is a whole model, whose own text `app/reply/endpoint.py` brings."""
         return self._drafter.is_model
 
+    def can_draft(self, length: int) -> bool:
+        """Whether the drafter runs, and reads so many tokens."""
+        return self._drafter.runs and self._drafter.reads(length)
+
     @property
-    def can_draft(self) -> bool:
-        """Whether the drafter runs."""
-        return self._drafter.runs
+    def length(self) -> int:
+        """Tokens followed last, and those that the drafter wrote after them."""
+        return len(self._context.tokens)
 
     def calibrate(self, calibration: Calibration) -> None:
         """Use this calibration from now on, because the drafter has changed."""

@@ -48,6 +48,10 @@ class DraftingPool:
             self._read.popitem(last=False)
         return self._read[conversation_id][1]
 
+    def length(self, conversation_id: str) -> int:
+        """Tokens of a conversation, as far as its drafter has followed it."""
+        return self._open[conversation_id][0].length if conversation_id in self._open else 0
+
     def left(self, conversation_id: str, drafter: Drafter, server: object) -> Drafting | None:
         """Drop a conversation that was entered with another server or drafter; only its session outlasts a drafter.
 

@@ -170,10 +170,10 @@ class Connection:
         said = self.speed.modes.why(self.speed.link.rtt_seconds or 0.0)
         return f"{self.why}; {said}" if said else self.why
 
-    def choose_drafter(self, mode: Verifying | None) -> Drafter | None:
+    def choose_drafter(self, mode: Verifying | None, length: int) -> Drafter | None:
         """Choose who drafts the next answer; see `KnownServer.choose_drafter`. `mode`: the only one, if it is known."""
         modes = self.speed.modes.allowed if mode is None else (mode,)
-        return self.server.choose_drafter(self.speed, modes if isinstance(self.verifier, Verifier) else None)
+        return self.server.choose_drafter(self.speed, modes if isinstance(self.verifier, Verifier) else None, length)
 
     def mode(self, mode: Mode, why: str | None = None, *, alone: bool = True, writer: str = "") -> ModeChanged:
         """The event for a change to this mode. `why`: by default who answers, or why nobody does.

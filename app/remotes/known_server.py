@@ -69,19 +69,21 @@ class KnownServer:
         self._local, self._texts = local, texts
         self._source, self._drafters, self._seen, self._anyway = source, drafters, seen, anyway
 
-    def choose_drafter(self, speed: Speed, modes: Sequence[Verifying] | None) -> Drafter | None:
+    def choose_drafter(self, speed: Speed, modes: Sequence[Verifying] | None, length: int) -> Drafter | None:
         """Choose who drafts the next answer. Returns who should, which may have to be started first, or None.
 
-        `modes`: those in which it may draft, or None while nobody checks drafts.
+        `modes`: those in which it may draft, or None while nobody checks drafts. `length`: tokens of the conversation,
+        as far as known.
         """
         if not self.drafters:
             return None
         wanted = 0 if modes is None else speed.drafters.choose(speed.link.rtt_seconds or 0.0, modes)
-        used = wanted if self.drafters[wanted].runs else 0
+        reads = self.drafters[wanted].reads(length)
+        used = wanted if reads and self.drafters[wanted].runs else 0
         self.drafter = self.drafters[used]
         speed.use(used)
         speed.modes.learnt.uses += modes is not None
-        return self.drafters[wanted]
+        return self.drafters[wanted] if reads else None
 
     @property
     def reads_tokens(self) -> bool:

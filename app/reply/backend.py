@@ -128,7 +128,7 @@ class Backend:
             if connection is not None and routing.waits_for_drafter(connection):
                 yield connection.mode("warming")
                 await routing.drafter_known(connection, stopping)
-            routing.choose_drafter(connection, self._settings_of(message.conversation_id))
+            routing.choose_drafter(connection, self._settings_of(message.conversation_id), message.conversation_id)
             drafter = await asyncio.to_thread(routing.drafter_of, message.conversation_id)
             request = request.in_tokens(drafter.text)
             if await asyncio.to_thread(self._learnt.refresh, drafter):

@@ -77,7 +77,7 @@ class Edge:
             for step in shown:
                 yield step
             report = _report(draft, reply, meter.draft_seconds, adopts=adopts)
-            meter.ended(report, drafted_here=not was_offline)
+            meter.ended(report, drafted_here=not was_offline and generation.can_draft)
             yield RoundEnded(generation.stats, report)
             if was_offline and generation.mode(connection) != "edge":
                 return  # Text written offline is judged.

@@ -199,6 +199,11 @@ class Generation:
         return self.most - len(self.answer.tokens)
 
     @property
+    def can_draft(self) -> bool:
+        """Whether the drafter runs, and reads the conversation so far."""
+        return self.drafting.can_draft(len(self.prompt) + len(self.answer.tokens))
+
+    @property
     def stopping(self) -> bool:
         """Whether the person has stopped the answer."""
         return self._stopping.is_set()
@@ -317,7 +322,7 @@ class Generation:
             return "edge"  # Text written offline is sent as a draft.
         if not self.chooses_mode:
             return "hosted" if self.given.settings.mode == "hosted" or not self.drafting.drafts else "edge"
-        if not self.drafting.can_draft:
+        if not self.can_draft:
             return "hosted"
         chosen, self._mode_chosen = self._mode_chosen, True
         rtt = connection.speed.link.rtt_seconds or 0.0

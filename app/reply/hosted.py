@@ -213,7 +213,7 @@ class Hosted:
         """Guesses to show until the first words arrive; none if these arrive sooner."""
         generation, connection = self._generation, self.connection
         near = (connection.speed.link.rtt_seconds or 0.0) < GHOST_SECONDS
-        drafts = generation.given.draft and generation.drafting.can_draft
+        drafts = generation.given.draft and generation.can_draft
         if not drafts or generation.answer.tokens or near or self._again:
             return []
         edge = Edge(generation, connection, self.verifier)

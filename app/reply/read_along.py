@@ -7,12 +7,12 @@ has read (`remote/verifier/completions`).
 from __future__ import annotations
 
 import asyncio
-import contextlib
+import math
 from collections.abc import Callable, Sequence
 
 from app.remotes.connection import Connection
 from app.remotes.peer import Endpoint
-from remote import RemoteError
+from remote import Refused, RemoteError
 from remote.openai.schema import Content
 from remote.protocol import Sampling
 
@@ -29,7 +29,7 @@ class ReadAlong:
         self._stand_in, self._messages, self._text = stand_in, messages, text
         self._unread = 0
         """Characters of the answer since the last step."""
-        self._due = 0
+        self._due = 0.0
         """How many of them are enough for a step. How the tokens are spelt is looked up at the first step with text,
         so that comes soon."""
         self._task: asyncio.Task[None] | None = None
@@ -61,7 +61,7 @@ class ReadAlong:
 
     async def _step(self, endpoint: Endpoint, text: str) -> None:
         begun = [("assistant", text)] if text else []
-        with contextlib.suppress(RemoteError):
+        try:
             stream = await endpoint.client.chat(
                 [*self._messages, *begun],
                 Sampling(),
@@ -76,3 +76,8 @@ class ReadAlong:
                     pass
             finally:
                 await stream.aclose()
+        except Refused as refused:
+            if refused.code == "too_long":
+                self._due = math.inf
+        except RemoteError:
+            pass  # The next step reads it.

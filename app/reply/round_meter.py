@@ -70,7 +70,7 @@ class RoundMeter:
     def ended(self, report: RoundReport, *, drafted_here: bool) -> None:
         """The round's text is shown.
 
-        `drafted_here` False: it judged text written offline, so it says nothing about speed.
+        `drafted_here` False: it judged text written offline, or nobody could draft, so it says nothing about speed.
         """
         now = self._clock.now()
         if self._counts and drafted_here:

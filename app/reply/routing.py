@@ -339,14 +339,16 @@ class Routing:
             return None
         return connection.source if isinstance(connection.source, LocalModel) else None
 
-    def choose_drafter(self, connection: Connection | None, settings: Settings) -> None:
+    def choose_drafter(self, connection: Connection | None, settings: Settings, conversation_id: str) -> None:
         """Choose who drafts the next answer over this connection, and start the model on this device if it should.
 
         Returns at once.
         """
         if connection is None:
             return
-        wanted = connection.choose_drafter(None if settings.mode == "auto" else "edge")
+        wanted = connection.choose_drafter(
+            None if settings.mode == "auto" else "edge", self.pool.length(conversation_id)
+        )
         if wanted is None or not wanted.is_model or battery_is_low() or not self._drafts_here(connection.source):
             return
         if (running := self.stand_in(self._away_from(connection.source).local)) is not None:

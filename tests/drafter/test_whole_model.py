@@ -10,7 +10,7 @@ import pytest
 
 from drafter.context import DraftContext
 from drafter.search import Pace, Proposals
-from drafter.whole_model import TOP, Growth, ModelAway, ModelCache, WholeModel
+from drafter.whole_model import TOP, Growth, ModelAway, ModelCache, TooLong, WholeModel
 from models.engines.engine import Engine
 from models.engines.torch_engine import TorchEngine
 from models.tree import ROOT, DraftTree
@@ -31,6 +31,7 @@ class Conversation:
     """A conversation with a model in this process, through the server's own sessions."""
 
     most_nodes = LIMITS.max_nodes
+    most_tokens = LIMITS.max_tokens - 1
 
     def __init__(self, sessions: Sessions, name: str) -> None:
         self._sessions, self._name = sessions, name
@@ -186,6 +187,27 @@ def test_a_model_that_is_lost_while_drafting_ahead_costs_its_drafts_and_nothing_
     context.commit(first.tokens)
     assert context.ready is None
     same([part[0] for part in cache.run_tokens()], afresh(context.tokens))  # type: ignore[arg-type]
+
+
+def test_a_conversation_that_is_longer_than_the_model_reads_is_not_read_at_all(
+    conversation: Conversation, afresh: Afresh
+) -> None:
+    model = WholeModel("a model", lambda: conversation)
+    cache = ModelCache(model, VOCABULARY)
+    cache.append([token % 40 for token in range(LIMITS.max_tokens)])
+    for ask in (lambda: cache.read_ahead(16, known=False), cache.read_chunk, cache.run_tokens):
+        with pytest.raises(TooLong):
+            ask()
+    assert not conversation.rows and model.most_tokens == LIMITS.max_tokens - 1
+    cache.truncate(LIMITS.max_tokens - 1)
+    same([part[0] for part in cache.run_tokens()], afresh(cache.tokens))  # type: ignore[arg-type]
+    rows = conversation.rows
+    cache.append([4])
+    with pytest.raises(TooLong):
+        cache.run_tokens()
+    cache.truncate(LIMITS.max_tokens - 1)
+    cache.run_tokens()
+    assert conversation.rows == rows, "what was read is kept"
 
 
 def test_no_token_is_proposed_that_the_other_model_lacks(conversation: Conversation) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 from collections.abc import AsyncIterator, Iterator
@@ -85,6 +86,12 @@ class Device:
                     await until(lambda: isinstance(stand_in.verifier, Endpoint))
                 yield opened, stand_in.source
 
+    def model_reads(self, tokens: int) -> None:
+        """Have the model read at most so many tokens."""
+        self.model = Path(shutil.copytree(self.model, self.folder / "short"))
+        config = json.loads((self.model / "config.json").read_bytes()) | {"max_position_embeddings": tokens}
+        (self.model / "config.json").write_text(json.dumps(config))
+
     async def plain(self, settings: Settings) -> str:
         """What the server says by itself."""
         with Store.open(self.folder / f"plain-{len(list(self.folder.iterdir()))}.db") as store:
@@ -149,6 +156,27 @@ async def test_a_model_that_is_killed_costs_its_drafts_and_nothing_else(device: 
     assert heard.text == expected
     reports = [event.report for event in heard.of(RoundEnded)]
     assert any(report is not None and not report.nodes for report in reports[2:]), "while it starts again"
+
+
+@pytest.mark.parametrize("mode", ["edge", "auto"])
+async def test_a_conversation_that_is_too_long_for_it_is_not_read_and_tells_nothing_of_it(
+    device: Device, mode: str
+) -> None:
+    device.model_reads(8)
+    settings = EDGE.replaced({"mode": mode}, "")
+    expected = await device.plain(settings)
+    async with device.asking(settings) as (opened, model):
+        heard = await ask(opened, QUESTION)
+        assert (await ask(opened, QUESTION)).text == heard.text == expected
+        shown = opened.backend.routing.shown
+        assert shown is not None and not shown.speed.modes.learnt.edge.count
+        assert model.url is not None and model._server is not None
+        headers = {"authorization": f"Bearer {model._server.token}"}
+        said = httpx.get(f"{model.url}/metrics", headers=headers).text
+    assert 'route="/v1/card"' in said and 'route="/v1/proposals"' not in said
+    tries = re.search(r'_count{route="/v1/chat/completions"} (\d+)', said)
+    assert tries is None or int(tries[1]) <= 2, "each answer asks at most once whether it can go on with it"
+    assert not any(event.report is not None and event.report.levels for event in heard.of(RoundEnded))
 
 
 async def test_it_starts_with_the_first_question_that_it_drafts_for(device: Device) -> None:
@@ -256,6 +284,19 @@ async def test_the_other_one_drafts_while_the_model_on_this_device_does_not_run(
         await ask(opened, QUESTION, conversation)
         await until(lambda: isinstance(running.verifier, Endpoint))
         assert (await drafted_by_model(opened, QUESTION, conversation))[1]
+
+
+async def test_the_other_one_drafts_for_a_conversation_that_is_too_long_for_the_model_on_this_device(
+    device: Device, drafter: Drafter, verifier: VerifierProcess
+) -> None:
+    device.drafter, device.url = drafter, verifier.url
+    device.model_reads(8)
+    async with device.asking(EDGE) as (opened, _):
+        conversation = opened.store.conversations.create("").id
+        await ask(opened, QUESTION, conversation)
+        try_the_other(opened)
+        by_model = [(await drafted_by_model(opened, QUESTION, conversation))[1] for _ in range(3)]
+    assert by_model == [True, False, False], "once it is known how much it reads"
 
 
 @pytest.mark.parametrize("offline", ["queue", "local"])
