@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 from pathlib import Path
 from typing import Literal
 
@@ -16,7 +17,30 @@ MAGIC = b"GGUF"
 
 def graph_in(model: str | Path) -> Path | None:
     """The graph in a model's folder, or None if there is none or `model` is a name on the hub."""
-    return next((path for name in GRAPHS if (path := Path(model) / name).is_file()), None)
+    return next((path for name in GRAPHS if file_bytes(path := Path(model) / name) is not None), None)
+
+
+def why_absent(path: Path) -> str | None:
+    """Why nothing can be looked at in this place, after "it is", or None if something can.
+
+    On Python 3.11 `Path.exists` and its like raise `OSError` for a closed folder, or a disk that is away.
+    """
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        return "missing"
+    except OSError as error:
+        return f"not readable ({error.strerror})"
+    return None
+
+
+def file_bytes(path: Path) -> int | None:
+    """Bytes of a file, or None if none can be looked at in this place."""
+    try:
+        found = path.stat()
+    except (OSError, ValueError):
+        return None
+    return found.st_size if stat.S_ISREG(found.st_mode) else None
 
 
 def is_gguf(model: str) -> bool:

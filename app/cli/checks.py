@@ -17,10 +17,11 @@ from urllib.parse import urlsplit
 from httpx import InvalidURL
 
 from app.config import ConfigError, Folders, Settings, Unanswered
-from app.local.registry import Duty, LocalModels, gone
+from app.local.registry import Duty, LocalModels, absent
 from app.remotes.check import Finding
 from app.remotes.registry import Remotes
 from app.version import version_line
+from models.files import why_absent
 from remote import Misconfigured
 from remote.proxies import environment_problems, environment_proxy
 from storage import StorageError, Store
@@ -106,9 +107,8 @@ def local_models(folders: Folders, settings: Settings) -> Iterator[Finding]:
     try:
         models = LocalModels(folders)
         for name, path in models:
-            missing = not path.exists()
-            text = f"{name}: {gone(name, path) if missing else path}"
-            yield Finding("warning" if missing else "ok", "local", text)
+            why = why_absent(path)
+            yield Finding("warning" if why else "ok", "local", f"{name}: {absent(name, path, why) if why else path}")
         if (duty := models.duty(settings)) is not None:
             does = "answers while a server is away" if duty.answers else "drafts if the tokenizers agree"
             yield Finding("ok", "local", f"{duty.name} {does}, for servers that name no other")
@@ -149,7 +149,7 @@ def remotes(
             text = f"{name}: {remote.shown_url}, {where}{used}{'' if duty is None else f'; {duty}'}"
             why = "not asked in mode offline" if trouble is None else trouble.get(name)
             said = f"{text}; {why}" if why else text
-            lacks = duty is not None and not duty.path.exists()
+            lacks = duty is not None and why_absent(duty.path) is not None
             yield Finding("warning" if lacks or (why and trouble is not None) else "ok", "servers", said)
 
 

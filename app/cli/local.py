@@ -19,6 +19,7 @@ from app.cli.output import print_json
 from app.cli.settings import settings_with
 from app.exits import FAILED, INTERRUPTED, UNREACHABLE, USAGE, complain, fail
 from app.files import size_text
+from models.files import file_bytes, why_absent
 
 if TYPE_CHECKING:
     from app.local.hub import Hub, HubModel
@@ -54,8 +55,9 @@ def find_models(
     from app.local.find import find
     from app.sanitise import sanitise
 
-    if missing := next((folder for folder in folders or [] if not folder.is_dir()), None):
-        fail(f"There is no folder {missing}.", USAGE)
+    for folder in folders or []:
+        if (why := why_absent(folder)) is not None or not folder.is_dir():
+            fail(f"{folder} is {why or 'no folder'}.", USAGE)
     found = find(folders or [])
     for one in found:
         if json:
@@ -81,8 +83,8 @@ def add(
     from models.gguf.file import gguf_name
 
     _, folders = settings_with()
-    if not path.exists():
-        fail(f"There is no file {path}.", USAGE)
+    if (why := why_absent(path)) is not None:
+        fail(f"{path} is {why}.", USAGE)
     _check(path)
     if (reason := why_not(str(path.absolute()))) is not None:
         fail(f"This model cannot run here: {reason}.", FAILED)
@@ -211,14 +213,14 @@ def show_list(json: Json = False) -> None:
     models = LocalModels(folders)
     for name, path in models:
         count += 1
-        size = path.stat().st_size if path.is_file() else None
+        size = file_bytes(path)
         if json:
             print_json({"name": name, "size": size, "file": str(path), "used": name == models.used})
         else:
             print(
                 "*" if name == models.used else " ",
                 name,
-                "missing" if not path.exists() else size_text(size) if size else "folder",
+                why_absent(path) or (size_text(size) if size else "folder"),
                 path,
                 sep="  ",
             )
@@ -254,7 +256,7 @@ def remove(name: Name) -> None:
     models = LocalModels(folders)
     path = models.get(name)
     models.remove(name)
-    complain(f"Forgot {name}. " + (f"Its file stays: {path}" if path.exists() else f"Its file was gone: {path}"))
+    complain(f"Forgot {name}. Its file {'stays' if (why := why_absent(path)) is None else f'was {why}'}: {path}")
 
 
 @local_commands.command("try")
@@ -264,8 +266,8 @@ def try_model(name: Name) -> None:
 
     _, folders = settings_with()
     path = LocalModels(folders).get(name)
-    if not path.exists():
-        fail(f"{path} is gone. Add the model again from where it is now, or: outrider local rm {name}", FAILED)
+    if (why := why_absent(path)) is not None:
+        fail(f"{path} is {why}. Add the model again from where it is now, or: outrider local rm {name}", FAILED)
     _check(path)
     asyncio.run(_tried(name, path))
 

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from os.path import realpath
 from pathlib import Path
 
 import msgspec
@@ -47,16 +49,18 @@ class _Manifest(msgspec.Struct):
 def find(folders: list[Path], environment: Mapping[str, str] = os.environ, home: Path | None = None) -> list[Found]:
     """All models of these programs and in these folders, each once, by name."""
     home = Path.home() if home is None else home
-    found: dict[Path, Found] = {}
-    every = [
-        *ollama(Path(environment.get("OLLAMA_MODELS") or home / ".ollama/models")),
-        *(one for place in _lm_studio(home) for one in in_folder(place, "LM Studio")),
-        *in_folder(_hub(environment, home), "Hugging Face"),
-        *in_folder(Path(environment.get("LLAMA_CACHE") or _cache(environment, home) / "llama.cpp"), "llama.cpp"),
-        *(one for folder in folders for one in in_folder(folder, str(folder))),
+    found: dict[str, Found] = {}
+    places = [
+        ollama(Path(environment.get("OLLAMA_MODELS") or home / ".ollama/models")),
+        *(in_folder(place, "LM Studio") for place in _lm_studio(home)),
+        in_folder(_hub(environment, home), "Hugging Face"),
+        in_folder(Path(environment.get("LLAMA_CACHE") or _cache(environment, home) / "llama.cpp"), "llama.cpp"),
+        *(in_folder(folder, str(folder)) for folder in folders),
     ]
-    for one in every:
-        found.setdefault(one.path.resolve(), one)
+    for place in places:
+        with suppress(OSError):  # It cannot be read, or a file went while it was looked at.
+            for one in place:
+                found.setdefault(realpath(one.path), one)
     return sorted(found.values(), key=lambda one: one.name.lower())
 
 

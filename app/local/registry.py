@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from itertools import chain, count
+from os.path import realpath
 from pathlib import Path
 from typing import NamedTuple, get_args
 
@@ -21,6 +22,7 @@ import msgspec
 
 from app.config import ConfigError, Folders, Settings, Unanswered, reading, writing
 from app.files import one_at_a_time, read_text, write_private
+from models.files import why_absent
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,62}")
 MOST_NAME = 56
@@ -64,12 +66,12 @@ class Duty(NamedTuple):
 
     def __str__(self) -> str:
         said = f"{self.name} {'answers while it is away' if self.answers else 'drafts for it'}"
-        return said if self.path.exists() else f"{said}, but {gone(self.name, self.path)}"
+        return said if (why := why_absent(self.path)) is None else f"{said}, but {absent(self.name, self.path, why)}"
 
 
-def gone(name: str, path: Path) -> str:
-    """That the file of a model is missing, and what to do."""
-    return f"{path} is missing: put it back, or forget it by `outrider local rm {name}`"
+def absent(name: str, path: Path, why: str) -> str:
+    """That the file of a model is absent, and what to do."""
+    return f"{path} is {why}: put it right, or forget it by `outrider local rm {name}`"
 
 
 class LocalModels:
@@ -137,7 +139,7 @@ class LocalModels:
     def free_name(self, wanted: str, path: Path) -> str:
         """A name for a model: that of its file if it was added, or else `wanted`, made to fit, with a free number."""
         models = self._file.models
-        if (known := next((name for name, one in self if one.resolve() == path.resolve()), None)) is not None:
+        if (known := next((name for name, one in self if realpath(one) == realpath(path)), None)) is not None:
             return known
         name = re.sub(r"[^A-Za-z0-9._:-]+", "-", wanted).strip("._:-")[:MOST_NAME] or "model"
         numbered = (f"{name}-{number}" for number in count(2))

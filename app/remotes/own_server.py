@@ -26,7 +26,7 @@ from app.own_process import own_command, own_environment
 from app.remotes.registry import Remotes
 from models.cores import draft_threads, usable_cores
 from models.extras import how_to_install
-from models.files import graph_in, is_gguf
+from models.files import graph_in, is_gguf, why_absent
 
 if TYPE_CHECKING:
     from app.config import Folders, Settings
@@ -153,8 +153,8 @@ def why_not(target: str) -> str | None:
         runtime, package, advice = "PyTorch", "torch", ADVICE
     if graph_in(target) is None and importlib.util.find_spec(package) is None:
         return f"the model on this device needs {runtime}: {advice}; until then the small model answers alone"
-    if Path(target).is_absolute() and not Path(target).exists():
-        return f"there is no model in {target}; check the setting 'target', or reinstall"
+    if Path(target).is_absolute() and (why := why_absent(Path(target))) is not None:
+        return f"there is no model in {target}, which is {why}; check the setting 'target', or reinstall"
     return None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from functools import partial
+from os.path import realpath
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -12,6 +13,7 @@ from app.config import ConfigError, Folders, Settings
 from app.events import StandIn
 from app.files import size_text
 from app.reply.assistant import Assistant
+from models.files import file_bytes
 
 if TYPE_CHECKING:
     from app.local.catalogue import Entry
@@ -72,19 +74,14 @@ class StandIns:
 
     def added(self) -> list[LocalModel]:
         """The models that were added. Raises `ConfigError`."""
-        files = ((name, path, path.is_file()) for name, path in self._models())
-        return [LocalModel(name, path, path.stat().st_size if there else None) for name, path, there in files]
+        return [LocalModel(name, path, file_bytes(path)) for name, path in self._models()]
 
     async def found(self) -> list[LocalModel]:
         """The models that other programs keep here and that were not added. May take as long as the disk does."""
         from app.local.find import find
 
-        known = {path.resolve() for _, path in self._models()}
-        try:
-            every = await beside(lambda: find([]))
-        except OSError:  # A file went while it was looked at. The chat must not end for that.
-            every = []
-        new = (one for one in every if one.path.resolve() not in known)
+        known = {realpath(path) for _, path in self._models()}
+        new = (one for one in await beside(lambda: find([])) if realpath(one.path) not in known)
         return [LocalModel(one.name, one.path, one.size, one.program) for one in new]
 
     def offered(self, here: Collection[str]) -> list[Entry]:

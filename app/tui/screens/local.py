@@ -20,6 +20,7 @@ from app.tui.notices import reporting
 from app.tui.screens.dialog import Dialog, titled
 from app.tui.screens.rows import below
 from app.tui.stand_ins import LocalModel, StandIns, state_of
+from models.files import why_absent
 
 if TYPE_CHECKING:
     from app.local.catalogue import Entry
@@ -143,8 +144,8 @@ class LocalScreen(Dialog[None]):
         size = "" if model.size is None else size_text(model.size)
         if model.program:
             return f"{size}, found in {model.program}, not added yet"
-        if not model.path.exists():
-            return f"its file is missing: {model.path}"
+        if (why := why_absent(model.path)) is not None:
+            return f"its file is {why}: {model.path}"
         now = self._stand_ins.now
         state = state_of(now) if now is not None and now.name == model.name else ""
         return ", ".join(part for part in (state, size, str(model.path)) if part)

@@ -309,7 +309,7 @@ def test_which_model_on_this_device_stands_in_for_which_server(
     servers = said(outrider("doctor"), "servers").splitlines()
     assert all("".join(words) in line and line.startswith("✓") for words, line in zip(told, servers, strict=True))
     shutil.rmtree(folder)
-    advice = f"{folder} is missing: put it back, or forget it by `outrider local rm guide`"
+    advice = f"{folder} is missing: put it right, or forget it by `outrider local rm guide`"
     found = outrider("doctor")
     assert f"guide: {advice}" in said(found, "local") and advice in outrider("remote", "list").out
     assert [line[0] for line in said(found, "servers").splitlines() if advice in line] == ["!", "!"]

@@ -34,11 +34,27 @@ def test_a_model_is_found_added_listed_and_forgotten(outrider: Outrider, file: P
     assert listed.json == {"name": "mine", "size": size, "file": str(file), "used": False}
     file.rename(file.with_name("gone"))
     assert outrider("local").out == f"   mine  missing  {file}\n"
-    assert outrider("local", "rm", "mine").says(0, f"Its file was gone: {file}")
+    assert outrider("local", "rm", "mine").says(0, f"Its file was missing: {file}")
     file.with_name("gone").rename(file)
     assert outrider("local", "add", str(file), "--name", "mine").code == 0
     assert outrider("local", "rm", "mine").says(0, f"Its file stays: {file}")
     assert outrider("local", "list").out == "" and file.exists()
+
+
+def test_a_file_that_cannot_be_looked_at_is_said_to_be_so(outrider: Outrider, file: Path, tmp_path: Path) -> None:
+    pytest.importorskip("llama_cpp")
+    assert outrider("local", "add", str(file), "--name", "mine").code == 0
+    far = tmp_path / ("a" * 300)  # As on a disk that is away, to look at it is an error.
+    store = next(tmp_path.rglob("local.toml"))
+    store.write_text(store.read_text().replace(str(file), str(far / "x.gguf")))
+    why = "not readable (File name too long)"
+    assert outrider("local").out == f"   mine  {why}  {far / 'x.gguf'}\n"
+    assert outrider("local", "list", "--json").json["size"] is None
+    for command in (["find", str(far)], ["add", str(far)]):
+        assert outrider("local", *command).says(2, f"{far} is {why}."), command
+    assert outrider("local", "try", "mine").says(1, f"is {why}.")
+    assert outrider("doctor", "--remote", "http://127.0.0.1:9").out.count(f"x.gguf is {why}: put it right") == 1
+    assert outrider("local", "rm", "mine").says(0, f"Its file was {why}")
 
 
 def test_a_model_that_cannot_answer_is_not_added(outrider: Outrider, file: Path, tmp_path: Path) -> None:
@@ -65,7 +81,7 @@ def test_a_model_that_was_damaged_since_is_not_tried(outrider: Outrider, tiny_pa
     assert tried.code == 1 and "model.safetensors is " in tried.err and "Fetch it again" in tried.err
     shutil.rmtree(folder)
     tried = outrider("local", "try", "tiny")
-    assert tried.code == 1 and "tiny is gone" in tried.err and "outrider local rm tiny" in tried.err
+    assert tried.code == 1 and "tiny is missing" in tried.err and "outrider local rm tiny" in tried.err
 
 
 def test_a_model_is_tried(outrider: Outrider) -> None:
@@ -82,11 +98,11 @@ def test_a_model_is_tried(outrider: Outrider) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (["add", "nowhere.gguf"], 2, "no file nowhere.gguf"),
+        (["add", "nowhere.gguf"], 2, "nowhere.gguf is missing"),
         (["rm", "other"], 2, "no model 'other'"),
         (["try", "other"], 2, "outrider local find"),
         (["find"], 3, "outrider local find FOLDER"),
-        (["find", "nowhere"], 2, "no folder nowhere"),
+        (["find", "nowhere"], 2, "nowhere is missing"),
     ],
 )
 def test_what_cannot_be_done_is_said(outrider: Outrider, words: list[str], code: int, said: str) -> None:

@@ -55,6 +55,14 @@ def test_variables_and_pointers_move_the_folders(tmp_path: Path) -> None:
     assert [name for name, _, _ in found(tmp_path, **where)] == ["a:latest", "b", "c", "d"]
 
 
+def test_a_folder_that_cannot_be_read_hides_no_other(tmp_path: Path) -> None:
+    keep(tmp_path / ".cache/llama.cpp/a.gguf")
+    keep(tmp_path / ".cache/huggingface/hub/models--c/snapshots/1/c.gguf")
+    far = str(tmp_path / ("a" * 300))
+    for variable, readable in (("OLLAMA_MODELS", ["a", "c"]), ("HF_HUB_CACHE", ["a"])):
+        assert [name for name, _, _ in found(tmp_path, **{variable: far})] == readable
+
+
 def test_what_holds_no_chat_model_is_left_out(tmp_path: Path) -> None:
     folder = tmp_path / "files"
     keep(folder / "mmproj-model-f16.gguf")

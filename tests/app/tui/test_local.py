@@ -131,6 +131,15 @@ async def test_what_cannot_run_or_has_no_effect_is_said(store: Store, folders: F
         await press(pilot, "enter", until=lambda: app.toasted("local.toml is not valid TOML"))
 
 
+async def test_a_file_that_cannot_be_looked_at_is_listed(store: Store, folders: Folders, tmp_path: Path) -> None:
+    LocalModels(folders).add("mine", tmp_path / ("a" * 300) / "far.gguf")
+    async with started(window(store, folders)) as (app, pilot):
+        await opened(app, pilot, 3)
+        assert "its file is not readable (File name too long)" in " ".join(rows(app)[1].split())
+        await press(pilot, "down", "enter", until=lambda: app.toasted("no model in"))
+        await press(pilot, "d", until=lambda: len(rows(app)) == 2)
+
+
 async def test_the_picker_of_models_leads_there(store: Store, folders: Folders) -> None:
     app = window(store, folders)
     app.core.stand_in = StandIn("mine")

@@ -69,6 +69,13 @@ async def test_it_is_asked_once_and_f5_lets_the_model_answer(store: Store, folde
         await press(pilot, "f5", until=lambda: shows(app, ModelsScreen))
 
 
+async def test_a_file_that_cannot_be_looked_at_is_not_offered(store: Store, folders: Folders, tmp_path: Path) -> None:
+    LocalModels(folders).add("far", tmp_path / ("a" * 300) / "far.gguf")
+    async with started(Asking(store, folders)) as (app, pilot):
+        await app.lose(pilot)
+        await wait_until(pilot, lambda: app.asked.startswith("mine on this device"))
+
+
 async def test_never_is_remembered_by_every_window(store: Store, folders: Folders) -> None:
     app, other = Asking(store, folders), Asking(store, folders)
     async with app.run_test(size=(100, 30)) as pilot:
