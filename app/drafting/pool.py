@@ -20,6 +20,8 @@ from storage import Store
 
 OPEN_CONVERSATIONS = 4
 """Number of conversations whose drafter state is kept. Others start again from their stored data."""
+MOST_SHARED = 2 * OPEN_CONVERSATIONS
+"""Most drafters whose state is kept, in case a server says something else of its model each time."""
 
 
 class DraftingPool:
@@ -32,8 +34,8 @@ class DraftingPool:
         self._store = store
         self._calibrations = calibrations
         self._second_stage = second_stage
-        self._shared: dict[bytes, tuple[Drafter, Calibration, Retrieval | None]] = {}
-        """The state that conversations share, by the digest of their drafter's memory."""
+        self._shared: OrderedDict[bytes, tuple[Drafter, Calibration, Retrieval | None]] = OrderedDict()
+        """The state that conversations share, by the digest of their drafter's memory. The one used last is last."""
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="drafter")
         self._open: OrderedDict[str, tuple[Drafting, VerifierSession]] = OrderedDict()
         self._entered: dict[str, tuple[object, Drafter]] = {}
@@ -117,7 +119,13 @@ class DraftingPool:
         self._thread.shutdown()
 
     def _shared_by(self, drafter: Drafter) -> tuple[Calibration, Retrieval | None]:
-        if drafter.memory_digest not in self._shared:
+        if drafter.memory_digest in self._shared:
+            self._shared.move_to_end(drafter.memory_digest)
+        else:
             retrieval = Retrieval(drafter, self._store) if self._second_stage and drafter.drafts else None
             self._shared[drafter.memory_digest] = drafter, self._calibrations.load(drafter), retrieval
+            if len(self._shared) > MOST_SHARED:
+                used = {entered.memory_digest for _, entered in self._entered.values()}
+                leaves, calibration, _ = self._shared.pop(next(one for one in self._shared if one not in used))
+                self._calibrations.save(leaves, calibration)
         return self._shared[drafter.memory_digest][1:]

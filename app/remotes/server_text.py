@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import hashlib
 import logging
+import os
 import threading
 from functools import cache
 from pathlib import Path
@@ -18,6 +19,7 @@ import msgspec
 from app.remotes.local_drafter import MOST_MADE, layerless_config
 from app.sanitise import sanitise
 from drafter.runtime import Drafter
+from drafter.shelf import UNDER_WAY
 from drafter.whole_model import NOBODY
 from models.config import DIGEST_BYTES, DrafterError
 from models.text.chat_text import ChatText
@@ -30,6 +32,9 @@ from storage.owner import try_lock
 
 OTHER_SECONDS = 0.5
 """Pause before looking again whether another program has fetched it."""
+MOST_LIES = 64
+MOST_FILES = 16
+"""Most tokenizers that are kept on disk, in case a server has another one each time."""
 log = logging.getLogger("outrider.tokenizer")
 
 
@@ -50,8 +55,8 @@ class ServerTexts:
         self._made: dict[bytes, Drafter] = {}
         """By what is said of the text on the card, so that a conversation keeps its drafter. The one that was used
         last is last."""
-        self._lies = set[tuple[str, Path]]()
-        """The servers whose tokenizers are not what they said."""
+        self._lies: dict[tuple[str, Path], None] = {}
+        """The servers whose tokenizers are not what they said, the last one last."""
         self._lock = threading.Lock()
 
     def known(self, card: Card) -> Drafter | None:
@@ -86,17 +91,26 @@ class ServerTexts:
                     while not try_lock(lock):
                         await CLOCK.sleep(OTHER_SECONDS)
                 log.info("fetching the tokenizer of %s from %s", model, host)
+                self._make_room()
                 path = await fetch_tokenizer(client, card, self.shelf)
         except LinkDown as error:
             log.info("the tokenizer of %s is not complete: %s", model, error)
             return None
         except (RemoteError, OSError) as error:
             if isinstance(error, Lied):
-                self._lies.add(self._offer(client, card))
+                self._lies[self._offer(client, card)] = None
+                if len(self._lies) > MOST_LIES:
+                    del self._lies[next(iter(self._lies))]
             log.warning("%s answers in plain text: %s", host, error)
             return None
         log.info("the tokenizer of %s is here: %d bytes", model, path.stat().st_size)
         return await asyncio.to_thread(self.known, card)
+
+    def _make_room(self) -> None:
+        """Delete the files that were used longest ago, so that there is room for one more of each kind."""
+        for kind in ("*.json", "*.tried", "*.new", f"*{UNDER_WAY}"):
+            for file in sorted(self.shelf.glob(kind), key=lambda file: file.stat().st_mtime)[: 1 - MOST_FILES]:
+                file.unlink()
 
     def _drafter(self, card: Card, digest: bytes) -> Drafter | None:
         """The drafter with a tokenizer that was tried, or None. A damaged file is deleted, to be fetched again."""
@@ -111,4 +125,7 @@ class ServerTexts:
             text = ChatText(tokenizer, card.chat_template, card.stop_tokens, card.special_tokens)
         except (DrafterError, OSError):
             return None
+        with contextlib.suppress(OSError):  # They were not used longest ago.
+            for used in (path, tried):
+                os.utime(used)
         return Drafter(layerless_config(card, digest), text, NOBODY)

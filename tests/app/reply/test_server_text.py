@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import os
 import shutil
 from collections import namedtuple
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
 
 import msgspec
@@ -21,7 +23,7 @@ from app.remotes.connection import Connection
 from app.remotes.drafter_meter import LONGEST_TRIAL
 from app.remotes.local_drafter import MOST_MADE
 from app.remotes.peer import Endpoint, Verifier
-from app.remotes.server_text import ServerTexts, server_texts
+from app.remotes.server_text import MOST_FILES, MOST_LIES, ServerTexts, server_texts
 from app.reply.assistant import Assistant
 from app.tui.turn import Turn
 from drafter.runtime import Drafter
@@ -29,6 +31,7 @@ from models.config import TOKENIZER
 from models.text.chat_text import ChatText
 from models.text.text_side import read_text_side
 from remote import VerifierClient
+from remote.delivery import tokenizer_files
 from remote.protocol import Sampling
 from tests.app.reply.conftest import Connect
 from tests.app.reply.test_back_online import (
@@ -49,6 +52,7 @@ from tests.support.nothing_lost import target_alone, violations
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.serving import VerifierProcess
 
+ENDINGS = (".json", ".tried", ".part")
 STREAM_BYTES = 900
 """A place in a stream without memory: its first tokens have passed, and most have not."""
 
@@ -410,6 +414,33 @@ async def test_only_the_newest_are_kept_in_memory(device: Device, server: Verifi
                 assert texts.known(card) is first
         assert texts.known(msgspec.structs.replace(card, target="target 1")) is not None
         assert len(texts._made) == MOST_MADE
+
+
+async def test_only_those_used_last_are_kept_on_disk(device: Device, server: VerifierProcess) -> None:
+    shelf = device.folder / "tokenizers"
+    (shelf / "model-0a").mkdir(parents=True)
+    for number, ending in product(range(40), ENDINGS):
+        (shelf / f"{number}{ending}").touch()
+        os.utime(shelf / f"{number}{ending}", (number, number))
+    async with VerifierClient(server.url) as client:
+        card = await client.card(PATIENCE_SECONDS)
+        assert await ServerTexts(shelf).fetch(client, card) is not None
+        own = {*tokenizer_files(card, shelf)}
+        newest = {f"{number}{ending}" for number, ending in product(range(41 - MOST_FILES, 40), ENDINGS)}
+        assert {file.name for file in {*shelf.iterdir()} - own} == newest | {"lock", "model-0a"}
+        for file in own:
+            os.utime(file, (0, 0))
+        assert ServerTexts(shelf).known(card) is not None and all(file.stat().st_mtime for file in own), "it is used"
+
+
+async def test_of_servers_that_lie_the_last_ones_are_known(device: Device, line: Line) -> None:
+    line.fault, texts = garbled, ServerTexts(device.folder / "tokenizers")
+    async with VerifierClient(f"http://127.0.0.1:{line.proxy.port}") as client:
+        card = await client.card(PATIENCE_SECONDS)
+        cards = [msgspec.structs.replace(card, chat_template=f"{number}") for number in range(MOST_LIES + 1)]
+        for one in cards:
+            assert await texts.fetch(client, one) is None
+        assert [texts.offered(client, one) for one in cards] == [True, *[False] * MOST_LIES]
 
 
 async def test_a_line_that_breaks_costs_what_was_in_flight(device: Device, line: Line) -> None:
