@@ -20,7 +20,7 @@ import msgspec
 import torch
 
 from drafter.floors import why_no_drafts
-from models.config import CONFIG
+from models.config import CONFIG, DrafterError
 from models.cores import draft_threads
 from models.engines.choice import EngineOptions, llama_engine
 from models.engines.engine import Engine
@@ -40,13 +40,24 @@ from remote.verifier.making.birth import (
     grow_drafter,
     make_drafter,
 )
-from remote.verifier.making.maker import GROWN, MakingOutcome, MakingProgress, MakingTask, beside, take_grown
+from remote.verifier.making.maker import (
+    GROWN,
+    PART,
+    MakingOutcome,
+    MakingProgress,
+    MakingTask,
+    beside,
+    kept_drafter,
+    take_grown,
+)
 from remote.verifier.making.measure import Answered, NothingMeasured, answered
 
 ANSWERS = 64
 """Number of answers that a drafter is made from."""
 ANSWER_TOKENS = 96
 FILE = "answers.jsonl"
+MARK = "drafter"
+"""File that names the drafter that the work is for, as `kept_drafter` does."""
 
 
 def main() -> int:
@@ -89,17 +100,18 @@ def newborn(task: MakingTask, told: Callable[[MakingProgress], None]) -> Newborn
     begun = time.monotonic()
     torch.set_num_threads(draft_threads())
     work, out, kept = Path(task.work), Path(task.out), None if task.kept is None else Path(task.kept)
-    work.mkdir(parents=True, exist_ok=True)
     target: Target | None = None
     if is_gguf(task.model):
         check_layers(gguf_architecture(gguf_path(task.model)))  # Before minutes are spent on answers.
         if (why := why_not_unpacked(gguf_path(task.model))) is not None:
             raise UnsupportedTarget(why)
+        _mark(task)
         side, engine = llama_engine(task.model, None, EngineOptions(kept=kept, template=task.template))
         answers = answers_of(engine, side, task.questions, work / FILE, told)
         engine.close()
     else:
         target = load_target(task.model, template=task.template, device="cpu")
+        _mark(task)
         answers = answers_of(TorchEngine(target.model), target, task.questions, work / FILE, told)
     target = target or load_target(task.model, kept=kept, template=task.template, device="cpu", half=True)
     with text_source(task.model, kept) as source:
@@ -116,6 +128,22 @@ def newborn(task: MakingTask, told: Callable[[MakingProgress], None]) -> Newborn
             made = grow_drafter(made, target, source, grown, answers, work, task.learning, learnt, template=template)
     shutil.rmtree(work, ignore_errors=True)
     return replace(made, seconds=time.monotonic() - begun)
+
+
+def _mark(task: MakingTask) -> None:
+    """Note in the work folder for which drafter it is. Raises `DrafterError` if it is for another one."""
+    work, mark = Path(task.work), Path(task.work, MARK)
+    drafter = kept_drafter(str(Path(task.model).expanduser()), task.budget, work, task.template)
+    name = task.model if drafter is None else drafter.name
+    work.mkdir(parents=True, exist_ok=True)
+    if not any(work.iterdir()):
+        shutil.rmtree(beside(Path(task.out), GROWN), ignore_errors=True)
+        mark.write_text(name, encoding="utf-8")
+    elif name != (mark.read_text(encoding="utf-8") if mark.exists() else work.name.removesuffix(PART)):
+        raise DrafterError(
+            f"{work} has the work for another drafter: of another model, or with another budget or chat template. "
+            "Delete it, or name another folder for this one."
+        )
 
 
 def answers_of(

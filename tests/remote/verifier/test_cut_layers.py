@@ -11,10 +11,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import httpx
+import msgspec
 import pytest
 
 from drafter.training.growth import RECIPE
-from models.config import CONFIG, GRAPH, read_config
+from models.config import CONFIG, GRAPH, DrafterError, read_config
 from remote.protocol import Card, decode
 from remote.verifier.making.birth import BUDGET, CHECKPOINT
 from remote.verifier.making.maker import (
@@ -150,6 +151,34 @@ def test_damaged_files_cost_only_what_was_in_them(hasty: pytest.MonkeyPatch, dee
     tau, told = learning(deep / "target", out, 2.0)
     assert [one.done for one in told if one.stage == "answers"] == [3, 4, 5, 6]
     assert not work.exists() and read_config(out).measured and tau > 0
+
+
+def test_the_work_for_another_drafter_is_never_gone_on_with(deep: Path, tiny_pair: Path, tmp_path: Path) -> None:
+    model, out, told = tmp_path / "model", tmp_path / "out", list[MakingProgress]()
+    model.symlink_to(deep / "target")
+    (grown := tmp_path / f"out{GROWN}").mkdir()
+    task = MakingTask(str(model), str(out), f"{out}{PART}", BUDGET, QUESTIONS)
+
+    def tell(progress: MakingProgress) -> None:
+        told.append(progress)
+        if progress.done % 3 == 2:
+            raise Killed
+
+    with pytest.raises(Killed):
+        newborn(task, tell)
+    assert not grown.exists(), "nobody knows of which model it is"
+    before = {file: file.read_bytes() for file in Path(task.work).iterdir()}
+    for other in (
+        msgspec.structs.replace(task, model=str(tiny_pair / "target")),
+        msgspec.structs.replace(task, budget=BUDGET + 1),
+        msgspec.structs.replace(task, template="{{ messages }}"),
+    ):
+        with pytest.raises(DrafterError, match=rf"out{PART} has the work for another drafter"):
+            newborn(other, tell)
+        assert {file: file.read_bytes() for file in Path(task.work).iterdir()} == before and not out.exists()
+    with pytest.raises(Killed):
+        newborn(task, tell)
+    assert [one.done for one in told] == [1, 2, 3, 4, 5]
 
 
 def test_what_is_no_better_is_not_kept_and_learning_ends(hasty: pytest.MonkeyPatch, deep: Path, tmp_path: Path) -> None:
