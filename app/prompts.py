@@ -1,4 +1,4 @@
-"""Prompt files: JSON lines that `ask --prompts` and the benchmarks read.
+"""A question with the one before it; and prompt files, JSON lines that `ask --prompts` and the benchmarks read.
 
 A line holds `prompt`, or `turns` (a list, one conversation), or is a tldr page, whose examples become one question
 each. Other keys are ignored, except `id`, which is returned with the answer.
@@ -29,6 +29,11 @@ class PromptEntry:
 
     turns: tuple[str, ...]
     id: str | None = None
+
+
+def request_of(question: str, before: str) -> str:
+    """A question with the one before it, which it may follow up, as in "and only the old ones?"."""
+    return f"{question}\n\n{before}".strip()
 
 
 def read_prompts(path: Path) -> list[PromptEntry]:

@@ -17,7 +17,6 @@ from msgspec.structs import replace
 from app.attachments.preview import too_large
 from app.cli.output import print_json
 from app.cli.settings import AskOptions
-from app.commands.risk import request_of
 from app.config import Folders, Settings
 from app.events import (
     Done,
@@ -38,7 +37,7 @@ from app.events import (
     parts_here,
 )
 from app.exits import ANEW, FAILED, GO_ON, OK, UNREACHABLE, complain
-from app.prompts import PromptEntry
+from app.prompts import PromptEntry, request_of
 from app.remotes.choice import choices_named
 from app.remotes.offers import Told
 from app.reply.bootstrap import open_assistant

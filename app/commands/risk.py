@@ -52,8 +52,3 @@ class Risk:
     """What it would do, as a phrase after "this command": "deletes `build` and everything in it"."""
     span: Span
     """The span of the command in the text."""
-
-
-def request_of(question: str, before: str) -> str:
-    """A question with the one before it, which it may follow up, as in "and only the old ones?"."""
-    return f"{question}\n\n{before}".strip()

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Literal
 
-from app.commands.risk import request_of
 from app.events import (
     Done,
     Dropped,
@@ -23,6 +22,7 @@ from app.events import (
     Withdrawn,
     stretches_of,
 )
+from app.prompts import request_of
 from app.reply.judgement import own_judgement, stored_judgement, stored_withdrawn
 from app.sanitise import sanitise
 from app.tui.markdown.parser import leaves

@@ -6,8 +6,9 @@ import pytest
 
 from app.cli.risks import told_risks
 from app.commands.conditions import left_out
-from app.commands.risk import Kind, request_of
+from app.commands.risk import Kind
 from app.commands.risks import risks
+from app.prompts import request_of
 
 LEFT_OUT = """
 delete all *.log files older than 30 days => find . -mtime +30 -delete => *.log
