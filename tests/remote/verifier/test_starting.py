@@ -96,8 +96,8 @@ def test_memory_for_less_than_one_session_is_told(tiny_pair: Path) -> None:
         serve(ServeOptions(str(tiny_pair / "target"), tiny_pair / "drafter", port=0, cache_share=1e-9))
 
 
-def test_without_a_drafter_it_answers_first_then_makes_one_and_uses_it_from_the_next_start_on(
-    brief: Path, tmp_path: Path
+async def test_without_a_drafter_it_answers_first_then_makes_one_and_uses_it_from_the_next_start_on(
+    brief: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     first, _, said = started(brief, tmp_path, drafter=False, until="the drafter:")
     assert first.memory is None and first.drafter is None and not first.drafts
@@ -109,7 +109,7 @@ def test_without_a_drafter_it_answers_first_then_makes_one_and_uses_it_from_the_
     assert again.drafter.size == delivered_bytes(kept)
     assert "making" not in said and "devices may fetch the drafter" in said
     (kept / GRAPH).write_bytes(b"damaged")
-    third, _, said = started(brief, tmp_path, drafter=False, until="the drafter:")
+    third, said = await built(capsys, brief / "target", made=kept.parent)
     assert "the drafter is made again:" in said and third.drafter is None
 
 
