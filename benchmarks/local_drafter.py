@@ -61,6 +61,7 @@ TALK = DATA / "talk.jsonl"
 EDIT = "Rename the function `{name}` to `{name}_v2`, and show the whole code.\n\n```python\n{code}```"
 WARM_UP = "Count from one to thirty in words."
 LOOPBACK = "loopback"
+CORES = sorted(os.sched_getaffinity(0))
 Row = dict[str, object]
 Served = tuple[str, int, str | None]
 """The address of a server, its process id, and the token if it is Outrider's."""
@@ -98,11 +99,11 @@ def settings_of(way: str, most: int, temperature: float) -> Settings:
 
 async def measure(arguments: argparse.Namespace, kind: str, questions: Sequence[str]) -> AsyncIterator[Row]:
     """The rows of one kind of question."""
-    others, cores = dict(other.split("=", 1) for other in arguments.other), sorted(os.sched_getaffinity(0))
+    others = dict(other.split("=", 1) for other in arguments.other)
     with tempfile.TemporaryDirectory() as work:
         for line, temperature in itertools.product(arguments.line, arguments.temperature):
             with ExitStack() as stack:
-                os.sched_setaffinity(0, cores[: len(cores) // 2] if arguments.pinned else cores)
+                os.sched_setaffinity(0, CORES[: len(CORES) // 2] if arguments.pinned else CORES)
                 tokens = {way: f"the-token-of-way-number-{number:02}" for number, way in enumerate(arguments.ways)}
                 (file := Path(work) / "tokens").write_text("\n".join(tokens.values()))
                 ours = Run(arguments.target, Path(work) / "target").serve("--no-drafter", "--token-file", str(file))
@@ -111,7 +112,7 @@ async def measure(arguments: argparse.Namespace, kind: str, questions: Sequence[
                 for way, command in others.items():
                     running = stack.enter_context(Running(Server(way, tuple(shlex.split(command)))))
                     servers[way] = running.url, running.process, None
-                os.sched_setaffinity(0, cores[len(cores) // 2 :] if arguments.pinned else cores)
+                os.sched_setaffinity(0, CORES[len(CORES) // 2 :] if arguments.pinned else CORES)
                 found = {way: Figures() for way in servers}
                 async with opened(arguments, servers, line, temperature) as assistants:
                     for question in questions:
