@@ -5,9 +5,8 @@
                                        [--other NAME=COMMAND ...] [--pinned] --out FILE
 
 Questions are the tasks of HumanEval (`code`: `--tasks`, see `benchmarks.cut_answers`), small changes to their solutions
-(`edits`), and those of `tests/data/talk.jsonl` (`talk`).
-`outrider serve --no-drafter` runs the target, and the app's own assistant asks. Ways take turns at each question, each
-as a token holder of its own, for whom the server reads the prompt anew:
+(`edits`), and those of `tests/data/talk.jsonl` (`talk`). `outrider serve` runs the target, and the app's own assistant
+asks. Ways take turns at each question, each as a token holder of its own, for whom the server reads the prompt anew:
 
 - `plain`: the server writes alone, in one stream, token by token
 - `lookups`: as `plain`, with drafts that the server looks up in the conversation where that pays
@@ -16,7 +15,6 @@ as a token holder of its own, for whom the server reads the prompt anew:
 
 `--other` adds a way: another server, by its command with `{port}` in it, such as
 "llama.cpp=llama-server -m target.gguf -md local.gguf --port {port}", asked by the app. Its passes are not known.
-
 `--pinned` gives the server the first half of the cores, and the device the others, as if they were two machines.
 
 For each kind of question, line and temperature there are, over all answers of a way: tokens for each pass of the
@@ -178,7 +176,6 @@ async def answered(
 
 
 def row(kind: str, line: str, temperature: float, way: str, figures: Figures, plain: Sequence[str]) -> Row:
-    known, passed = figures.passes is not None, figures.passes or 1
     differ = sum(one != other for one, other in zip(figures.texts, plain, strict=True))
     return {
         "questions": f"{len(figures.texts)} {kind}",
@@ -186,7 +183,7 @@ def row(kind: str, line: str, temperature: float, way: str, figures: Figures, pl
         "temperature": temperature,
         "way": way,
         "tokens": figures.tokens,
-        "tau": round(figures.tokens / passed, 2) if known else None,
+        "tau": None if figures.passes is None else round(figures.tokens / max(1, figures.passes), 2),
         "tokens/s": round(statistics.median(figures.rates), 1) if figures.rates else None,
         "server's CPU s per 1,000": round(1000 * figures.cpu / max(1, figures.tokens), 1),
         "other text": differ,
