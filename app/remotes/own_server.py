@@ -147,14 +147,14 @@ class OwnServer:
 
 def why_not(target: str) -> str | None:
     """Why this model cannot be served on this device, and what to do, or None if it can."""
-    if Path(target).is_absolute() and (why := why_absent(Path(target))) is not None:
-        return f"there is no model in {target}, which is {why}; check the setting 'target', or reinstall"
     if is_gguf(target):
         runtime, package, advice = "llama.cpp", "llama_cpp", how_to_install("gguf")
     else:
         runtime, package, advice = "PyTorch", "torch", ADVICE
     if graph_in(target) is None and importlib.util.find_spec(package) is None:
         return f"the model on this device needs {runtime}: {advice}; until then the small model answers alone"
+    if Path(target).is_absolute() and (why := why_absent(Path(target))) is not None:
+        return f"there is no model in {target}, which is {why}; check the setting 'target', or reinstall"
     return None
 
 

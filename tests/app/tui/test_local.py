@@ -132,7 +132,7 @@ async def test_what_cannot_run_or_has_no_effect_is_said(store: Store, folders: F
 
 
 async def test_a_file_that_cannot_be_looked_at_is_listed(store: Store, folders: Folders, tmp_path: Path) -> None:
-    LocalModels(folders).add("mine", tmp_path / ("a" * 300) / "far.gguf")
+    LocalModels(folders).add("mine", tmp_path / ("a" * 300) / "far")
     async with started(window(store, folders)) as (app, pilot):
         await opened(app, pilot, 3)
         assert "its file is not readable (File name too long)" in " ".join(rows(app)[1].split())
