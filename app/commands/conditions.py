@@ -25,7 +25,8 @@ _DAYS = {"week": 7, "month": 30, "year": 365}
 _UNITS = r"(?:minute|hour|day|week|month|year)s?"
 _FILES = r"(?:files?|images?|photos?|pictures?|videos?|archives?|scripts?|documents?)"
 _FOLDERS = r"(?:sub)?(?:folders?|director(?:y|ies))"
-_IN = r"\b(?:in|into|under|below|beneath|inside|within|from|of)"
+_WITHIN = "in|into|under|below|beneath|inside|within|from|of"
+_IN = rf"\b(?:{_WITHIN})"
 _TYPES = (
     "avi|bak|conf|cpp|css|csv|db|docx?|flac|gif|go|html?|ini|iso|java|jpe?g|js|json|log|md|mkv|mov|mp3|mp4|pdf|php|pl|png"
     "|py|rb|rs|sql|svg|tar|tmp|toml|ts|txt|wav|xlsx?|xml|ya?ml|zip"
@@ -61,7 +62,7 @@ _RULES = (
     _rule(r"\b(?:end|start|begin)(?:s|ing)? (?:in|with) ([\w.~-]*\w|~)(?![\w*])", r"-regex|\^|\$|~"),
     _rule(
         rf"\b(?:older|newer|younger|more|less|earlier|later) than (?:\d+|{'|'.join(_NUMBERS)})[ -]{_UNITS}\b"
-        rf"|{_IN[:-1]}|for|during|over) the (?:last|past) (?:\d+ )?{_UNITS}\b"
+        rf"|\b(?:{_WITHIN}|for|during|over) the (?:last|past) (?:\d+ )?{_UNITS}\b"
         r"|\b\d+ (?:day|week|month|year)s\b",
         r"-[acmB](?:time|min)\b|-newer|vacuum-time|--keep-|changed-|-older-than"
         r"|\b(?:older|since|until|before|after|within|expires?|retention|ago|date|days?|weeks?|hours?)\b",

@@ -280,7 +280,10 @@ class Generation:
         return shown
 
     def draft_end(self) -> list[Shown]:
-        """Append the end that such a model said alone, if the answer so far is the target's, which may go on there."""
+        """Append the end of an answer that a whole model on this device said alone, for the target to check.
+
+        Nothing is appended to text that no target checks.
+        """
         text, answer = self.given.text, self.answer
         unseen = [] if answer.is_text or answer.sent else [stop for stop in text.stop_tokens if not text.decode([stop])]
         return self.answer.draft(min(unseen)) if unseen else []

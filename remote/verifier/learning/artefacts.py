@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
-from filelock import BaseFileLock, FileLock, Timeout
+from filelock import BaseFileLock
 
 from drafter.delivery import Delivery, delivery, file_names
 from models.config import CONFIG, GRAPH, DrafterConfig, DrafterError, read_config, write_config
+from remote.verifier.locked import locked
 
 ABOUT = "learnt.json"
 KEPT = 2
@@ -117,12 +118,7 @@ class Artefacts:
     def lock(self) -> BaseFileLock:
         """Keep other servers from learning for the same drafter. Raises `OSError` if one does."""
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        lock = FileLock(self.folder / "lock")
-        try:
-            lock.acquire(timeout=0)
-        except Timeout:
-            raise OSError("another server on this machine learns for the same drafter") from None
-        return lock
+        return locked(self.folder / "lock", "learns for the same drafter")
 
     def tidy(self) -> None:
         """Remove what a process that was killed left unfinished."""

@@ -19,13 +19,14 @@ from pathlib import Path
 from typing import Literal, NamedTuple, Self
 
 import msgspec
-from filelock import BaseFileLock, FileLock, Timeout
+from filelock import BaseFileLock
 
 from drafter.floors import why_no_drafts
 from drafter.questions import usual_questions
 from models.config import CONFIG, ENCODER, GRAPH, TEMPLATE, TOKENIZER, DrafterError, read_config
 from models.extras import how_to_install
 from remote.verifier.idle import Quiet, StandingBack, put
+from remote.verifier.locked import locked
 from remote.verifier.options import ServeOptions
 
 MADE_AS = 3
@@ -145,12 +146,7 @@ def claim(folder: Path) -> None:
     if folder in _CLAIMED:
         return
     folder.parent.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(beside(folder, LOCK))
-    try:
-        lock.acquire(timeout=0)
-    except Timeout:
-        raise OSError("another server of this model on this machine does that") from None
-    _CLAIMED[folder] = lock
+    _CLAIMED[folder] = locked(beside(folder, LOCK), "makes the drafter of this model")
 
 
 def take_grown(folder: Path) -> None:

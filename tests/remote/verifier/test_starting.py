@@ -125,7 +125,7 @@ def test_of_two_servers_of_one_model_only_the_first_makes_and_replaces_its_draft
         grown.mkdir()
         with VerifierProcess(brief, model=model, home=home, said=said):
             assert grown.is_dir(), "the first one may be using the older one"
-    assert "no drafter is made here: another server of this model on this machine does that" in said.read_text()
+    assert "no drafter is made here: another server on this machine makes the drafter of this model" in said.read_text()
     with VerifierProcess(brief, model=model, home=home):
         assert not grown.exists()
 

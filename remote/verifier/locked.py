@@ -1,0 +1,20 @@
+"""A lock that one server of a machine holds, for what two of them must not do at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from filelock import BaseFileLock, FileLock, Timeout
+
+
+def locked(file: Path, what: str) -> BaseFileLock:
+    """Lock a file until the lock is released or the process ends. Raises `OSError` if another process holds it.
+
+    `what`: what that one does, for the message.
+    """
+    lock = FileLock(file)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        raise OSError(f"another server on this machine {what}") from None
+    return lock
