@@ -14,14 +14,14 @@ import threading
 from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from typing import TypeVar
 
+from app.drafting.arrivals import Arrivals
+from app.drafting.calls import Calls
 from app.drafting.prompt import shared_prefix
 from app.drafting.retrieval import Retrieval
 from drafter.ahead import Outcome
 from drafter.calibration import Calibration
 from drafter.coin import Coins
-from drafter.learning.distributions import Distributions
 from drafter.multicandidate import DraftSampling
 from drafter.runtime import Drafter
 from drafter.search import Pace
@@ -30,11 +30,9 @@ from drafter.whole_model import ModelAway
 from models.config import DIGEST_BYTES, DrafterConfig
 from models.memory import MalformedMemory, memory_bits, pack_memory, unpack_memory
 from models.tree import DraftTree
-from remote import HostedStream, MemoryStream, RemoteError
+from remote import HostedStream, MemoryStream
 from remote.protocol import Memory, MemoryFormat, RunningDigest
 from storage import StorageError, Store
-
-T = TypeVar("T")
 
 START_SECONDS = 0.003
 """Wait before drafting ahead, because the same interpreter still has to send the round just requested."""
@@ -42,8 +40,6 @@ READ_TOKENS = 16
 """Tokens that are read in one call while a server writes. Other work on the thread waits for at most one call."""
 BEHIND = 48
 """Tokens that a whole model reads before a draft without keeping the server waiting, in about a quarter of a second."""
-STREAMS = 2
-"""Most streams of memory at once. A second one opens a second connection, because the first is still in use."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +74,7 @@ class Drafting:
         self._drafter = drafter
         self._store = store
         self._conversation_id = conversation_id
-        self._thread = thread
+        self._calls = Calls(thread)
         self._retrieval = retrieval
         self._second_stage = None if retrieval is None else SecondStage(experience=retrieval.experience)
         self._calibration = calibration or Calibration()
@@ -87,10 +83,8 @@ class Drafting:
         self._digests = RunningDigest()
         """Digests of the context's tokens."""
         self._shared = shared_prefix(drafter.text, drafter.prompt)
-        self._listening: dict[asyncio.Task[None], int] = {}
-        """Each task that reads a stream of memory -> the position before which the stream ends."""
-        self._memory_in: dict[asyncio.Task[None], asyncio.Event] = {}
-        """For each of these tasks, an event: its memory has arrived. More than memory may still be in transit."""
+        self.arrivals = Arrivals(self._take)
+        """What is in transit."""
         self._ahead: asyncio.Task[None] | None = None
         self._halted = asyncio.Event()
         self._restored = False
@@ -107,10 +101,6 @@ class Drafting:
         """Number of the version with which the drafter began the answer, or 0."""
         self.learns = False
         """Whether its drafter learns from the answer, so that what the target might have said is requested."""
-        self._heard: list[Distributions] = []
-        """What the target might have said since `begin`."""
-        self._keep: Callable[[Distributions], None] | None = None
-        """Keeps it, after the answer."""
         self._along: asyncio.Task[None] | None = None
         """Reads, piece by piece, the tokens that the server was asked to continue."""
         self._reads_along = False
@@ -118,8 +108,6 @@ class Drafting:
         breaks."""
         self._alone: Alone | None = None
         """Text that was begun by `begin_alone`; the context is some tokens ahead then."""
-        self._asked = self._begun = 0
-        """Number of calls requested of the thread, and of those begun."""
         self._memory_ahead = 0
         """How many tokens had memory here when drafting ahead began."""
 
@@ -164,13 +152,13 @@ class Drafting:
         """
         self._coins = coins
         self.rounds, self.version, self.learns = [], self._drafter.version, learns
-        self._heard, self._keep = [], None
+        self.arrivals.begin()
 
     @property
     def memory_from(self) -> int:
         """Position of the first token whose memory is still to be requested."""
-        coming = (end for task, end in self._listening.items() if not task.done())
-        return max(self._context.memory_length, min(self._given_up, len(self._context.tokens)), *coming)
+        given_up = min(self._given_up, len(self._context.tokens))
+        return max(self._context.memory_length, given_up, *self.arrivals.ends)
 
     def reads(self, memory: MemoryFormat | None) -> bool:
         """Whether the drafter can read memory of this format."""
@@ -189,7 +177,7 @@ class Drafting:
         known = self._context.tokens
         if list(tokens[: len(known)]) != known:
             await self.quiet()  # Memory in transit may belong to tokens that are about to be dropped.
-        await self._run(lambda: self._follow(tokens))
+        await self._calls.run(lambda: self._follow(tokens))
 
     async def draft(self, pace: Pace, sampling: DraftSampling | None = None) -> DraftTree:
         """A tree of continuations of the tokens followed last: the likeliest ones, or with `sampling`, sampled ones.
@@ -198,7 +186,7 @@ class Drafting:
         """
         unwanted = threading.Event()
         try:
-            return await self._run(lambda: self._draft(pace, sampling, unwanted.is_set))
+            return await self._calls.run(lambda: self._draft(pace, sampling, unwanted.is_set))
         finally:
             unwanted.set()
 
@@ -222,7 +210,7 @@ class Drafting:
 
     async def _read_along(self) -> None:
         # All of them, because their memory may take a while and the line may break before it arrives.
-        while await self._run(lambda: self._read_ahead(known=False)):
+        while await self._calls.run(lambda: self._read_ahead(known=False)):
             pass
 
     def _read_ahead(self, *, known: bool) -> bool:
@@ -259,23 +247,18 @@ class Drafting:
     async def adopt(self) -> DraftTree:
         """Use the `ready` draft instead of a new one. Memory may still arrive while its round is in flight."""
         self._note(self._memory_ahead)
-        return await self._run(self._context.adopt)
-
-    @property
-    def may_adopt(self) -> bool:
-        """Whether the next round's memory may be requested while other memory is still in transit."""
-        return sum(not task.done() for task in self._listening) < STREAMS
+        return await self._calls.run(self._context.adopt)
 
     async def _look_ahead(self, pace: Callable[[int], Pace], final: frozenset[int]) -> None:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._halted.wait(), START_SECONDS)
             return
         halted, calibration = self._halted.is_set, self._calibration
-        for outcome in await self._run(lambda: self._outcomes(calibration, final)):
+        for outcome in await self._calls.run(lambda: self._outcomes(calibration, final)):
             if halted():
                 break
             with_pace = pace(len(outcome.tokens))
-            self.prepared += await self._run(
+            self.prepared += await self._calls.run(
                 lambda outcome=outcome, pace=with_pace: self._context.prepare(outcome, pace, calibration, halted)  # type: ignore[misc]
             )
 
@@ -305,7 +288,7 @@ class Drafting:
         Following other tokens ends it.
         """
         after, steps = list(self._context.tokens), self._context.generate(temperature, seed)
-        first = self._submit(lambda: self._next(steps))
+        first = self._calls.run(lambda: self._next(steps))
         first.add_done_callback(lambda first: first.cancelled() or first.exception())  # It may not be needed.
         self._alone = Alone(after, temperature, seed, steps, first)
 
@@ -323,48 +306,19 @@ class Drafting:
         while True:
             for token in tokens:
                 yield token
-            tokens = await self._run(lambda: self._next(steps))
+            tokens = await self._calls.run(lambda: self._next(steps))
 
     # ---- memory ------------------------------------------------------------------------------------------------------
 
     def receive(self, tokens: Sequence[int], frame: Memory) -> None:
         """Follow these tokens and take memory of some of them, in the background. Calls are served in their order."""
         self._alone = None
-        self._submit(lambda tokens=list(tokens): self._receive(tokens, frame))  # type: ignore[misc]
+        self._calls.run(lambda tokens=list(tokens): self._receive(tokens, frame))  # type: ignore[misc]
 
-    def listen(self, memory: MemoryStream | HostedStream) -> None:
+    def listen(self, stream: MemoryStream | HostedStream) -> None:
         """Take the memory of a round in the background. Its tokens are already followed."""
         # The last token is the root of the next round, which has no memory yet.
-        self._listening = {task: end for task, end in self._listening.items() if not task.done()}
-        end, memory_in = len(self._context.tokens) - 1, asyncio.Event()
-        task = asyncio.create_task(self._take(memory, end, memory_in))
-        self._listening[task], self._memory_in[task] = end, memory_in
-        task.add_done_callback(lambda task: self._memory_in.pop(task).set())
-
-    def hear_of(self, told: Distributions) -> None:
-        """Take what the target might have said."""
-        self._heard.append(told)
-        if self._keep is not None:
-            self._keep(Distributions.of(self._heard))
-
-    def keep(self, keep: Callable[[Distributions], None]) -> None:
-        """Call `keep` with what the target might have said in the answer, and again when more arrives.
-
-        The last round's part arrives after the answer is complete. The next answer ends it.
-        """
-        self._keep = keep
-        keep(Distributions.of(self._heard))
-
-    async def hear(self, seconds: float) -> bool:
-        """Wait for the memory of all rounds, at most this long. Returns whether all of it has arrived.
-
-        What the target might have said arrives after it, and no draft waits for that.
-        """
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                for memory_in in list(self._memory_in.values()):
-                    await memory_in.wait()
-        return all(memory_in.is_set() for memory_in in self._memory_in.values())
+        self.arrivals.listen(stream, len(self._context.tokens) - 1)
 
     async def hear_out(self, seconds: float) -> None:
         """Wait for everything in transit, at most this long, then stop listening and do without the rest.
@@ -372,35 +326,20 @@ class Drafting:
         The newest memory counts most and arrives first. A line that is too slow for the rest must not carry it
         repeatedly.
         """
-        if self._listening:
-            await asyncio.wait(self._listening, timeout=seconds)
-        if not all(memory_in.is_set() for memory_in in self._memory_in.values()):
+        if not await self.arrivals.hear_out(seconds):
             self._given_up = len(self._context.tokens)
         await self.quiet()
 
     async def quiet(self) -> None:
         """Stop listening and drafting ahead. Memory that has not arrived is requested again."""
         await self._settle()
-        listening, self._listening = self._listening, {}
-        if listening:
-            for task in listening:
-                task.cancel()
-            await asyncio.wait(listening)
+        await self.arrivals.stop()
 
-    async def _take(self, memory: MemoryStream | HostedStream, end: int, memory_in: asyncio.Event) -> None:
-        """Take what arrives. `memory_in` is set as soon as the memory of all tokens before `end` is here."""
-        try:
-            async for frame in memory:
-                if isinstance(frame, Distributions):
-                    self.hear_of(frame)
-                elif isinstance(frame, Memory) and frame.digest == self._drafter.memory_digest:
-                    await self._run(lambda frame=frame: self._remember(frame.start, frame.count, frame.data))  # type: ignore[misc]
-                    if self._context.memory_length >= end:
-                        memory_in.set()
-        except (RemoteError, MalformedMemory):
-            pass  # The next round requests the missing part; if that fails too, the reply handles it.
-        finally:
-            await memory.aclose()
+    async def _take(self, frame: Memory) -> int:
+        """Take memory. Returns how many tokens have theirs. Raises `MalformedMemory`."""
+        if frame.digest == self._drafter.memory_digest:
+            await self._calls.run(lambda: self._remember(frame.start, frame.count, frame.data))
+        return self._context.memory_length
 
     # ---- on the drafting thread --------------------------------------------------------------------------------------
 
@@ -448,7 +387,7 @@ class Drafting:
         if frame.digest == self._drafter.memory_digest:
             with contextlib.suppress(MalformedMemory):  # As in `_take`.
                 self._remember(frame.start, frame.count, frame.data)
-        while self._reads_along and self._begun == self._asked and self._context.waiting > READ_TOKENS:
+        while self._reads_along and not self._calls.others_wait and self._context.waiting > READ_TOKENS:
             if not self._read_ahead(known=True):
                 break
 
@@ -477,14 +416,3 @@ class Drafting:
                     except MalformedMemory:
                         continue  # Damaged on disk; the verifier sends it again.
                     self._context.remember(start, rows)
-
-    async def _run(self, call: Callable[[], T]) -> T:
-        return await self._submit(call)
-
-    def _submit(self, call: Callable[[], T]) -> asyncio.Future[T]:
-        self._asked += 1
-        return asyncio.get_running_loop().run_in_executor(self._thread, self._begin_call, self._asked, call)
-
-    def _begin_call(self, number: int, call: Callable[[], T]) -> T:
-        self._begun = number
-        return call()

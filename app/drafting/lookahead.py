@@ -34,7 +34,7 @@ class Lookahead:
         if self._offered is not self._drafting.ready:
             self._offered = None
         offered = self._offered
-        self._took = offered is not None and self._drafting.may_adopt and adoption.pays(_expected(offered))
+        self._took = offered is not None and self._drafting.arrivals.has_room and adoption.pays(_expected(offered))
         return self._took
 
     def sent(

@@ -91,7 +91,7 @@ class Edge:
         """
         adopts = self._generation.ahead.choose(self.connection.speed.adoption)
         if not adopts and self._pays:
-            await self._generation.drafting.hear(MEMORY_SECONDS)
+            await self._generation.drafting.arrivals.hear(MEMORY_SECONDS)
         return adopts
 
     async def draft(self, *, adopts: bool = False) -> Draft:

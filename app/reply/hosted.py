@@ -8,7 +8,8 @@ are compared with the stream, to find out whether edge mode would be faster.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Coroutine, Sequence
+from contextlib import aclosing
 from typing import Any, NamedTuple
 
 from app.concurrency import abandon
@@ -20,7 +21,7 @@ from app.reply.edge import Edge
 from app.reply.generation import FIRST_SERVER_SECONDS, MEMORY_LIMIT_SECONDS, Generation, Step
 from drafter.learning.distributions import Distributions
 from models.tree import ROOT, DraftTree
-from remote import HostedStream, RemoteError
+from remote import HostedStream, RemoteError, RemoteSession
 from remote.protocol import Memory, Progress
 
 MEMORY_BYTES = 64 * 1024
@@ -79,23 +80,7 @@ class Hosted:
         session, committed = generation.session.with_verifier(self.verifier), generation.tokens
         await drafting.hear_out(MEMORY_LIMIT_SECONDS)
         await drafting.follow(committed)
-        memory_from = self._memory_from()
-        self._remembers = memory_from is not None
-        opening = session.stream(
-            committed,
-            generation.given.sampling,
-            most=generation.left,
-            memory_from=memory_from,
-            likeliest=generation.likeliest(self.verifier),
-            deadline=generation.deadline(connection, committed),
-            silence=connection.speed.link.deadline(FIRST_SERVER_SECONDS),
-            draft=generation.given.draft,
-            signs=connection.speed.link.signs(connection.speed.server_seconds or FIRST_SERVER_SECONDS, MEMORY_BYTES),
-            resumable=self.verifier.card.while_away > 0,
-        )
-        self._opening, self._warm = not generation.answer.tokens, connection.speed.server_seconds is not None
-        self._asked, stream = generation.clock.now(), None
-        asking = asyncio.create_task(opening)
+        asking, stream = asyncio.create_task(self._open(session, committed)), None
         if self._reads_along:
             drafting.read_along()
             if self._again:
@@ -114,34 +99,9 @@ class Hosted:
         generation.figures.carried(stream)
         broke = False
         try:
-            while generation.reason is None:
-                frame = await generation.unless_stopped(_next(stream))
-                if frame is None:
-                    generation.end("stopped" if generation.stopping else "length")
-                elif isinstance(frame, Memory):
-                    end = frame.start + frame.count
-                    complete = frame.start <= drafting.memory_from and end >= len(generation.tokens) - 1
-                    drafting.receive(generation.tokens, frame)
-                    if complete:
-                        self._watch()
-                elif isinstance(frame, Distributions):
-                    drafting.hear_of(frame)
-                else:
-                    seconds = self._learn(stream, frame)
-                    self.begun = True
-                    for step in generation.take_progress(frame):
-                        yield step
-                    self._compare()
-                    if not self._remembers:
-                        self._watch()
-                    yield RoundEnded(generation.stats, _report(frame, seconds))
-                    known = connection.speed.server_seconds or 0.0, MEMORY_BYTES
-                    stream.silence, stream.signs = (
-                        connection.speed.link.deadline(*known),
-                        connection.speed.link.signs(*known),
-                    )
-                    if generation.reason is None and generation.mode(connection) != "hosted":
-                        return
+            async with aclosing(self._frames(stream)) as frames:
+                async for brought in frames:
+                    yield brought
         except RemoteError:
             broke = True
             raise
@@ -150,16 +110,70 @@ class Hosted:
                 session.complete()
             elif not broke:
                 session.stop()
-            if self._watching is not None:
-                self._watching.cancel()
-                await asyncio.gather(self._watching, return_exceptions=True)
-            if generation.reason is not None:  # Otherwise the line broke, and the drafter may need what it reads.
-                drafting.read_no_more()
-            if generation.reason in ("end", "length"):
-                await drafting.follow(generation.tokens)
-                drafting.listen(stream)
+            await self._end(stream)
+
+    def _open(self, session: RemoteSession, committed: list[int]) -> Coroutine[None, None, HostedStream]:
+        """The request for the stream."""
+        generation, connection, link = self._generation, self.connection, self.connection.speed.link
+        memory_from = self._memory_from()
+        self._remembers = memory_from is not None
+        self._opening, self._warm = not generation.answer.tokens, connection.speed.server_seconds is not None
+        self._asked = generation.clock.now()
+        return session.stream(
+            committed,
+            generation.given.sampling,
+            most=generation.left,
+            memory_from=memory_from,
+            likeliest=generation.likeliest(self.verifier),
+            deadline=generation.deadline(connection, committed),
+            silence=link.deadline(FIRST_SERVER_SECONDS),
+            draft=generation.given.draft,
+            signs=link.signs(connection.speed.server_seconds or FIRST_SERVER_SECONDS, MEMORY_BYTES),
+            resumable=self.verifier.card.while_away > 0,
+        )
+
+    async def _frames(self, stream: HostedStream) -> AsyncGenerator[Step, None]:
+        """What the frames of the stream bring."""
+        generation, connection, drafting = self._generation, self.connection, self._generation.drafting
+        while generation.reason is None:
+            frame = await generation.unless_stopped(_next(stream))
+            if frame is None:
+                generation.end("stopped" if generation.stopping else "length")
+            elif isinstance(frame, Memory):
+                end = frame.start + frame.count
+                complete = frame.start <= drafting.memory_from and end >= len(generation.tokens) - 1
+                drafting.receive(generation.tokens, frame)
+                if complete:
+                    self._watch()
+            elif isinstance(frame, Distributions):
+                drafting.arrivals.hear_of(frame)
             else:
-                await stream.aclose()
+                seconds = self._learn(stream, frame)
+                self.begun = True
+                for step in generation.take_progress(frame):
+                    yield step
+                self._compare()
+                if not self._remembers:
+                    self._watch()
+                yield RoundEnded(generation.stats, _report(frame, seconds))
+                known, link = (connection.speed.server_seconds or 0.0, MEMORY_BYTES), connection.speed.link
+                stream.silence, stream.signs = link.deadline(*known), link.signs(*known)
+                if generation.reason is None and generation.mode(connection) != "hosted":
+                    return
+
+    async def _end(self, stream: HostedStream) -> None:
+        """End what went along with the stream. Memory may still arrive after a complete answer."""
+        generation, drafting = self._generation, self._generation.drafting
+        if self._watching is not None:
+            self._watching.cancel()
+            await asyncio.gather(self._watching, return_exceptions=True)
+        if generation.reason is not None:  # Otherwise the line broke, and the drafter may need what it reads.
+            drafting.read_no_more()
+        if generation.reason in ("end", "length"):
+            await drafting.follow(generation.tokens)
+            drafting.listen(stream)
+        else:
+            await stream.aclose()
 
     def _memory_from(self) -> int | None:
         """The first token whose memory to request, or None to spare the server the time."""

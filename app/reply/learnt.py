@@ -74,4 +74,4 @@ class Learnt:
             with contextlib.suppress(StorageError):  # Only the learner loses by it.
                 self._store.replays.save(message_id, drafting.memory_digest, prompt, rounds, packed)
 
-        drafting.keep(save)
+        drafting.arrivals.keep(save)

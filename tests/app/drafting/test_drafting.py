@@ -64,5 +64,5 @@ async def test_so_it_is_where_a_stream_brings_it(drafter: Drafter, drafting: Dra
             assert await anext(stream) == progress
             await drafting.follow([*TOKENS, *NEW])
             drafting.listen(stream)
-            assert await drafting.hear(PATIENCE_SECONDS)
+            assert await drafting.arrivals.hear(PATIENCE_SECONDS)
     assert drafting.memory_from == (len(TOKENS) if own else 0)

@@ -91,7 +91,7 @@ async def test_memory_comes_beside_the_next_round_and_no_more_often_than_without
                 assert heard.done
                 drafting, _ = opened.backend.routing.pool._open[conversation]
                 async with asyncio.timeout(PATIENCE_SECONDS):
-                    assert await drafting.hear(30.0)
+                    assert await drafting.arrivals.hear(30.0)
                 held = len(drafting._context.tokens)
                 assert drafting.memory_from >= held - 2, "nothing is missing"
                 down[ahead] = line.bytes_down

@@ -78,7 +78,7 @@ async def test_where_drafts_do_not_pay_none_is_made_unless_it_is_asked_for(
         conversation = opened.store.conversations.create("plain").id
         heard = await ask(opened, "list files", conversation)
         drafting, _ = opened.backend.routing.pool._open[conversation]
-        await drafting.hear(10.0)
+        await drafting.arrivals.hear(10.0)
         prompt = drafter.text.render([("user", "list files")])
         lacking = len(prompt) + 39 - drafting.memory_from
     assert all(heard.done.provenance)
@@ -152,7 +152,7 @@ async def test_a_hosted_answer_is_the_target_s_own_and_leaves_the_drafter_ready(
         traced = [event.report for event in heard.of(RoundEnded) if event.report is not None]
         assert sum(paced.gained for paced in traced) == 40 and {paced.mode for paced in traced} == {"hosted"}
         drafting, _ = opened.backend.routing.pool._open[conversation]
-        await drafting.hear(10.0)
+        await drafting.arrivals.hear(10.0)
         prompt = drafter.text.render([("user", "list files")])
         assert drafting.memory_from >= len(prompt) + 39, "memory of all but the last token, which has none yet"
         stored = opened.store.memory.load(conversation, drafter.memory_digest)
