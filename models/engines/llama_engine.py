@@ -107,14 +107,7 @@ class LlamaEngine(Engine):
         self._fixed_threads = threads or usable_cores()
         self._lanes: list[Lane] = []
         self._forwards = 0
-        be_silent(lib)
-        lib.llama_backend_init()
-        self._model = lib.llama_model_load_from_file(str(path).encode(), model_parameters(lib))
-        if not self._model:
-            said = f"llama.cpp cannot load {path}{last_words()}."
-            if NEWER.search(last_words()):
-                raise UnknownModel(f"{said} A newer one may: pip install --upgrade llama-cpp-python.")
-            raise CorruptWeights(f"{said} Fetch or convert it again.")
+        self._model = _loaded(lib, path)
         self._bytes = sum(file.stat().st_size for file in gguf_files(path))
         self._vocabulary = lib.llama_model_get_vocab(self._model)
         self.vocabulary = int(lib.llama_vocab_n_tokens(self._vocabulary))
@@ -138,27 +131,34 @@ class LlamaEngine(Engine):
         # Threads for products live as long as the thread that requested them. OpenMP counts those of all threads; if
         # there are more than cores, they sleep while waiting, and a forward takes several times as long.
         with ThreadPoolExecutor(1) as passing:
-            system = lib.llama_print_system_info().decode()
-            about = f"{lib.__version__} {system} {self._fixed_threads} {batch_invariant}"
-            check = partial(self._check_trees, batch_invariant)
-            try:
-                trees = checked(gguf_files(path), about, kept, lambda: passing.submit(check).result())
-            except BrokenTarget:
-                raise
-            except EngineError as error:  # Not kept: it may be for lack of memory.
-                trees = TreeCheck(str(error), None)
-            self._rows_alike = trees.alike
-            if why := trees.why_none:
-                self.most_nodes, self.why_no_drafter = 1, why
-                if not self._cuttable:
-                    self.bytes_per_token = passing.submit(self._state_bytes).result()
-            elif encoder is not None:
-                check_shape(encoder.config, self.shape, "file")
-                self.why_no_drafter = passing.submit(self._check_rows).result()
-                self.encoder = None if self.why_no_drafter else encoder
-            passing.submit(self.measure_threads).result()
+            passing.submit(self._try_out, path, encoder, kept, batch_invariant).result()
         self._close_lanes()
         self.lane_cells = min(LARGEST, max(SMALLEST, shared // ROUNDED * ROUNDED))
+
+    def _try_out(self, path: Path, encoder: ArrayEncoder | None, kept: Path | None, batch_invariant: bool) -> None:
+        """Find out how the model takes drafts, whether the encoder reads its memory, and how many threads are fastest.
+
+        Raises `BrokenTarget`, `UnfitDrafter`.
+        """
+        lib = self._lib
+        system = lib.llama_print_system_info().decode()
+        about = f"{lib.__version__} {system} {self._fixed_threads} {batch_invariant}"
+        try:
+            trees = checked(gguf_files(path), about, kept, partial(self._check_trees, batch_invariant))
+        except BrokenTarget:
+            raise
+        except EngineError as error:  # Not kept: it may be for lack of memory.
+            trees = TreeCheck(str(error), None)
+        self._rows_alike = trees.alike
+        if why := trees.why_none:
+            self.most_nodes, self.why_no_drafter = 1, why
+            if not self._cuttable:
+                self.bytes_per_token = self._state_bytes()
+        elif encoder is not None:
+            check_shape(encoder.config, self.shape, "file")
+            self.why_no_drafter = self._check_rows()
+            self.encoder = None if self.why_no_drafter else encoder
+        self.measure_threads()
 
     def close(self) -> None:
         """Free the model and all rows. The engine cannot be used any more."""
@@ -384,3 +384,15 @@ def _parts(requests: Sequence[Forward], places: Sequence[int]) -> list[list[int]
         parts[-1].append(at)
         rows, branches = rows + request.rows, branches + more
     return parts
+
+
+def _loaded(lib: Any, path: Path) -> Any:
+    """The model in a file. Raises `UnknownModel`, `CorruptWeights`."""
+    be_silent(lib)
+    lib.llama_backend_init()
+    if model := lib.llama_model_load_from_file(str(path).encode(), model_parameters(lib)):
+        return model
+    said = f"llama.cpp cannot load {path}{last_words()}."
+    if NEWER.search(last_words()):
+        raise UnknownModel(f"{said} A newer one may: pip install --upgrade llama-cpp-python.")
+    raise CorruptWeights(f"{said} Fetch or convert it again.")
