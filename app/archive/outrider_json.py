@@ -33,6 +33,7 @@ Name = Annotated[str, msgspec.Meta(pattern="^[0-9A-Za-z_.-]{1,64}$")]
 MediaType = Annotated[str, msgspec.Meta(pattern=r"^(text|image)/[0-9a-z.+-]{1,64}$")]
 Line = Annotated[str, msgspec.Meta(pattern=r"^[^\x00-\x1f\x7f-\x9f]{0,256}$")]
 """One line of text. Ids, times, names and values are shown as they are, so none may contain control characters."""
+Value = bool | int | float | Line | None
 
 
 class AttachmentRecord(msgspec.Struct, omit_defaults=True):
@@ -56,7 +57,7 @@ class MessageRecord(msgspec.Struct, omit_defaults=True):
     tokens: list[Token]
     provenance: Annotated[str, msgspec.Meta(pattern="^[vd]*$")]
     """One letter per token: `v` for verified by the target, `d` for drafted only."""
-    stats: dict[Name, bool | int | float | Line | None | Sequence[Mapping[Name, Line]]]
+    stats: dict[Name, Value | Sequence[Mapping[Name, Value] | tuple[int, str]]]
     """Includes `verifies` and `resumes`, the ids of related messages, which are columns in the database."""
     created: Time
     attachments: list[AttachmentRecord] = []

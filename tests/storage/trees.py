@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from hypothesis import strategies as st
 
+from app.events import Dropped, PageSource, Stretch
 from storage import Store
 
 TEXT = st.one_of(
@@ -15,12 +16,16 @@ TEXT = st.one_of(
     st.sampled_from(["", "\x1b]52;c;aGk=\x07", "```\nnever closed", "<!-- </script>", "\u202eevil", "a\r\nb\tc\x85"]),
 )
 TOKENS = st.lists(st.tuples(st.integers(0, 2**31 - 1), st.booleans()), max_size=12)
-STATS = st.dictionaries(
-    st.sampled_from(["rounds", "tau", "mode", "rtt_ms"]),
-    st.one_of(
-        st.none(), st.integers(-(2**53), 2**53), st.floats(allow_nan=False, allow_infinity=False), st.just("edge")
-    ),
-    max_size=3,
+STATS = st.fixed_dictionaries(
+    {},
+    optional={
+        "rounds": st.none() | st.integers(-(2**53), 2**53),
+        "tau": st.floats(allow_nan=False, allow_infinity=False),
+        "mode": st.just("edge"),
+        "sources": st.just([asdict(PageSource("tar", "common", "tldr"))]),
+        "stretches": st.just([asdict(Stretch(0, "the server", False)), asdict(Stretch(12, "qwen", True))]),
+        "withdrawn": st.lists(TEXT, max_size=2).map(lambda texts: [list(Dropped(12, text)) for text in texts]),
+    },
 )
 
 
