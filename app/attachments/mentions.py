@@ -136,7 +136,7 @@ def _mention(match: re.Match[str], cwd: Path) -> Mention | None:
         return None
     path = located(raw, cwd)
     if _exists(path):
-        if _is_folder(path):
+        if is_folder(path):
             # A word such as @test may name a folder by accident, whose contents would all be sent.
             if not raw.endswith(("/", os.sep)) and raw not in (".", ".."):
                 return Mention(raw, match.start(), end, path, "missing") if "/" in raw or quoted else None
@@ -155,7 +155,7 @@ def _looks_like_path(raw: str, cwd: Path) -> bool:
     if raw.rpartition(".")[2].lower() in KNOWN_ENDINGS and "." in raw:
         return True
     first, slash, _ = raw.partition("/")
-    return bool(slash) and _is_folder(located(first, cwd))
+    return bool(slash) and is_folder(located(first, cwd))
 
 
 def _exists(path: Path) -> bool:
@@ -165,7 +165,8 @@ def _exists(path: Path) -> bool:
         return False
 
 
-def _is_folder(path: Path) -> bool:
+def is_folder(path: Path) -> bool:
+    """Whether a path that a person wrote is a folder that can be seen."""
     try:
         return path.is_dir()
     except (OSError, ValueError):

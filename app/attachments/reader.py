@@ -14,7 +14,7 @@ from pathlib import Path
 from app.attachments.folders import FolderTooLarge, files_in
 from app.attachments.images import image_kind
 from app.attachments.limits import MOST_BYTES, MOST_FILES, MOST_IMAGE_BYTES, MOST_TEXT_BYTES, size
-from app.attachments.mentions import Mention, located, shown_name
+from app.attachments.mentions import Mention, is_folder, located, shown_name
 from app.attachments.secret_names import looks_secret
 from app.sanitise import sanitise
 from storage import Attachment
@@ -60,7 +60,8 @@ def gather(mentions: Iterable[Mention], kept: Sequence[Attachment] = ()) -> Gath
     for mention in mentions:
         same = [one for one in kept if belongs(one, mention)]
         if same:
-            gathered.attachments += same
+            # Two mentions may name it: a file and its folder, or files of one name.
+            gathered.attachments += [one for one in same if not any(one is other for other in gathered.attachments)]
         elif mention.kind == "missing":
             gathered.problems.append(_missing(mention))
         else:
@@ -96,7 +97,7 @@ def belongs(attachment: Attachment, mention: Mention) -> bool:
 
 def _missing(mention: Mention) -> str:
     name = one_line(mention.raw)
-    if mention.path.is_dir():
+    if is_folder(mention.path):
         return f"{name} is a folder; write @{name}/ to send its text files"
     return f"{name} is not there, so nothing is sent for it"
 
@@ -139,14 +140,16 @@ def _add_folder(gathered: Gathered, folder: Path, name: str, seen: set[Path]) ->
         files = files_in(folder)
     except FolderTooLarge as error:
         raise Unsuitable(str(error)) from None
-    total = 0
+    total, known = 0, False
     for path in files:
-        inner = path.relative_to(folder).as_posix()
-        if looks_secret(path.relative_to(folder)):
+        inner, resolved = path.relative_to(folder).as_posix(), path.resolve()
+        if looks_secret(path) or looks_secret(resolved):
             secrets.append(inner)
             continue
-        if path.resolve() in seen:
+        if resolved in seen:
+            known = True
             continue
+        seen.add(resolved)
         try:
             attachment = read_file(path, name + inner, gathered.told, images=False)
         except (Unsuitable, OSError):
@@ -161,7 +164,7 @@ def _add_folder(gathered: Gathered, folder: Path, name: str, seen: set[Path]) ->
         gathered.told.append(f"left out of {one_line(name)}, because they may hold a secret: {_names(secrets)}")
     if others:
         gathered.told.append(f"left out of {one_line(name)}, because they are no text, or too large: {_names(others)}")
-    if not found:
+    if not found and not known:
         raise Unsuitable("has no text file")
     gathered.attachments += found
 

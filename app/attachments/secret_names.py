@@ -22,4 +22,5 @@ def looks_secret(path: PurePath) -> bool:
         return False
     if name in EXACT or any(fnmatch.fnmatchcase(name, pattern) for pattern in PATTERNS):
         return True
-    return not FOLDERS.isdisjoint(path.parts[:-1]) and name not in ("config", "known_hosts")
+    folders = FOLDERS.intersection(path.parts[:-1])
+    return bool(folders) and (name not in ("config", "known_hosts") or folders == {".kube"})

@@ -15,6 +15,7 @@ from app.attachments.paths import candidates
 from app.attachments.reader import Gathered, gather, gather_paths
 from app.attachments.secret_names import looks_secret
 from tests.app.attachments.conftest import PNG
+from tests.support.permissions import as_somebody
 
 no_windows = pytest.mark.skipif(os.name == "nt", reason="no such files there")
 
@@ -223,3 +224,33 @@ def test_paths_that_complete_what_is_typed(folder: Path) -> None:
     (folder / "evil\x1b[2J").write_text("x")
     assert ".hidden" not in candidates("", folder, 10) and candidates(".h", folder, 10) == [".hidden"]
     assert all(name.isprintable() for name in candidates("", folder, 10))
+
+
+def test_a_folder_of_keys_stays_here_under_any_name(folder: Path) -> None:
+    for place in (".ssh/work", ".kube/config"):
+        (folder / place).parent.mkdir()
+        (folder / place).write_text("-----BEGIN OPENSSH PRIVATE KEY-----")
+    (folder / "links").symlink_to(folder / ".ssh")
+    for named_as in ("@.ssh/", "@.kube/", "@links/"):
+        gathered = named(named_as, folder)
+        assert gathered.attachments == [] and "may hold a secret" in gathered.told[0]
+    assert named("@.kube/config", folder).secrets == [".kube/config"]
+    assert names(named("@./", folder / ".ssh")) == []
+
+
+def test_no_file_goes_twice(folder: Path) -> None:
+    assert names(named("@src/ @src/start.py @src/inner/", folder)) == ["src/inner/deep.md", "src/start.py"]
+    assert named("@src/ @src/inner/", folder).problems == []
+    (folder / "test" / "notes.txt").write_text("others")
+    text = f"@{folder}/notes.txt @{folder}/test/notes.txt @src/start.py @src/"
+    before = named(text, folder).attachments
+    assert gather(mentions(text, folder), before).attachments == before and len(before) == 4
+
+
+def test_no_path_ends_the_program(folder: Path) -> None:
+    closed = folder / "closed"
+    closed.mkdir(mode=0o700)
+    folder.chmod(0o755)
+    with as_somebody():
+        gathered = named(f'see @{closed}/x.txt and @"{"a" * 300}"', folder)
+    assert len(gathered.problems) == 2 and all("is not there" in one for one in gathered.problems)
