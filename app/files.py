@@ -17,6 +17,19 @@ TURN_SECONDS = 2.0
 """Longest wait for another window. A change takes milliseconds, and a window that hangs must not block all others."""
 
 
+def current_folder() -> Path:
+    """The folder that this program was started in. It may have been removed since."""
+    try:
+        return Path.cwd()
+    except OSError:
+        return Path(os.environ.get("PWD") or Path.home())
+
+
+def expanded(written: str) -> Path:
+    """A path as a person writes it, with their home for a `~`. It may name nothing, or be no possible name."""
+    return Path(os.path.expanduser(written))
+
+
 def size_text(size: int) -> str:
     """A number of bytes for people."""
     return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.0f} MB" if size >= 1e6 else f"{size:,} bytes"

@@ -5,6 +5,7 @@ Data goes to stdout, messages to stderr. Output and exit codes are an interface.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -79,7 +80,7 @@ def import_(
 
 def _format_for(path: Path | None, chosen: Format | None) -> Format:
     """The format to write to `path`. A file's name must not suggest another format than the file has."""
-    ending = "" if path is None or path.is_dir() else path.suffix.lower()
+    ending = "" if path is None or os.path.isdir(path) else path.suffix.lower()
     if ending in ("", "."):  # Python 3.14 returns "." for a name that ends in a dot.
         return chosen or "md"
     known = ENDINGS.get(ending)

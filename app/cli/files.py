@@ -6,13 +6,13 @@ Piped text and prompt files cannot name files, because they may come from anywhe
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from app.attachments.limits import size
 from app.attachments.mentions import mentions
 from app.attachments.reader import Gathered, gather, gather_paths, joined
 from app.attachments.renderer import described
 from app.exits import USAGE, complain, fail
+from app.files import current_folder
 from storage import Attachment
 
 LISTED = 5
@@ -26,7 +26,7 @@ def files_of(typed: str, paths: Sequence[str], *, stays_here: bool) -> list[Atta
     the command, with nothing sent, if a file of `--file` cannot be attached, or if a file that may hold a secret would
     leave this device without being named by `--file`.
     """
-    cwd = Path.cwd()
+    cwd = current_folder()
     named, mentioned = gather_paths(paths, cwd), gather(mentions(typed, cwd))
     if named.problems:
         fail(f"Nothing was sent: {'; '.join(named.problems)}.", USAGE)

@@ -13,6 +13,7 @@ import typer
 from app.cli.handover import hand_over
 from app.cli.piped import PIPE_SECONDS, WAITING, told_after
 from app.exits import FAILED, USAGE, complain, fail
+from app.files import current_folder
 
 LAST_COMMAND, LAST_CODE = "OUTRIDER_LAST_COMMAND", "OUTRIDER_LAST_CODE"
 """Variables in which the shell integration passes the last command."""
@@ -51,7 +52,7 @@ def fix(
 
     from app.shell.mends import Failure, mend
 
-    cwd, path = os.getcwd(), os.environ.get("PATH", "")
+    cwd, path = str(current_folder()), os.environ.get("PATH", "")
     found = mend(Failure(failed, status, error, cwd, path))
     if found is not None:
         _propose(found.command, found.why)

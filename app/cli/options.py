@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from app.cli import completion
-from app.files import NotText, read_text
+from app.files import NotText, expanded, read_text
 from remote.credentials import bearer_token
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")]
@@ -46,7 +45,7 @@ Local = Annotated[
 def _token_in(file: str) -> str:
     """The token in a file. It is never an argument itself, because every program on this device can read arguments."""
     try:
-        return bearer_token(read_text(Path(file).expanduser()))
+        return bearer_token(read_text(expanded(file)))
     except NotText as error:
         raise typer.BadParameter(f"{file} {error}") from None
     except OSError as error:

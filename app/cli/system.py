@@ -17,7 +17,7 @@ from app.cli.options import Json
 from app.cli.output import print_json
 from app.cli.piped import read_piped
 from app.exits import FAILED, USAGE, complain, fail
-from app.files import NotText, text_of
+from app.files import NotText, expanded, text_of
 
 if TYPE_CHECKING:
     from app.system_prompts import SystemPrompt, SystemPrompts
@@ -166,7 +166,7 @@ def _put_edited(prompts: SystemPrompts, name: str, text: str) -> None:
 
 def _text_of(file: Path) -> str:
     try:
-        data = file.expanduser().read_bytes()
+        data = expanded(str(file)).read_bytes()
     except OSError as error:
         fail(f"{file} cannot be read: {error.strerror}.", FAILED)
     return _decoded(data, str(file))

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from app.config import CHOICES, ConfigError, Folders, PromptName, Unanswered, Url, reading, same_server, writing
-from app.files import one_at_a_time, read_text, write_private
+from app.files import expanded, one_at_a_time, read_text, write_private
 from app.remotes.tokens import Tokens
 from remote.credentials import bearer_token, without_credentials
 
@@ -239,7 +239,7 @@ def field_problem(field: str, text: str) -> str | None:
         checked(msgspec.structs.replace(remote, cert="/") if field == "key" else remote)
     except ConfigError as error:
         return str(error)
-    if field in FILES and not Path(text).expanduser().is_file():
+    if field in FILES and not os.path.isfile(expanded(text)):
         return "there is no such file"
     return None
 
@@ -265,11 +265,7 @@ def checked(remote: Remote) -> Remote:
         raise ConfigError(f"the address {remote.shown_url} holds credentials; give the token apart from it")
     if remote.key is not None and remote.cert is None:
         raise ConfigError("a key belongs to a client certificate; give both")
-    paths = {
-        field: str(Path(path).expanduser().absolute())
-        for field in FILES
-        if (path := getattr(remote, field)) is not None
-    }
+    paths = {field: str(expanded(path).absolute()) for field in FILES if (path := getattr(remote, field)) is not None}
     try:
         "".join(paths.values()).encode()
     except ValueError as error:

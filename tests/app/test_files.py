@@ -9,7 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from app.files import create_private, is_private, one_at_a_time, replace_file, write_private
+from app.cli.archive import _format_for
+from app.files import create_private, current_folder, is_private, one_at_a_time, replace_file, write_private
+from app.remotes.registry import field_problem
+from tests.support.permissions import as_somebody
 
 
 def test_a_file_is_private_and_its_folder_is_made(tmp_path: Path) -> None:
@@ -64,3 +67,22 @@ def test_changes_wait_for_one_another(tmp_path: Path) -> None:
     for thread in threads:
         thread.join()
     assert path.read_text() == "80"
+
+
+def test_places_that_this_account_may_not_see_are_told(tmp_path: Path) -> None:
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o000)
+    with as_somebody():
+        assert field_problem("ca", str(closed / "ca.pem")) == "there is no such file"
+        assert _format_for(closed / "a.md", None) == "md"
+    assert field_problem("ca", "~nobody-of-this-name/ca.pem") == "there is no such file"
+
+
+def test_the_folder_of_a_program_may_be_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    here = tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    monkeypatch.setenv("PWD", str(here))
+    assert current_folder() == here
+    here.rmdir()
+    assert current_folder() == here and not here.exists()

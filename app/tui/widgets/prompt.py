@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from rich.cells import cell_len
 from textual import events
@@ -13,6 +12,7 @@ from textual.message import Message
 from textual.reactive import var
 
 from app.attachments.mentions import dropped, written
+from app.files import current_folder
 from app.sanitise import sanitise
 from app.tui.keymap import hint
 from app.tui.slash import Question, SlashCommand, TypedCommand, parse
@@ -212,7 +212,7 @@ class Prompt(CompletingTextArea):
         path = dropped(event.text)
         if path is None:
             return
-        mention = written(path, Path.cwd())
+        mention = written(path, current_folder())
         if mention is None:
             self.notify(
                 "The name of that file has characters that cannot be typed, so it was not attached. Rename it first.",

@@ -7,6 +7,7 @@ title or a file name, are implemented here.
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
@@ -17,6 +18,7 @@ from textual.screen import Screen
 
 from app.archive.formats import ENDINGS, Format
 from app.config import Settings
+from app.files import expanded
 from app.sanitise import sanitise
 from app.tui.background import begin
 from app.tui.keymap import key_of
@@ -197,11 +199,11 @@ def _format_and_file(what: str) -> tuple[Format, Path | None]:
     """The format, and the file or folder to write to. Raises `Misused`."""
     first, _, rest = what.partition(" ")
     named = next((format for format in FORMATS if format == first.lower()), None)
-    file = Path((rest if named else what).strip().strip("\"'")).expanduser() if rest.strip() or not named else None
+    file = expanded((rest if named else what).strip().strip("\"'")) if rest.strip() or not named else None
     promised = None if file is None else ENDINGS.get(file.suffix.lower())
     if named is None and promised is None:
         raise Misused("Write /export md FILE (or html, or json), or a FILE that ends in .md, .html or .json.")
-    if file is not None and file.is_file():
+    if file is not None and os.path.isfile(file):
         raise Misused(f"{file} is there already, and nothing is replaced from here. Choose another name.")
     format = named or promised
     assert format is not None

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from textual import events
 from textual.content import Content
@@ -20,6 +19,7 @@ from textual.widgets import Static
 from app.attachments.mentions import Mention, mentions
 from app.attachments.preview import PreviewLine, preview, too_large
 from app.attachments.reader import Gathered, belongs, gather, joined
+from app.files import current_folder
 from app.tui.background import begin
 from app.tui.open_conversation import OpenConversation
 from app.tui.widgets.prompt import Prompt
@@ -83,7 +83,7 @@ class QuestionFiles:
 
     def keep(self, attachments: Sequence[Attachment], text: str) -> None:
         """Keep the files of a question that is in the prompt again; none for a new text."""
-        named = mentions(text, Path.cwd()) if attachments else []
+        named = mentions(text, current_folder()) if attachments else []
         self._named = tuple(one for one in attachments if any(belongs(one, mention) for mention in named))
         self._unnamed = tuple(one for one in attachments if one not in self._named)
         self._warned = ""
@@ -102,7 +102,7 @@ class QuestionFiles:
         begin(self._prompt, self._look, group="files", exclusive=True)
 
     async def _look(self) -> None:
-        text, cwd, named = self._prompt.text, Path.cwd(), self._named
+        text, cwd, named = self._prompt.text, current_folder(), self._named
         if "@" not in text and not self._unnamed:
             self._shown = []
             self._view.show(())
@@ -120,7 +120,7 @@ class QuestionFiles:
 
     def take_out(self, raw: str) -> None:
         """Remove the mention of a path from the text."""
-        for mention in mentions(self._prompt.text, Path.cwd()):
+        for mention in mentions(self._prompt.text, current_folder()):
             if mention.raw == raw:
                 self._prompt.cut_out(mention.start, mention.end)
                 return
@@ -150,14 +150,14 @@ class QuestionFiles:
                 markup=False,
             )
             return None
-        if gathered.told and self._shown != [one.raw for one in mentions(typed, Path.cwd())]:
+        if gathered.told and self._shown != [one.raw for one in mentions(typed, current_folder())]:
             # It was sent before there was time to show it.
             self._prompt.notify(f"{'; '.join(gathered.told)}.", title="Files", timeout=15, markup=False)
         self._warned = ""
         return gathered.attachments
 
     def _gather(self, typed: str) -> Gathered:
-        found: list[Mention] = mentions(typed, Path.cwd())
+        found: list[Mention] = mentions(typed, current_folder())
         return joined(Gathered([*self._unnamed]), gather(found, self._named))
 
 

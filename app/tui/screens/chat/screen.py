@@ -17,6 +17,7 @@ from textual.screen import Screen
 
 from app.config import BUNDLED_TARGET, Settings
 from app.events import ModeChanged
+from app.files import current_folder
 from app.model_names import short_model
 from app.remotes.registry import BUNDLED
 from app.reply.assistant import Assistant
@@ -165,7 +166,7 @@ class ChatScreen(Screen[None]):
         prompt, commands = self._view.prompt, self.commands
         prompt.commands = commands.offered
         prompt.providers.append(completion_of_commands(commands.offered, commands.values, commands.about))
-        prompt.providers.append(completion_of_paths(Path.cwd()))
+        prompt.providers.append(completion_of_paths(current_folder()))
         self._show_mode(self._core.status())
         self._watch_mode()
         self._tell_news()
