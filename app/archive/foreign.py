@@ -14,7 +14,7 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import MAXYEAR, MINYEAR, UTC, datetime
 from typing import Any
 
 from app.archive.errors import Unsuitable
@@ -189,7 +189,8 @@ def time_of(value: object) -> str | None:
             moment = datetime.fromtimestamp(value, UTC)
         else:
             return None
-        return moment.astimezone(UTC).isoformat(timespec="milliseconds")
+        moment = moment.astimezone(UTC)
+        return moment.isoformat(timespec="milliseconds") if MINYEAR < moment.year < MAXYEAR else None
     except (ValueError, OverflowError, OSError):
         return None
 

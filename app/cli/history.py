@@ -191,4 +191,7 @@ def _found(store: Store, identifiers: Sequence[str]) -> list[Conversation]:
 
 def _local(moment: str) -> str:
     """A stored time in the time zone of this device."""
-    return datetime.fromisoformat(moment).astimezone().strftime("%Y-%m-%d %H:%M")
+    try:
+        return datetime.fromisoformat(moment).astimezone().strftime("%Y-%m-%d %H:%M")
+    except (ValueError, OverflowError):  # An import may hold anything.
+        return moment[:16].replace("T", " ")

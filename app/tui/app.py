@@ -61,7 +61,7 @@ class SavedState(msgspec.Struct, kw_only=True):
         """Read the file. A missing or damaged file counts as a first start."""
         try:
             return msgspec.json.decode(path.read_bytes(), type=cls)
-        except (OSError, msgspec.DecodeError):
+        except (OSError, msgspec.DecodeError, UnicodeDecodeError):
             return cls()
 
     def save(self, path: Path) -> None:

@@ -67,7 +67,7 @@ def day(written: str, now: datetime) -> str:
     """When something was: the time of today, the day of this year, or the date. `written`: UTC, ISO 8601."""
     try:
         then = datetime.fromisoformat(written).astimezone(now.tzinfo)
-    except ValueError:  # An import may hold anything.
+    except (ValueError, OverflowError):  # An import may hold anything.
         return "some time ago"
     if then.date() == now.date():
         return f"today {then:%H:%M}"
@@ -78,7 +78,7 @@ def age(written: str, now: datetime) -> str:
     """Today, Yesterday, This week or Older. `written`: UTC, ISO 8601. `now`: its time zone says when days begin."""
     try:
         then = datetime.fromisoformat(written).astimezone(now.tzinfo)
-    except ValueError:  # An import may hold anything.
+    except (ValueError, OverflowError):  # An import may hold anything.
         return "Older"
     days = (now.date() - then.date()).days
     if days <= 0:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import sys
+import time
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -179,3 +180,18 @@ def test_a_search_says_who_wrote_what_nobody_checked(
     assert line.endswith(f"assistant ({said})  a needle" if said else "assistant  a needle")
     (row,) = outrider("history", "search", "needle", "--json").rows
     assert row["unchecked"] == said
+
+
+def test_a_date_that_no_calendar_has_does_not_end_the_list(outrider: Outrider, ids: dict[str, str], home: Path) -> None:
+    """An import may have brought it."""
+    with closing(sqlite3.connect(home / "data" / "outrider.db")) as database:
+        for title, updated in (("first", "2024-13-45T99:00:00+00:00"), ("third", "9999-12-31T23:59:59+00:00")):
+            database.execute("UPDATE conversations SET updated = ? WHERE title = ?", (updated, title))
+        database.commit()
+    with pytest.MonkeyPatch.context() as ahead:
+        ahead.setenv("TZ", "Asia/Tokyo")
+        time.tzset()
+        shown = outrider("history")
+    time.tzset()
+    assert shown.code == 0 and len(shown.out.splitlines()) == len(ids)
+    assert "2024-13-45 99:00" in shown.out and "9999-12-31 23:59" in shown.out
