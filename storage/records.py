@@ -21,7 +21,7 @@ Status = Literal["pending", "streaming", "done", "stopped", "failed"]
 FinalStatus = Literal["done", "stopped", "failed"]
 INTERRUPTED = "interrupted"
 """The `reason` in the statistics of an answer that was stopped because its program died."""
-Stats = Mapping[str, float | int | str | None | Sequence[Mapping[str, str]]]
+Stats = Mapping[str, float | int | str | None | Sequence[Mapping[str, float | int | str | None] | Sequence[int | str]]]
 """Statistics of an answer. The list holds its sources."""
 
 

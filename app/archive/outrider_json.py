@@ -57,7 +57,7 @@ class MessageRecord(msgspec.Struct, omit_defaults=True):
     tokens: list[Token]
     provenance: Annotated[str, msgspec.Meta(pattern="^[vd]*$")]
     """One letter per token: `v` for verified by the target, `d` for drafted only."""
-    stats: dict[Name, Value | Sequence[Mapping[Name, Value] | tuple[int, str]]]
+    stats: dict[Name, Value | Sequence[Mapping[Name, Value] | Sequence[int | str]]]
     """Includes `verifies` and `resumes`, the ids of related messages, which are columns in the database."""
     created: Time
     attachments: list[AttachmentRecord] = []
