@@ -26,7 +26,7 @@ from app.drafting.prompt import (
     system_apart,
 )
 from app.drafting.readings import Conversation, Kept
-from app.events import Stretch, stretches_of
+from app.events import Stretch, stretches_of, unchecked
 from app.reply.answer import SMALL_MODEL, Answer
 from app.reply.errors import NoAnswer
 from app.reply.generation import GenerationInput
@@ -259,7 +259,9 @@ def _to_go_on(text: ChatText, cut: Message) -> Message:
     """A message that is to go on, in these tokens. Raises `NoAnswer` if it cannot."""
     begun = spelt(text, cut)
     if _is_complete(begun, text.stop_tokens):
-        raise _impossible("That answer is complete; ask for more in a new question.")
+        why = unchecked(begun.stats)
+        advice = f", and {why}: the model can check it" if why else "; ask for more in a new question"
+        raise _impossible(f"That answer is complete{advice}.")
     if not is_spelt(text, begun):
         raise _impossible(
             "The small model cannot read that answer exactly, so nobody can continue it; ask for another answer."

@@ -177,6 +177,9 @@ async def test_the_drafter_goes_on_alone(alone_here: Assistant, own: Tokens, alo
     cut = stored(alone_here, alone[:24], verified=0)
     heard = await hear(alone_here.resume(cut.id))
     assert heard.done.token_ids == alone and not any(heard.done.provenance)
+    ended = stored_answer(alone_here, alone, verified=0, stats={"reason": "end", "drafted": len(alone)})
+    again = await hear(alone_here.resume(ended.id))
+    assert again.failed is not None and "complete, and not checked" in again.failed.message
     verified = stored(alone_here, own[:10])
     heard = await hear(alone_here.resume(verified.id))
     assert heard.done.token_ids[:10] == own[:10]
