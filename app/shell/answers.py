@@ -121,6 +121,7 @@ class Answers:
     async def _explanation(self, request: Request) -> Answer:
         explained = [await one.explain(request.text, request.path) for one in self._explainers]
         sources = [part for parts in explained for part in parts]
+        notes: list[str] = []
         async with self._turn:
             settings = self._settings(request)
             # The bundled pair was made to give commands. Its explanations are not worth reading.
@@ -128,11 +129,16 @@ class Answers:
                 assistant = await self._loaded(request)
                 if not self._is_pair(assistant, request):
                     question = f"Explain this shell command, part by part and briefly: {request.text}"
-                    text, _ = await _ask(assistant, question, lambda _: False)
-                    sources.append((MODEL, text))
+                    try:
+                        text, notes = await _ask(assistant, question, lambda _: False)
+                        sources.append((MODEL, text))
+                    except NoCommand as error:
+                        if not sources:
+                            raise
+                        notes = [str(error)]
         if not sources:
             raise NoCommand("Nothing is known of this command: it has no page in tldr pages and none in the manual.")
-        return Answer(explanation(sources, request.columns))
+        return Answer(explanation(sources, request.columns), "; ".join(notes))
 
     async def _mend(self, request: Request) -> Answer:
         failure = Failure(request.text, request.status, request.error, request.cwd, request.path)

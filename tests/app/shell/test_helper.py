@@ -199,3 +199,18 @@ def test_the_client_loads_next_to_nothing() -> None:
     ours = {name for name in modules if name.startswith("app")}
     assert ours == {"app", "app.shell", "app.shell.client", "app.shell.connection", "app.shell.place"}
     assert not modules & {"asyncio", "msgspec", "subprocess", "dataclasses", "logging", "inspect"}
+
+
+def test_an_explanation_needs_no_server_and_a_stand_ins_is_marked(
+    person: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    LocalModels(Folders.locate()).add("guide", BUNDLED_TARGET)
+    with served(ChatServer([], away=True)) as url:
+        monkeypatch.setenv("OUTRIDER_MODE", "auto")
+        monkeypatch.setenv("OUTRIDER_REMOTE", url)
+        alone = reply_to("explain", "tar xzf a.tgz")
+        assert "broke" in reply_to("explain", "x=1")["error"]
+        monkeypatch.setenv("OUTRIDER_OFFLINE", "local")
+        helped = reply_to("explain", "tar xzf a.tgz")
+    assert "tar -x: extracts" in alone.get("text", "") and "broke" in alone["note"], alone
+    assert "Your model:" in helped["text"] and helped["note"] == "from guide on this device, not checked"
