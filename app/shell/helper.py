@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import fcntl
+import json
 import logging
 import os
 import resource
@@ -101,8 +102,10 @@ class Helper:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            request = msgspec.json.decode(await reader.readline(), type=Request)
-        except (ValueError, msgspec.DecodeError):  # Too long, or not a request.
+            line = await reader.readline()
+            # Names of folders need not be UTF-8, which msgspec would demand.
+            request = msgspec.convert(json.loads(line.decode("utf-8", "surrogateescape")), Request)
+        except (ValueError, RecursionError, msgspec.ValidationError):  # Too long, or not a request.
             _say(writer, Refusal("The helper did not understand the request. Open a new shell."))
             return
         if request.kind == "stop":
@@ -207,7 +210,7 @@ def _identity(path: str) -> tuple[int, int] | None:
 
 
 def _say(writer: asyncio.StreamWriter, message: Taken | Stale | Reply) -> None:
-    writer.write(msgspec.json.encode(message) + b"\n")
+    writer.write(json.dumps(msgspec.to_builtins(message)).encode() + b"\n")
 
 
 async def serve() -> None:

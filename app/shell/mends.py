@@ -39,6 +39,7 @@ NO_FILE = re.compile("no such file or directory", re.I)
 DENIED = re.compile(r"[Pp]ermission denied|[Oo]peration not permitted|are you root|must be (?:run as )?root|superuser")
 MEANT = re.compile(r"(?:[Dd]id you mean|similar command is)\b\W*(?:this\b|one of these\b)?\W*([\w.:-]+)")
 UPSTREAM = re.compile(r"^\s*(git push --set-upstream \S+ \S+)\s*$", re.M)
+NOT_UTF8 = re.compile("[\udc80-\udcff]")
 NOT_EXECUTABLE, NO_PROGRAM = 126, 127
 GIT_SECONDS = 2.0
 MOST_ENTRIES = 5000
@@ -75,12 +76,12 @@ class Failure:
 
 
 def mend(failure: Failure) -> Mend | None:
-    """The first known fix for this failure, if any."""
+    """The first known fix for this failure, if any. A name that is not UTF-8 is in none."""
     if failure.status == 0 and not failure.error:
         return None
     for rule in RULES:
         found = rule(failure)
-        if found is not None and found.command != failure.command:
+        if found is not None and found.command != failure.command and not NOT_UTF8.search(found.command):
             return found
     return None
 
