@@ -118,9 +118,11 @@ def converted(foreign: ForeignConversation) -> WholeConversation:
 def _in_order(nodes: Sequence[ForeignMessage]) -> list[ForeignMessage]:
     """Sorts by time, if known, without putting a message before its parent. A missing parent is ignored.
 
-    Raises `Unsuitable` if parents form a cycle.
+    Raises `Unsuitable` if two have the same key, or if parents form a cycle.
     """
     place = {node.key: at for at, node in enumerate(nodes)}
+    if len(place) < len(nodes):
+        raise Unsuitable("two of its messages have the same id")
     below: dict[str | None, list[int]] = {}
     for at, node in enumerate(nodes):
         below.setdefault(node.parent if node.parent in place else None, []).append(at)

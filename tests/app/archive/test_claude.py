@@ -7,6 +7,7 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -91,3 +92,10 @@ def test_nothing_in_it_is_taken_for_granted(messages: list[Any]) -> None:
         converted(claude.conversation({**TALK, "chat_messages": messages}))
     except Unsuitable as error:
         assert str(error)
+
+
+def test_two_messages_with_one_id_are_refused() -> None:
+    question = {"uuid": "#1", "sender": "human", "text": "a"}
+    answer = {"sender": "assistant", "text": "b", "parent_message_uuid": "#1"}
+    with pytest.raises(Unsuitable, match="same id"):
+        converted(claude.conversation({**TALK, "chat_messages": [question, answer]}))
