@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import heapq
 import json
+import sqlite3
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -222,3 +223,8 @@ def field_of(value: object, name: str, kind: type[Any]) -> Any:
 
 def text_or_empty(value: object) -> str:
     return value if isinstance(value, str) else ""
+
+
+def text_row(cursor: sqlite3.Cursor, cells: tuple[object, ...]) -> sqlite3.Row:
+    """A row of a database, with text in place of bytes: SQLite takes them in a column for text, too."""
+    return sqlite3.Row(cursor, tuple(str(one, "utf-8", "replace") if isinstance(one, bytes) else one for one in cells))

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from app.archive.foreign import ROLES, ForeignConversation, ForeignMessage, content_id, name_of, time_of
+from app.archive.foreign import ROLES, ForeignConversation, ForeignMessage, content_id, name_of, text_row, time_of
 
 SOURCE = "llm"
 LONGEST_TITLE = 120
@@ -27,7 +27,7 @@ def is_llm(tables: set[str]) -> bool:
 
 def conversations(database: sqlite3.Connection) -> Iterator[ForeignConversation]:
     """Yields the conversations, oldest first. Raises `sqlite3.Error` if the file is damaged."""
-    database.row_factory = sqlite3.Row
+    database.row_factory = text_row
     logs = _Logs(database)
     keys = dict.fromkeys([*logs.responses, *logs.threads])
     for key in sorted(keys, key=logs.begun):

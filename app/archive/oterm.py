@@ -10,7 +10,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Iterator
 
-from app.archive.foreign import ROLES, ForeignConversation, ForeignMessage, name_of, time_of
+from app.archive.foreign import ROLES, ForeignConversation, ForeignMessage, name_of, text_row, time_of
 
 SOURCE = "oterm"
 
@@ -24,7 +24,7 @@ def conversations(database: sqlite3.Connection, written: float) -> Iterator[Fore
 
     Raises `sqlite3.Error`.
     """
-    database.row_factory = sqlite3.Row
+    database.row_factory = text_row
     for chat in database.execute("SELECT * FROM chat ORDER BY id").fetchall():
         left_out: Counter[str] = Counter()
         rows = database.execute("SELECT * FROM message WHERE chat_id = ? ORDER BY id", (chat["id"],)).fetchall()
