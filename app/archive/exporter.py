@@ -132,10 +132,11 @@ def decoder(drafter: Path) -> Decode | None:
 
 
 def _write(pieces: Iterable[str], path: Path) -> Path:
-    path = path.resolve()  # A link stays a link.
-    if path.exists() and not path.is_file():  # A pipe or a device is written to, never replaced.
+    # A pipe or a device is written to, never replaced. A pipe without a name is lost once its path is resolved.
+    if path.exists() and not path.is_file():
         with path.open("w", encoding="utf-8") as out:
             out.writelines(pieces)
         return path
+    path = path.resolve()  # A link stays a link.
     replace_file(path, pieces)
     return path

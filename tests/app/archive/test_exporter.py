@@ -275,3 +275,12 @@ def test_a_system_prompt_is_in_the_export(store: Store, format: Format) -> None:
         assert "<h2>System prompt: *brief*</h2>" in said and "Be &lt;b&gt;brief&lt;/b&gt;." in said
     store.conversations.choose(conversation, Choices(system=""))
     assert "System prompt" not in text_of(store, format, conversation)
+
+
+def test_a_pipe_without_a_name_is_written_to(store: Store) -> None:
+    conversation = answered(store)
+    reading, pipe = os.pipe()
+    export_conversations(store, [conversation], "md", Path(f"/dev/fd/{pipe}"), settings=NO_DRAFTER)
+    os.close(pipe)
+    with open(reading, encoding="utf-8") as out:
+        assert out.read() == text_of(store, "md")
