@@ -74,7 +74,7 @@ def _wait(wanted: dict[str, Any], *, announce: bool) -> dict[str, Any]:
 
 def _columns() -> int:
     try:
-        return os.get_terminal_size(2).columns
+        return os.get_terminal_size(2).columns or 80  # 0: nobody has told the terminal its size.
     except OSError:
         return 80
 
