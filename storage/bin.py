@@ -16,6 +16,7 @@ from storage.rows import find_by_beginning, find_conversation, find_message
 from storage.sqlite import Sqlite
 
 KEPT = timedelta(days=30)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Bin:
@@ -107,9 +108,12 @@ class Bin:
             show_branch(sql, find_message(sql, message_id))
 
     def purge(self) -> None:
-        """Removes for good what has been in the bin for thirty days."""
-        before = (datetime.now(UTC) - KEPT).isoformat(timespec="microseconds")
+        """Removes for good what has been in the bin for thirty days.
+
+        Days in which nobody wrote do not count, because the clock may just be ahead: they do after the next writing.
+        """
         with self._database.write() as sql:
+            before = (min(datetime.now(UTC), _last_written(sql)) - KEPT).isoformat(timespec="microseconds")
             for (conversation_id,) in sql.execute(
                 "SELECT id FROM conversations WHERE deleted < ?", (before,)
             ).fetchall():
@@ -143,9 +147,10 @@ WITH_BELOW = """
 
 
 def _unused_time(sql: Sqlite) -> str:
-    """The current time (UTC, ISO 8601), made unique among deletions, even if the clock counts only milliseconds."""
+    """The time (UTC, ISO 8601), or that of the last writing if the clock is behind it; unique among deletions."""
+    moment = max(datetime.now(UTC), _last_written(sql))
     while True:
-        time = datetime.now(UTC).isoformat(timespec="microseconds")
+        time = moment.isoformat(timespec="microseconds")
         (used,) = sql.execute(
             "SELECT EXISTS (SELECT 1 FROM messages WHERE deleted = :time)"
             " OR EXISTS (SELECT 1 FROM conversations WHERE deleted = :time)",
@@ -153,6 +158,13 @@ def _unused_time(sql: Sqlite) -> str:
         ).fetchone()
         if not used:
             return time
+        moment += timedelta(microseconds=1)
+
+
+def _last_written(sql: Sqlite) -> datetime:
+    """When any conversation was last written to, by the clock of then."""
+    (newest,) = sql.execute("SELECT max(written) FROM conversations").fetchone()
+    return EPOCH + timedelta(milliseconds=newest or 0)
 
 
 def _check_anywhere(sql: Sqlite, conversation_id: str) -> None:

@@ -302,3 +302,31 @@ def test_what_is_deleted_and_restored_is_what_it_was(tmp_path: Path) -> None:
             assert_sound(store)
 
         check()
+
+
+def test_a_clock_that_is_wrong_for_a_while_empties_nothing(
+    path: Path, store: Store, conversation: Conversation
+) -> None:
+    def write_later(days: int) -> None:
+        with store.database.write() as database:
+            database.execute("UPDATE conversations SET written = written + ?", (days * 86_400_000,))
+
+    binned = [store.conversations.create().id for _ in range(2)]
+    store.bin.delete(binned[0])
+    age(store, 31)
+    write_later(-40)
+    with Store.open(path) as opened:
+        assert len(opened.bin.conversations()) == 1, "nobody wrote since: the clock may be ahead"
+    add(store, conversation.id, "first", None)
+    with Store.open(path) as opened:
+        assert opened.bin.conversations() == []
+    write_later(40)
+    gone = [add(store, conversation.id, text, None) for text in ("one", "two")]
+    store.bin.delete(binned[1])
+    for message in gone:
+        store.bin.delete_message(message)
+    later = (datetime.now(UTC) + timedelta(days=39)).isoformat()
+    with store.database.read() as database:
+        (times,) = database.execute("SELECT count(DISTINCT deleted) FROM messages WHERE deleted > ?", (later,))
+        (bins,) = database.execute("SELECT count(*) FROM conversations WHERE deleted > ?", (later,))
+    assert (times, bins) == ((2,), (1,)), "the clock may be behind"
