@@ -16,6 +16,8 @@ from storage import Message, Store
 
 KEPT = 16
 """Most conversations of one store; beyond that, the least recently used one is erased."""
+MOST_USES = 400
+"""Most questions and answers of one conversation; after that, it is begun again in a new one."""
 
 
 class Place(NamedTuple):
@@ -31,7 +33,7 @@ class Conversations:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._used: OrderedDict[str, list[bytes]] = OrderedDict()
-        """Conversations, least recently used first, with the digests of the known part of each."""
+        """Conversations, least recently used first, with the digests of what was asked after and answered in each."""
         self._ends: dict[bytes, Place] = {}
 
     def knows(self, call: Call) -> bool:
@@ -40,10 +42,14 @@ class Conversations:
 
     def ask(self, call: Call) -> Message:
         """Store a question in its conversation; returns its pending answer. Raises `StorageError`."""
-        place = self._ends.get(_digest(call.history)) if call.history else None
+        digest = _digest(call.history)
+        place = self._ends.get(digest) if call.history else None
         if place is None:
             place = self._begin(call.history)
         else:
+            if len(self._used[place.conversation]) >= MOST_USES:
+                place = self._ends[digest] = self._begin(call.history)
+            self._used[place.conversation].append(digest)
             self._used.move_to_end(place.conversation)
         self._store.conversations.choose(place.conversation, call.choices)
         return self._store.messages.ask(place.conversation, call.question, parent_id=place.message or None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.gateway.call import read_call
+from app.gateway.call import Call, Turn, read_call
+from app.gateway.conversations import MOST_USES, Conversations
 from app.gateway.refusals import GatewayRefused
+from storage import Choices, Store
+from storage.database import MEMORY
 from tests.app.gateway.conftest import Opened, own_text
 from tests.support.chat_server import ChatServer, Script
 from tests.support.faults import late, silence
@@ -181,3 +185,19 @@ async def test_odd_questions_are_answered(client: httpx.AsyncClient, question: s
         character.isprintable() or character in "\n\t"
         for character in answered.json()["choices"][0]["message"]["content"]
     )
+
+
+def test_a_conversation_with_ever_new_questions_is_begun_again() -> None:
+    first: tuple[Turn, ...] = (("user", "read this"), ("assistant", "done"))
+    with Store.open(MEMORY) as store:
+        conversations = Conversations(store)
+        opening = Call(first[:1], Choices())
+        answer = conversations.ask(opening)
+        store.messages.finish(answer.id, [], [], "done", "done", {})
+        conversations.remember(opening, "done", store.messages.get(answer.id))
+        used = [
+            conversations.ask(Call((*first, ("user", str(number))), Choices())).conversation_id
+            for number in range(3 * MOST_USES)
+        ]
+        assert used[0] == answer.conversation_id
+        assert MOST_USES // 2 <= max(Counter(used).values()) <= MOST_USES and len(set(used)) <= 4
