@@ -65,17 +65,6 @@ class Memories:
             ).fetchone()
         return None if found is None else bytes(found[0])
 
-    def forget(self, conversation_id: str, length: int = 0) -> None:
-        """Drops every chunk that reaches beyond the first `length` tokens, because the conversation changed there."""
-        with self._database.write() as sql:
-            sql.execute(
-                """
-                DELETE FROM memory_chunks WHERE start + count > ?
-                AND memory_key IN (SELECT key FROM memories WHERE conversation_id = ?)
-                """,
-                (length, conversation_id),
-            )
-
     def _make_room(self, sql: Sqlite) -> None:
         # Whole conversations are dropped, because memory is useful only up to its first gap.
         (excess,) = sql.execute("SELECT sum(bytes) - ? FROM memories", (self.budget,)).fetchone()

@@ -237,11 +237,11 @@ class Messages:
                         (settles, message_id),
                     )
 
-    def recover(self) -> list[Message]:
+    def recover(self) -> list[str]:
         """Ends every message that a dead process left unfinished, with the text of its last checkpoint.
 
         Such a message becomes 'stopped' and interrupted. A message is left alone while the program that writes it still
-        runs. Returns the messages that were ended.
+        runs. Returns the ids of the messages that were ended.
         """
         with self._database.write() as sql:
             living = self._database.owner.living()
@@ -254,11 +254,7 @@ class Messages:
                 row = next(sql.query(f"{SELECT_MESSAGES} WHERE messages.id = ?", (message_id,)))
                 stats = pack_stats({**message_from(row).stats, "reason": INTERRUPTED})
                 _settle(sql, message_id, row["text"], row["tokens"], row["provenance"], stats, "stopped")
-            return [
-                message_from(row)
-                for message_id in orphans
-                for row in sql.query(f"{SELECT_MESSAGES} WHERE messages.id = ?", (message_id,))
-            ]
+            return orphans
 
 
 def _check_place(sql: Sqlite, conversation_id: str, parent_id: str | None) -> None:

@@ -63,8 +63,6 @@ class PutResult:
     queued: tuple[str, ...]
     """Ids of the entries that were queued, in order. Only a new conversation brings its queue, because the entries of
     an older state of a known one may be answered by now."""
-    renamed: bool
-    """It got new ids, because its own were already in use or a copy was requested."""
 
 
 class Transfer:
@@ -99,8 +97,7 @@ class Transfer:
         with self._database.write() as sql:
             if copy and _known(sql, whole.conversation.id) is not None:
                 whole = replace(whole, queue=())  # The original is already queued.
-            renamed = copy or not _fits(sql, whole)
-            if renamed:
+            if copy or not _fits(sql, whole):
                 whole = _renamed(whole, secrets.token_bytes(16) if copy else _digest(whole))
             conversation = whole.conversation
             known = _known(sql, conversation.id)
@@ -109,20 +106,20 @@ class Transfer:
                 insert_messages(sql, whole.messages)
                 sql.execute("UPDATE conversations SET tip_id = ? WHERE id = ?", (conversation.tip_id, conversation.id))
                 queued = _enqueue(sql, whole.queue)
-                return PutResult(conversation.id, "new", len(whole.messages), queued, renamed)
+                return PutResult(conversation.id, "new", len(whole.messages), queued)
             from_bin, restored = _restore(sql, whole)
             rows = sql.execute("SELECT id FROM messages WHERE conversation_id = ?", (known.id,))
             here = {message_id for (message_id,) in rows}
             missing = [message for message in whole.messages if message.id not in here]
             if not missing and not restored and not from_bin:
-                return PutResult(known.id, "same", 0, (), renamed)
+                return PutResult(known.id, "same", 0, ())
             insert_messages(sql, missing)
             sql.execute(
                 "UPDATE conversations SET tip_id = ?, updated = max(updated, ?), written = max(written, ?) "
                 "WHERE id = ?",
                 (_later_tip(known, whole), conversation.updated, imported_place(conversation.updated), known.id),
             )
-            return PutResult(known.id, "added", len(missing) + restored, (), renamed)
+            return PutResult(known.id, "added", len(missing) + restored, ())
 
 
 def _restore(sql: Sqlite, whole: WholeConversation) -> tuple[bool, int]:

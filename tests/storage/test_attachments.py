@@ -106,7 +106,7 @@ def test_an_import_stores_them_once_and_tells_other_files_apart(store: Store, tm
 
         changed = replace(whole.messages[0], attachments=(NOTES,))
         put = other.transfer.put(replace(whole, messages=(changed, whole.messages[1]), queue=()))
-        assert put.renamed and put.outcome == "new"
+        assert put.conversation_id != whole.conversation.id and put.outcome == "new"
         assert [one.attachments for one in other.messages.of(put.conversation_id)] == [(NOTES,), ()]
 
 

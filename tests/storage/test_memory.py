@@ -22,17 +22,6 @@ def test_chunks_come_back_in_the_order_of_their_tokens(store: Store, conversatio
     assert store.memory.load(store.conversations.create().id, FORMAT) == []
 
 
-def test_what_follows_an_edit_is_forgotten(store: Store, conversation: Conversation) -> None:
-    for start in (0, 4, 8):
-        store.memory.save(conversation.id, FORMAT, start, 4, bytes([start]))
-    store.memory.forget(conversation.id, 8)
-    assert [start for start, _, _ in store.memory.load(conversation.id, FORMAT)] == [0, 4]
-    store.memory.forget(conversation.id, 6)
-    assert [start for start, _, _ in store.memory.load(conversation.id, FORMAT)] == [0]
-    store.memory.forget(conversation.id)
-    assert store.memory.load(conversation.id, FORMAT) == []
-
-
 def test_the_least_recently_used_conversation_makes_room(store: Store) -> None:
     store.memory.budget = 100
     first, second, third = (store.conversations.create().id for _ in range(3))

@@ -110,7 +110,7 @@ def test_a_store_opened_before_the_other_process_died_can_recover_too(path: Path
         with writer(path, "patient") as process:
             message_id, _, _ = read(process.stdout)
             assert store.messages.recover() == []
-        assert [message.id for message in store.messages.recover()] == [message_id]
+        assert store.messages.recover() == [message_id]
 
 
 def test_answers_left_by_a_closed_store_are_recovered(path: Path) -> None:
@@ -139,7 +139,7 @@ def test_two_stores_of_one_process_leave_each_other_alone(
         assert store.messages.recover() == []
         assert neighbour.messages.get(answer.id).status == "pending"
         theirs = neighbour.messages.add(conversation.id, "user", "and zip?", parent_id=None, status="pending")
-    assert [message.id for message in store.messages.recover()] == [theirs.id]
+    assert store.messages.recover() == [theirs.id]
 
 
 # ---- two windows -----------------------------------------------------------------------------------------------------

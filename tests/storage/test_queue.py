@@ -61,7 +61,7 @@ def test_an_answer_that_was_cut_waits_to_be_verified(path: Path, store: Store, c
         assert store.queue.take(queued.id) is None and store.messages.verify(answer.id) is None, (
             "another program is at it"
         )
-    assert [message.id for message in store.messages.recover()] == [answer.id]
+    assert store.messages.recover() == [answer.id]
     (again,) = store.queue.all()
     assert (again.id, again.kind, again.message_id, again.text) == (queued.id, "verify", answer.id, "one")
     assert [message.text for message in store.branches.thread(conversation.id)] == ["one", "unzip a"]

@@ -34,7 +34,7 @@ def thread(store: Store, conversation: Conversation, question: Message, answer: 
 
 def test_a_new_conversation_arrives_as_it_was_and_once(store: Store, other: Store, thread: WholeConversation) -> None:
     put = other.transfer.put(thread)
-    assert (put.outcome, put.messages, put.renamed) == ("new", 3, False)
+    assert (put.outcome, put.messages, put.conversation_id) == ("new", 3, thread.conversation.id)
     assert put.queued == tuple(queued.id for queued in other.queue.all()) and len(put.queued) == 2
     assert rows(other) == rows(store)
     again = other.transfer.put(thread)
@@ -82,7 +82,7 @@ def test_taken_ids_are_replaced_and_references_follow(other: Store, thread: Whol
     taken = replace(thread.conversation, tip_id=question.id)
     other.transfer.put(WholeConversation(taken, (replace(question, text="something else"),), ()))
     put = other.transfer.put(thread)
-    assert (put.outcome, put.renamed) == ("new", True)
+    assert put.outcome == "new" and put.conversation_id != thread.conversation.id
     arrived = other.transfer.whole(put.conversation_id)
     first, second, third = arrived.messages
     assert not {first.id, second.id, third.id} & {question.id, answer.id, beside.id}
@@ -100,7 +100,7 @@ def test_an_id_of_another_conversation_is_taken(other: Store, thread: WholeConve
     question = replace(thread.messages[0], conversation_id=elsewhere.id)
     other.transfer.put(WholeConversation(elsewhere, (question,), ()))
     put = other.transfer.put(thread)
-    assert put.renamed and len(other.messages.of(put.conversation_id)) == 3
+    assert put.conversation_id != thread.conversation.id and len(other.messages.of(put.conversation_id)) == 3
     assert [message.text for message in other.messages.of(elsewhere.id)] == [question.text]
 
 
@@ -109,7 +109,7 @@ def test_an_answer_that_was_verified_elsewhere_is_another_one(other: Store, thre
     other.transfer.put(thread)
     question, answer, beside = thread.messages
     put = other.transfer.put(replace(thread, messages=(question, replace(answer, provenance=(True, True)), beside)))
-    assert put.renamed and put.outcome == "new"
+    assert put.conversation_id != thread.conversation.id and put.outcome == "new"
     kept = [message.provenance for one in other.conversations.all() for message in other.messages.of(one.id)]
     assert kept.count((True, False)) == 1 and kept.count((True, True)) == 3
 
@@ -118,14 +118,14 @@ def test_another_conversation_of_the_same_id_is_taken(other: Store, thread: Whol
     other.transfer.put(
         WholeConversation(replace(thread.conversation, created="2020-01-01T00:00:00.000+00:00", tip_id=None), (), ())
     )
-    assert other.transfer.put(thread).renamed
+    other.transfer.put(thread)
     assert len(other.conversations.all()) == 2
 
 
 def test_a_copy_is_another_conversation(other: Store, thread: WholeConversation) -> None:
     first, second, third = (other.transfer.put(thread, copy=copy) for copy in (False, True, True))
     assert len({first.conversation_id, second.conversation_id, third.conversation_id}) == 3
-    assert (second.outcome, second.messages, second.renamed) == ("new", 3, True)
+    assert (second.outcome, second.messages) == ("new", 3)
     assert len(other.queue.all()) == 2  # Each entry waits once.
     assert len(other.transfer.whole(third.conversation_id).messages) == 3
 
