@@ -63,13 +63,12 @@ class Seat:
 class Seats:
     """Opens seats as they are needed, at most `most`. At most `waiting` requests wait for one.
 
-    The server of the `options` is closed at the end. `opened` is called with each new seat.
+    The server of the `options` is closed at the end.
     """
 
     def __init__(self, options: Options, *, most: int, waiting: int) -> None:
         self.line = Line(most, waiting)
         self.all: list[Seat] = []
-        self.opened: Callable[[Seat], None] = lambda seat: None
         self._options = options
         if options.source is not None:
             options.source.shared = True
@@ -120,5 +119,4 @@ class Seats:
     def _open(self) -> Seat:
         seat = Seat(self._options)
         self.all.append(seat)
-        self.opened(seat)
         return seat

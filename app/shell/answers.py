@@ -51,13 +51,11 @@ class NoCommand(Exception):
 class Answers:
     """Answers the requests of one home's shells, one after another. `scratch`: a folder for temporary data."""
 
-    def __init__(
-        self, folders: Folders, home: str, scratch: Path, explainers: Sequence[Explainer] | None = None
-    ) -> None:
+    def __init__(self, folders: Folders, home: str, scratch: Path) -> None:
         self._folders = folders
         self._home = home
         self._scratch = scratch
-        self._explainers = explainers or (
+        self._explainers: Sequence[Explainer] = (
             TldrPages(BUNDLED_DRAFTER / FILE),
             FlagMeanings(),
             ManualPages(),

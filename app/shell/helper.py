@@ -154,7 +154,6 @@ class Helper:
         now = time.monotonic()
         return Status(
             pid=os.getpid(),
-            build=self._build,
             seconds=now - self._begun,
             idle_seconds=now - self._asked,
             answered=self._answered,

@@ -68,7 +68,6 @@ class Status(msgspec.Struct, frozen=True):
     """What `outrider shell --status` prints."""
 
     pid: int
-    build: str
     seconds: float
     """Since it started."""
     idle_seconds: float
