@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,9 +20,8 @@ FILES = (NOTES, PICTURE, HOSTILE, replace(NOT_UTF8, name="th?.txt"))
 
 def rows(store: Store) -> int:
     """How many attachments the file holds."""
-    with closing(sqlite3.connect(store.path)) as connection:
-        (count,) = connection.execute("SELECT count(*) FROM attachments").fetchone()
-        return int(count)
+    with store.database.read() as sql:
+        return len(sql.execute("SELECT 1 FROM attachments").fetchall())
 
 
 def ask(store: Store, text: str = "what is this?") -> tuple[str, str, str]:
@@ -45,12 +43,11 @@ def test_they_come_back_as_they_were_in_their_order(store: Store) -> None:
 def test_they_never_change_and_never_move_to_another_message(store: Store) -> None:
     _, question, _ = ask(store)
     _, other, _ = ask(store, "another")
-    with closing(sqlite3.connect(store.path)) as connection:
-        for column, value in (("name", "x"), ("media_type", "x"), ("data", b"x"), ("place", 9)):
-            with pytest.raises(sqlite3.IntegrityError, match="never changes"):
-                connection.execute(f"UPDATE attachments SET {column} = ?", (value,))
-        with pytest.raises(sqlite3.IntegrityError, match="stays with its message"):
-            connection.execute("UPDATE attachments SET message_id = ? WHERE message_id = ?", (other, question))
+    for column in ("name", "media_type", "data", "place"):
+        with pytest.raises(sqlite3.IntegrityError, match="never changes"), store.database.write() as sql:
+            sql.execute(f"UPDATE attachments SET {column} = 9")
+    with pytest.raises(sqlite3.IntegrityError, match="stays with its message"), store.database.write() as sql:
+        sql.execute("UPDATE attachments SET message_id = ? WHERE message_id = ?", (other, question))
 
 
 def test_they_go_with_their_conversation_and_a_copy_keeps_them(store: Store) -> None:
@@ -80,16 +77,12 @@ def test_a_queued_prompt_keeps_them_until_it_is_sent_and_when_it_comes_back(stor
     deferred = store.queue.defer(answer.id)
     assert deferred is not None
     assert (deferred.text, deferred.attachments) == ("what is that?", FILES)
-    assert store.queue.take(deferred.id) is not None
-    assert rows(store) == len(FILES)
+    assert store.queue.take(deferred.id) is not None and rows(store) == len(FILES)
 
-
-def test_a_question_that_is_put_off_keeps_them_and_brings_them_back_when_it_is_taken_out(store: Store) -> None:
-    _, _, answer = ask(store)
-    deferred = store.queue.defer(answer)
+    _, _, unqueued = ask(store)
+    deferred = store.queue.defer(unqueued)
     assert deferred is not None and deferred.attachments == FILES
-    assert store.queue.remove(deferred.id).attachments == FILES
-    assert rows(store) == 0
+    assert store.queue.remove(deferred.id).attachments == FILES and rows(store) == len(FILES)
 
 
 def test_an_import_stores_them_once_and_tells_other_files_apart(store: Store, tmp_path: Path) -> None:
@@ -116,5 +109,5 @@ def test_the_thoughts_of_a_model_are_kept_with_its_answer_and_are_no_text_to_fin
     assert store.messages.get(answer).reasoning == "whiskers ?, so"
     assert store.messages.get(answer).text == "It is a cat."
     assert store.search.messages("whiskers") == []
-    with closing(sqlite3.connect(store.path)) as connection, pytest.raises(sqlite3.IntegrityError, match="finished"):
-        connection.execute("UPDATE messages SET reasoning = '' WHERE id = ?", (answer,))
+    with pytest.raises(sqlite3.IntegrityError, match="finished"), store.database.write() as sql:
+        sql.execute("UPDATE messages SET reasoning = '' WHERE id = ?", (answer,))

@@ -12,26 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from storage import Conversation, Message, NotFound, Store
-
-
-def said(store: Store, conversation: str) -> list[str]:
-    return [message.text for message in store.branches.thread(conversation)]
-
-
-def found(store: Store, words: str) -> list[str]:
-    return [hit.message.text for hit in store.search.messages(words)]
-
-
-def add(store: Store, conversation: str, text: str, parent: str | None, *, role: str = "user") -> str:
-    return store.messages.add(conversation, role, text, parent_id=parent, status="done").id  # type: ignore[arg-type]
-
-
-def assert_sound(store: Store) -> None:
-    """The search indexes hold what is visible and nothing else."""
-    with store.database.read() as database:
-        assert database.execute("PRAGMA foreign_key_check").fetchall() == []
-        database.execute("INSERT INTO messages_fts (messages_fts, rank) VALUES ('integrity-check', 1)")
-        database.execute("INSERT INTO titles_fts (titles_fts, rank) VALUES ('integrity-check', 1)")
+from tests.storage.stored import add, assert_sound, found, said
 
 
 def age(store: Store, days: float) -> None:
@@ -60,14 +41,10 @@ def test_a_conversation_leaves_every_view_and_comes_back_whole(
     assert store.search.conversations("tarballs") == store.search.conversations("tar") == []
     assert [gone.id for gone in store.bin.conversations()] == [conversation.id]
     calls: list[Callable[[], object]] = [
-        lambda: store.conversations.get(conversation.id),
         lambda: store.branches.thread(conversation.id),
-        lambda: store.messages.get(question.id),
         lambda: store.branches.path(question.id),
-        lambda: store.branches.siblings(question.id),
         lambda: store.branches.versions(conversation.id),
         lambda: store.conversations.rename(conversation.id, "x"),
-        lambda: store.conversations.pin(conversation.id, False),
         lambda: store.bin.delete(conversation.id),
         lambda: store.bin.delete_message(question.id),
         lambda: store.bin.restore_message(question.id),
@@ -126,7 +103,7 @@ def test_what_a_crash_left_in_the_bin_is_recovered(path: Path, conversation: Con
 
 
 def test_a_message_goes_with_all_that_was_said_after_it(store: Store, conversation: Conversation) -> None:
-    first = add(store, conversation.id, "first", None)
+    first = add(store, conversation.id, "first")
     other = add(store, conversation.id, "other", first, role="assistant")
     mine = add(store, conversation.id, "mine", first, role="assistant")
     after = add(store, conversation.id, "after", mine)
@@ -146,32 +123,29 @@ def test_a_message_goes_with_all_that_was_said_after_it(store: Store, conversati
 
 
 def test_without_another_version_what_stood_before_it_is_shown(store: Store, conversation: Conversation) -> None:
-    first = add(store, conversation.id, "first", None)
+    first = add(store, conversation.id, "first")
     answer = add(store, conversation.id, "answer", first, role="assistant")
     store.bin.delete_message(answer)
     assert said(store, conversation.id) == ["first"]
     store.bin.delete_message(first)
     assert said(store, conversation.id) == [] and store.conversations.get(conversation.id).tip_id is None
-    again = add(store, conversation.id, "again", None)
+    store.queue.remove(store.queue.add(conversation.id, "second").id)  # Its conversation outlives its queue.
+    again = add(store, conversation.id, "again")
     store.bin.restore_message(answer)
     assert said(store, conversation.id) == ["first", "answer"], "what it followed comes back, too"
     assert store.branches.siblings(again) == store.branches.siblings(first) and len(store.branches.siblings(first)) == 2
 
 
 def test_the_first_of_three_versions_makes_way_for_the_second(store: Store, conversation: Conversation) -> None:
-    hidden, first, _, third = (add(store, conversation.id, text, None) for text in ("zero", "one", "two", "three"))
-    store.bin.delete_message(hidden)
-    assert said(store, conversation.id) == ["three"], "what is not shown leaves the shown branch alone"
-    store.branches.show(first)
-    store.bin.delete_message(first)
-    assert said(store, conversation.id) == ["two"]
-    store.branches.show(third)
-    store.bin.delete_message(third)
-    assert said(store, conversation.id) == ["two"]
+    hidden, first, _, third = (add(store, conversation.id, text) for text in ("zero", "one", "two", "three"))
+    for shown, deleted, left in ((third, hidden, "three"), (first, first, "two"), (third, third, "two")):
+        store.branches.show(shown)
+        store.bin.delete_message(deleted)
+        assert said(store, conversation.id) == [left]
 
 
 def test_what_was_deleted_before_stays_deleted(store: Store, conversation: Conversation) -> None:
-    first = add(store, conversation.id, "first", None)
+    first = add(store, conversation.id, "first")
     kept = add(store, conversation.id, "kept", first, role="assistant")
     below = add(store, conversation.id, "below", first, role="assistant")
     store.bin.delete_message(below)
@@ -197,14 +171,6 @@ def test_a_verification_of_what_was_deleted_waits_until_it_is_back(
     assert [queued.kind for queued in store.queue.all()] == ["verify", "ask"]
 
 
-def test_a_conversation_of_deleted_messages_outlives_its_queue(store: Store, conversation: Conversation) -> None:
-    first = add(store, conversation.id, "first", None)
-    store.bin.delete_message(first)
-    store.queue.remove(store.queue.add(conversation.id, "second").id)
-    store.bin.restore_message(first)
-    assert said(store, conversation.id) == ["first"]
-
-
 def test_a_verified_answer_that_was_deleted_meanwhile_takes_no_place(
     store: Store, conversation: Conversation, answer: Message
 ) -> None:
@@ -217,13 +183,13 @@ def test_a_verified_answer_that_was_deleted_meanwhile_takes_no_place(
 
 
 def test_the_bin_is_emptied_after_thirty_days(path: Path, store: Store, conversation: Conversation) -> None:
-    first = add(store, conversation.id, "first", None)
+    first = add(store, conversation.id, "first")
     gone = add(store, conversation.id, "gone", first, role="assistant")
     below = add(store, conversation.id, "below", gone)
     store.bin.delete_message(below)
     store.bin.delete_message(gone)
     other = store.conversations.create("other").id
-    add(store, other, "elsewhere", None)
+    add(store, other, "elsewhere")
     store.bin.delete(other)
     for days, there in ((29.9, True), (30.1, False)):
         age(store, days)
@@ -240,7 +206,7 @@ def test_the_bin_is_emptied_after_thirty_days(path: Path, store: Store, conversa
 
 
 def test_the_bin_is_emptied_whatever_the_clock_did(path: Path, store: Store, conversation: Conversation) -> None:
-    first = add(store, conversation.id, "first", None)
+    first = add(store, conversation.id, "first")
     below = add(store, conversation.id, "below", first, role="assistant")
     store.bin.delete_message(below)
     store.bin.delete_message(first)
@@ -251,7 +217,7 @@ def test_the_bin_is_emptied_whatever_the_clock_did(path: Path, store: Store, con
 
 
 def test_not_even_other_code_can_show_or_follow_what_is_deleted(store: Store, conversation: Conversation) -> None:
-    shown = add(store, conversation.id, "shown", None)
+    shown = add(store, conversation.id, "shown")
     deleted = add(store, conversation.id, "deleted", shown)
     store.bin.delete_message(deleted)
     bin = store.conversations.create().id

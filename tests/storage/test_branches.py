@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,46 +9,28 @@ import pytest
 
 import storage
 from storage import Choices, Conversation, Message, NotFound, Store
-from storage.records import Role
-
-
-@pytest.fixture
-def add(store: Store, conversation: Conversation) -> Callable[..., str]:
-    """Stores a finished message of the other role than its parent, and returns its id."""
-
-    def add(text: str, parent: str | None = None, role: Role | None = None) -> str:
-        below = parent is not None and store.messages.get(parent).role == "user"
-        role = role or ("assistant" if below else "user")
-        return store.messages.add(conversation.id, role, text, parent_id=parent, status="done").id
-
-    return add
-
-
-def said(store: Store, conversation: Conversation) -> list[str]:
-    return [message.text for message in store.branches.thread(conversation.id)]
+from tests.storage.stored import add, found, said
 
 
 def ids(messages: list[Message]) -> list[str]:
     return [message.id for message in messages]
 
 
-def test_versions_are_counted_on_the_shown_branch_only(
-    store: Store, conversation: Conversation, add: Callable[..., str]
-) -> None:
-    question = add("question")
-    first, second, third = (add(text, question) for text in ("first", "second", "third"))
-    assert store.branches.versions(conversation.id) == {third: (3, 3)}
-    follow = add("follow", second)
-    other = add("other", second)
-    assert store.branches.versions(conversation.id) == {second: (2, 3), other: (2, 2)}
+def test_versions_are_counted_on_the_shown_branch_only(store: Store, conversation: Conversation) -> None:
+    key = conversation.id
+    question = add(store, key, "question")
+    first, second, third = (add(store, key, text, question, role="assistant") for text in ("first", "second", "third"))
+    assert store.branches.versions(key) == {third: (3, 3)}
+    follow, other = (add(store, key, text, second) for text in ("follow", "other"))
+    assert store.branches.versions(key) == {second: (2, 3), other: (2, 2)}
     assert ids(store.branches.siblings(third)) == [first, second, third]
     assert ids(store.branches.siblings(follow)) == [follow, other]
-    edited = add("edited question")
-    ordered = add("be brief", role="system")  # A file from another program may have it beside a question.
+    edited = add(store, key, "edited question")
+    ordered = add(store, key, "be brief", role="system")  # A file from another program may have it beside a question.
     assert ids(store.branches.siblings(question)) == [question, edited]
-    assert ids(store.branches.siblings(ordered)) == [ordered] and store.branches.versions(conversation.id) == {}
+    assert ids(store.branches.siblings(ordered)) == [ordered] and store.branches.versions(key) == {}
     store.branches.show(edited)
-    assert store.branches.versions(conversation.id) == {edited: (2, 2)}
+    assert store.branches.versions(key) == {edited: (2, 2)}
     assert store.branches.versions(store.conversations.create().id) == {}
 
 
@@ -71,11 +52,11 @@ def test_a_try_that_came_to_nothing_is_no_version(
     assert store.branches.thread(conversation.id)[-1].id == answer.id
     assert store.branches.versions(conversation.id) == {}
     store.branches.show(empty.id)
-    later = store.messages.add(conversation.id, "user", "go on", parent_id=empty.id, status="done")
+    later = add(store, conversation.id, "go on", empty.id)
     store.branches.show(answer.id)
     assert store.branches.versions(conversation.id) == {answer.id: (1, 2)}, "something was said after it"
     store.branches.show(empty.id)
-    assert store.branches.thread(conversation.id)[-1].id == later.id
+    assert store.branches.thread(conversation.id)[-1].id == later
     done = store.messages.verify(answer.id)
     assert done is not None
     store.messages.finish(done.id, [5], [True], "tar", "done", {})
@@ -85,7 +66,7 @@ def test_a_try_that_came_to_nothing_is_no_version(
 def test_an_answer_that_is_written_is_a_version_once_it_says_something(
     store: Store, conversation: Conversation, question: Message, answer: Message
 ) -> None:
-    store.messages.add(conversation.id, "assistant", "other", parent_id=question.id, status="done")
+    add(store, conversation.id, "other", question.id, role="assistant")
     assert store.branches.versions(conversation.id) == {}
     store.messages.checkpoint(answer.id, [5], [True], "tar")
     assert list(store.branches.versions(conversation.id).values()) == [(2, 2)]
@@ -119,14 +100,14 @@ def test_a_question_and_its_answer_are_stored_together(store: Store, conversatio
     other = store.conversations.create()
     with pytest.raises(NotFound, match=answer.id):
         store.messages.ask(other.id, "two", parent_id=answer.id)
-    assert said(store, conversation) == ["one", ""] and store.messages.of(other.id) == []
+    assert said(store, conversation.id) == ["one", ""] and store.messages.of(other.id) == []
 
 
 def test_a_copy_holds_the_branch_and_shares_nothing(
     store: Store, conversation: Conversation, question: Message, answer: Message
 ) -> None:
     store.messages.finish(answer.id, [5, 6], [True, False], "tar x", "done", {"rounds": 2})
-    other = store.messages.add(conversation.id, "assistant", "other", parent_id=question.id, status="done")
+    other = add(store, conversation.id, "other", question.id, role="assistant")
     further = store.messages.ask(conversation.id, "and a zip?", parent_id=answer.id)
     store.messages.checkpoint(further.id, [7], [True], "unz")
     store.conversations.pin(conversation.id, True)
@@ -139,34 +120,29 @@ def test_a_copy_holds_the_branch_and_shares_nothing(
         assert copied.conversation_id == copy.id and original.id != copied.id
     assert [message.status for message in copies] == ["done", "done", "done", "stopped"]
     assert store.messages.of(copy.id) == copies
-    assert [hit.message.id for hit in store.search.messages("unz")] == [copies[-1].id]
+    assert found(store, "unz") == ["unz"]
 
     store.bin.erase(conversation.id)
     assert store.branches.thread(copy.id) == copies
-    with pytest.raises(NotFound, match=other.id):
-        store.branches.duplicate(copy.id, other.id)
+    with pytest.raises(NotFound, match=other):
+        store.branches.duplicate(copy.id, other)
     assert len(store.branches.duplicate(copy.id, copies[0].id).id) == 16
-
-
-def test_pinned_conversations_come_first(store: Store) -> None:
-    first, second, third = (store.conversations.create(title).id for title in ("first", "second", "third"))
-    store.conversations.pin(first, True)
-    listed = [(one.id, one.pinned) for one in store.conversations.all()]
-    assert listed == [(first, True), (third, False), (second, False)]
-    assert [one.id for one in store.conversations.recent(2)] == [third, second]
-    store.conversations.pin(first, False)
-    assert [one.id for one in store.conversations.all()] == [third, second, first]
 
 
 # ---- conversations ---------------------------------------------------------------------------------------------------
 
 
-def test_conversations_come_newest_first(store: Store) -> None:
-    first, second = store.conversations.create("first"), store.conversations.create("second")
-    assert [conversation.id for conversation in store.conversations.all()] == [second.id, first.id]
-    store.conversations.rename(second.id, "renamed")
-    assert store.conversations.get(second.id).title == "renamed"
-    assert [conversation.id for conversation in store.conversations.all()] == [second.id, first.id]
+def test_conversations_come_newest_first_and_pinned_ones_before_them(store: Store) -> None:
+    first, second, third = (store.conversations.create(title).id for title in ("first", "second", "third"))
+    store.conversations.rename(first, "renamed")
+    assert [one.title for one in store.conversations.all()] == ["third", "second", "renamed"]
+    store.conversations.pin(first, True)
+    listed = [(one.id, one.pinned) for one in store.conversations.all()]
+    assert listed == [(first, True), (third, False), (second, False)]
+    assert [one.id for one in store.conversations.recent(2)] == [third, second]
+    assert store.conversations.to_continue(None, last=True) == third
+    store.conversations.pin(first, False)
+    assert [one.id for one in store.conversations.all()] == [third, second, first]
 
 
 def test_the_last_conversation_is_the_one_that_was_written_to_last(
@@ -178,10 +154,10 @@ def test_the_last_conversation_is_the_one_that_was_written_to_last(
         moment = f"{clock}-06-01T12:00:00.000+00:00"
         for module in (storage.rows, storage.messages, storage.queue, storage.conversations):
             monkeypatch.setattr(module, "now", lambda moment=moment: moment)
-        question = store.messages.add(identifier, "user", "hello", parent_id=None, status="done")
+        question = add(store, identifier, "hello")
         assert store.conversations.to_continue(None, last=True) == identifier
         assert [one.id for one in store.conversations.all()][0] == identifier
-        answer = store.messages.ask(identifier, "again", parent_id=question.id)
+        answer = store.messages.ask(identifier, "again", parent_id=question)
         store.messages.finish(answer.id, [], [], "yes", "done", {})
         assert store.conversations.recent(1)[0].updated == moment
         third = store.conversations.create("third").id
@@ -206,10 +182,9 @@ def test_an_import_stands_where_its_date_says(store: Store, tmp_path: Path) -> N
 def test_a_command_continues_the_given_or_the_last_conversation(store: Store) -> None:
     with pytest.raises(NotFound, match="to continue"):
         store.conversations.to_continue(None, last=True)
-    first, second = (store.conversations.create(title).id for title in ("first", "second"))
-    store.conversations.pin(first, True)
+    first = store.conversations.create("first").id
+    store.conversations.create("second")
     assert store.conversations.to_continue(first, last=False) == first
-    assert store.conversations.to_continue(None, last=True) == second
     assert store.conversations.to_continue(None, last=False) is None
     with pytest.raises(NotFound):
         store.conversations.to_continue("c0ffee", last=False)
@@ -217,29 +192,16 @@ def test_a_command_continues_the_given_or_the_last_conversation(store: Store) ->
 
 def test_what_was_chosen_stays_with_the_conversation_and_its_copies(store: Store) -> None:
     chosen = Choices(remote="home", model="qwen3", system="Be short.", temperature=0.5)
-    plain, conversation = store.conversations.create(), store.conversations.create("short", chosen)
+    plain, conversation = store.conversations.create(), store.conversations.create("short", chosen).id
     assert store.conversations.get(plain.id).choices == Choices()
-    question = store.messages.add(conversation.id, "user", "hello", parent_id=None, status="done")
-    assert store.branches.duplicate(conversation.id, question.id).choices == chosen
-    store.conversations.choose(conversation.id, Choices(seed=7))
-    assert store.conversations.get(conversation.id).choices.sampling == {"seed": 7}
-    with pytest.raises(NotFound):
-        store.conversations.choose("c0ffee", chosen)
-
-
-def test_choices_that_another_program_has_garbled_are_none(store: Store) -> None:
-    conversation = store.conversations.create("short", Choices(temperature=0.5))
+    question = add(store, conversation, "hello")
+    assert store.branches.duplicate(conversation, question).choices == chosen
+    store.conversations.set_origin(conversation, "ask")
+    store.conversations.choose(conversation, Choices(seed=7))
+    assert store.conversations.get(conversation).choices == Choices(seed=7, origin="ask")
+    store.conversations.set_origin(conversation, None)
+    assert store.conversations.get(conversation).choices == Choices(seed=7)
     for garbled in ("", "[]", '{"temperature": "warm"}'):
         with store.database.write() as sql:
-            sql.execute("UPDATE conversations SET choices = ? WHERE id = ?", (garbled, conversation.id))
-        assert store.conversations.get(conversation.id).choices == Choices()
-
-
-def test_where_it_was_begun_is_kept_beside_what_was_chosen(store: Store) -> None:
-    conversation = store.conversations.create("a", Choices(model="qwen3")).id
-    store.conversations.set_origin(conversation, "ask")
-    assert store.conversations.get(conversation).choices == Choices(model="qwen3", origin="ask")
-    store.conversations.set_origin(conversation, None)
-    assert store.conversations.get(conversation).choices == Choices(model="qwen3")
-    with pytest.raises(NotFound):
-        store.conversations.set_origin("gone", "ask")
+            sql.execute("UPDATE conversations SET choices = ? WHERE id = ?", (garbled, conversation))
+        assert store.conversations.get(conversation).choices == Choices(), "another program has garbled it"

@@ -10,22 +10,21 @@ from pathlib import Path
 
 import pytest
 
-from storage import Conversation, Message, NotADatabase, StorageBusy, StorageFull, Store
-from storage.database import LOG_BYTES, MEMORY
-
-on_posix = pytest.mark.skipif(sys.platform == "win32", reason="POSIX permissions")
+from storage import Conversation, Message, NotADatabase, StorageBusy, StorageFull, Store, database
+from storage.database import MEMORY
+from tests.storage.stored import add, said
 
 
 def test_the_connection_is_set_up_for_safety_and_speed(store: Store) -> None:
-    with store.database.read() as database:
+    with store.database.read() as sql:
         settings = {
-            name: database.execute(f"PRAGMA {name}").fetchone()[0]
+            name: sql.execute(f"PRAGMA {name}").fetchone()[0]
             for name in ("journal_mode", "synchronous", "foreign_keys", "busy_timeout")
         }
     assert settings == {"journal_mode": "wal", "synchronous": 1, "foreign_keys": 1, "busy_timeout": 5000}
 
 
-@on_posix
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX permissions")
 def test_only_the_owner_may_read_what_was_said(store: Store, path: Path, answer: Message) -> None:
     files = sorted(path.parent.glob("outrider.db*"))
     assert len(files) == 4  # The database, its log, the log's index, and the lock of the answer being written.
@@ -43,10 +42,8 @@ def test_a_file_that_is_no_database_is_left_as_it_is(path: Path, garbage: bytes)
 
 def test_a_damaged_database(path: Path) -> None:
     Store.open(path).close()
-    size = path.stat().st_size
-    with path.open("r+b") as file:
-        file.seek(4096)
-        file.write(b"\xaa" * (size - 4096))
+    whole = path.read_bytes()
+    path.write_bytes(whole[:4096] + b"\xaa" * (len(whole) - 4096))
     with pytest.raises(NotADatabase, match="damaged"):
         Store.open(path)
 
@@ -65,9 +62,9 @@ def test_a_full_disk_keeps_what_was_stored_and_is_survived(
     store: Store, conversation: Conversation, question: Message, answer: Message
 ) -> None:
     store.messages.checkpoint(answer.id, [1], [True], "tar")
-    with store.database.read() as database:
-        pages = database.execute("PRAGMA page_count").fetchone()[0]
-        database.execute(f"PRAGMA max_page_count = {pages}")
+    with store.database.read() as sql:
+        (pages,) = sql.execute("PRAGMA page_count").fetchone()
+        sql.execute(f"PRAGMA max_page_count = {pages}")
     long = "word " * 20_000
     with pytest.raises(StorageFull, match="free some disk space"):
         store.messages.add(conversation.id, "user", long, parent_id=answer.id, status="done")
@@ -75,20 +72,17 @@ def test_a_full_disk_keeps_what_was_stored_and_is_survived(
         store.messages.checkpoint(answer.id, [1, 2], [True, True], long)
     with pytest.raises(StorageFull):
         store.messages.finish(answer.id, [1, 2], [True, True], long, "done", {})
-    assert [(message.id, message.text) for message in store.branches.thread(conversation.id)] == [
-        (question.id, question.text),
-        (answer.id, "tar"),
-    ]
+    assert said(store, conversation.id) == [question.text, "tar"]
 
-    with store.database.read() as database:
-        database.execute(f"PRAGMA max_page_count = {pages + 1000}")
+    with store.database.read() as sql:
+        sql.execute(f"PRAGMA max_page_count = {pages + 1000}")
     store.messages.finish(answer.id, [1, 2], [True, True], long, "done", {})
     assert store.messages.get(answer.id).text == long
 
 
 def test_a_database_that_another_program_holds(store: Store, path: Path) -> None:
-    with store.database.read() as database:
-        database.execute("PRAGMA busy_timeout = 20")
+    with store.database.read() as sql:
+        sql.execute("PRAGMA busy_timeout = 20")
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(StorageBusy, match="try again"):
@@ -108,27 +102,27 @@ def test_a_write_waits_for_its_turn(store: Store, path: Path) -> None:
         other.execute("COMMIT")
         conversation = writing.result(30)
     assert store.conversations.all() == [conversation]
-    with store.database.read() as database:
-        assert database.execute("PRAGMA busy_timeout").fetchone() == (5000,)
+    with store.database.read() as sql:
+        assert sql.execute("PRAGMA busy_timeout").fetchone() == (5000,)
 
 
 def test_a_long_log_is_written_back_when_its_readers_are_gone(
-    store: Store, path: Path, conversation: Conversation
+    store: Store, path: Path, conversation: Conversation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    log = Path(f"{path}-wal")
+    log, most = Path(f"{path}-wal"), 1 << 17
+    monkeypatch.setattr(database, "LOG_BYTES", most)
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN")
         other.execute("SELECT * FROM conversations").fetchall()
-        for number in range(12):
-            message = store.messages.add(conversation.id, "user", str(number), parent_id=None, status="pending")
-            store.messages.finish(message.id, [1 << 19] * (1 << 18), [True] * (1 << 18), "", "done", {})
-        assert log.stat().st_size > LOG_BYTES
+        for _ in range(12):
+            add(store, conversation.id, "word " * 5000)
+        assert log.stat().st_size > most
         other.execute("ROLLBACK")
         store.conversations.rename(conversation.id, "afterwards")
-        assert log.stat().st_size < LOG_BYTES
+        assert log.stat().st_size < most
     assert len(store.messages.of(conversation.id)) == 12
-    with store.database.read() as database:
-        assert database.execute("PRAGMA busy_timeout").fetchone() == (5000,)
+    with store.database.read() as sql:
+        assert sql.execute("PRAGMA busy_timeout").fetchone() == (5000,)
 
 
 def test_several_may_open_a_new_database_at_once(path: Path) -> None:
@@ -158,23 +152,12 @@ def test_threads_take_turns(store: Store, conversation: Conversation) -> None:
     assert len(store.messages.of(conversation.id)) == 40
 
 
-def test_a_store_is_closed_at_the_end_of_its_block_whatever_happens_there(path: Path) -> None:
-    with pytest.raises(ZeroDivisionError), Store.open(path) as store:
-        conversation = store.conversations.create("left")
-        store.messages.ask(conversation.id, "tar?", parent_id=None)
-        raise ZeroDivisionError
-    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
-        store.conversations.all()
-    with Store.open(path) as again:
-        assert [message.status for message in again.branches.thread(conversation.id)] == ["done", "stopped"]
-
-
 def test_a_database_in_memory_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with Store.open(MEMORY) as store, Store.open(MEMORY) as other:
         conversation = store.conversations.create("secret").id
         answer = store.messages.ask(conversation, "what?", parent_id=None)
         store.messages.finish(answer.id, (1,), (True,), "that", "done", {})
-        assert [one.text for one in store.branches.thread(conversation)] == ["what?", "that"]
+        assert said(store, conversation) == ["what?", "that"]
         assert store.search.messages("that", 5) and not other.conversations.all()
         assert not list(tmp_path.iterdir())

@@ -10,14 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from storage import Conversation, NotFound, Store, replays
+from tests.storage.stored import add
 
 FORMAT = b"\x01" * 16
 
 
 def test_chunks_come_back_in_the_order_of_their_tokens(store: Store, conversation: Conversation) -> None:
-    store.memory.save(conversation.id, FORMAT, 6, 2, b"newest")
-    store.memory.save(conversation.id, FORMAT, 0, 6, b"older")
-    assert store.memory.load(conversation.id, FORMAT) == [(0, 6, b"older"), (6, 2, b"newest")]
+    for start, data in ((8, b"newest"), (0, b"oldest"), (4, b"older")):
+        store.memory.save(conversation.id, FORMAT, start, 4, data)
+    assert store.memory.load(conversation.id, FORMAT) == [(0, 4, b"oldest"), (4, 4, b"older"), (8, 4, b"newest")]
     assert store.memory.load(conversation.id, b"another format") == []
     assert store.memory.load(store.conversations.create().id, FORMAT) == []
 
@@ -26,20 +27,11 @@ def test_the_least_recently_used_conversation_makes_room(store: Store) -> None:
     store.memory.budget = 100
     first, second, third = (store.conversations.create().id for _ in range(3))
     store.memory.save(first, FORMAT, 0, 1, b"x" * 40)
-    store.memory.save(second, FORMAT, 0, 1, b"x" * 20)
-    store.memory.save(second, FORMAT, 1, 1, b"x" * 20)
-    store.memory.load(first, FORMAT)
+    for _ in range(5):  # A chunk that is replaced gives its bytes back.
+        store.memory.save(second, FORMAT, 0, 1, b"x" * 40)
+    assert len(store.memory.load(first, FORMAT)) == 1
     store.memory.save(third, FORMAT, 0, 1, b"x" * 40)
     assert [len(store.memory.load(conversation, FORMAT)) for conversation in (first, second, third)] == [1, 0, 1]
-
-
-def test_a_replaced_chunk_gives_its_bytes_back(store: Store, conversation: Conversation) -> None:
-    store.memory.budget = 100
-    other = store.conversations.create().id
-    store.memory.save(other, FORMAT, 0, 1, b"x" * 40)
-    for _ in range(5):
-        store.memory.save(conversation.id, FORMAT, 0, 1, b"x" * 60)
-    assert len(store.memory.load(other, FORMAT)) == 1
 
 
 def test_newer_memory_wins_and_the_budget_holds(tmp_path: Path) -> None:
@@ -71,9 +63,6 @@ def test_newer_memory_wins_and_the_budget_holds(tmp_path: Path) -> None:
         check()
 
 
-# ---- how answers were drafted ----------------------------------------------------------------------------------------
-
-
 DIGEST = b"d" * 16
 ROUNDS = [(12, 0), (15, 11), (21, 14)]
 
@@ -81,27 +70,24 @@ ROUNDS = [(12, 0), (15, 11), (21, 14)]
 def answered(store: Store, title: str = "one") -> tuple[str, str]:
     """A conversation with a finished answer: their ids."""
     conversation = store.conversations.create(title).id
-    question = store.messages.add(conversation, "user", "how", parent_id=None, status="done")
-    answer = store.messages.add(conversation, "assistant", "so", parent_id=question.id, status="done")
-    return conversation, answer.id
+    return conversation, add(store, conversation, "so", add(store, conversation, "how"), role="assistant")
 
 
-def test_they_come_back_oldest_first(store: Store) -> None:
+def test_how_answers_were_drafted_comes_back_oldest_first(store: Store) -> None:
     answers = [answered(store, title) for title in ("one", "two", "three")]
     for _, answer in answers:
+        store.replays.save(answer, DIGEST, 12, ROUNDS[:1])
         store.replays.save(answer, DIGEST, 12, ROUNDS)
     found = store.replays.all(DIGEST, 10)
     assert [(one.conversation_id, one.message_id) for one in found] == answers
-    assert found[0].prompt == 12 and list(found[0].rounds) == ROUNDS
+    assert all((one.prompt, list(one.rounds)) == (12, ROUNDS) for one in found), "the second one took its place"
     assert [one.message_id for one in store.replays.all(DIGEST, 2)] == [answer for _, answer in answers[1:]]
     assert store.replays.all(b"e" * 16, 10) == []
-
-
-def test_a_second_one_of_the_same_answer_takes_its_place(store: Store) -> None:
-    _, answer = answered(store)
-    store.replays.save(answer, DIGEST, 12, ROUNDS)
-    store.replays.save(answer, DIGEST, 12, ROUNDS[:1])
-    assert [list(one.rounds) for one in store.replays.all(DIGEST, 10)] == [ROUNDS[:1]]
+    with pytest.raises(NotFound):
+        store.replays.save("nobody", DIGEST, 12, ROUNDS)
+    assert not store.replays.holds(["nobody"]) and store.replays.holds([])
+    store.replays.clear()
+    assert store.replays.all(DIGEST, 10) == [] and store.messages.get(answers[0][1]).text == "so"
 
 
 def test_what_is_deleted_is_not_learnt_from(store: Store) -> None:
@@ -114,21 +100,8 @@ def test_what_is_deleted_is_not_learnt_from(store: Store) -> None:
     assert store.replays.holds([answer]) and len(store.replays.all(DIGEST, 10)) == 1
 
 
-def test_all_can_be_forgotten(store: Store) -> None:
-    _, answer = answered(store)
-    store.replays.save(answer, DIGEST, 12, ROUNDS)
-    store.replays.clear()
-    assert store.replays.all(DIGEST, 10) == [] and store.messages.get(answer).text == "so"
-
-
-def test_an_answer_that_is_not_there_is_named(store: Store) -> None:
-    with pytest.raises(NotFound):
-        store.replays.save("nobody", DIGEST, 12, ROUNDS)
-    assert not store.replays.holds(["nobody"]) and store.replays.holds([])
-
-
 def test_what_the_target_might_have_said_comes_back_and_is_erased_with_its_answer(tmp_path: Path) -> None:
-    path, told = tmp_path / "outrider.db", {}
+    path, told = tmp_path / "outrider.db", dict[str, bytes]()
 
     def found(answer: str) -> bool:
         return any(told[answer] in each.read_bytes() for each in tmp_path.iterdir())

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from storage import AlreadyFinished, Conversation, Message, NotFound, Store
+from storage import AlreadyFinished, Choices, Conversation, Message, NotFound, Role, Stats, Store
+from tests.storage.stored import add, found
 
 TOKENS = st.lists(st.tuples(st.integers(0, 2**31 - 1), st.booleans()), max_size=40)
 TEXTS = st.text(st.characters(codec="utf-8"))  # Without surrogates, with NUL.
@@ -16,24 +17,16 @@ TEXTS = st.text(st.characters(codec="utf-8"))  # Without surrogates, with NUL.
 
 def test_what_was_said_elsewhere_is_put_into_a_conversation_at_once(store: Store) -> None:
     conversation = store.conversations.create().id
-    said = [("system", "Be brief."), ("user", "unpack\ud800 it"), ("assistant", "tar -xf"), ("user", "and list?")]
-    last = store.messages.put(conversation, said)  # type: ignore[arg-type]
-    thread = store.branches.thread(conversation)
-    assert [(one.role, one.text) for one in thread] == [(role, text.replace("\ud800", "?")) for role, text in said]
-    assert thread[-1].id == last and all(one.finished for one in thread)
-    assert store.messages.ask(conversation, "more", parent_id=last).parent_id is not None
-    assert store.messages.put(store.conversations.create().id, []) == ""
-    with pytest.raises(NotFound):
-        store.messages.put("none", said)  # type: ignore[arg-type]
-
-
-def test_a_search_finds_what_was_said_elsewhere_once_a_person_goes_on_with_it(store: Store) -> None:
-    conversation = store.conversations.create().id
     store.conversations.set_origin(conversation, "gateway")
-    store.messages.put(conversation, [("user", "unpack it"), ("assistant", "tar -xf"), ("user", "解凍")])
-    assert not store.search.messages("unpack")
+    turns: list[tuple[Role, str]] = [("system", "Be brief."), ("user", "unpack\ud800 it"), ("assistant", "解凍")]
+    last = store.messages.put(conversation, turns)
+    thread = store.branches.thread(conversation)
+    assert [(one.role, one.text) for one in thread] == [(role, text.replace("\ud800", "?")) for role, text in turns]
+    assert thread[-1].id == last and all(one.finished for one in thread)
+    assert found(store, "unpack") == [], "it is searched once a person goes on with it"
     store.conversations.set_origin(conversation, None)
-    assert [len(store.search.messages(word)) for word in ("unpack", "tar", "解凍")] == [1, 1, 1]
+    assert [found(store, word) for word in ("unpack", "brief", "解凍")] == [["unpack? it"], ["Be brief."], ["解凍"]]
+    assert store.messages.put(store.conversations.create().id, []) == ""
 
 
 def test_recent_answers_are_the_newest_finished_ones(store: Store, question: Message, answer: Message) -> None:
@@ -42,11 +35,9 @@ def test_recent_answers_are_the_newest_finished_ones(store: Store, question: Mes
     assert store.messages.recent_answers(100) == []
     store.messages.finish(answer.id, [1, 2, 3], [True] * 3, "one", "stopped", {})
     other = store.conversations.create("other").id
-    asked = store.messages.add(other, "user", "and now?", parent_id=None, status="done")
-    empty = store.messages.add(other, "assistant", "", parent_id=asked.id, status="pending")
-    store.messages.finish(empty.id, [], [], "", "failed", {})
-    newest = store.messages.add(other, "assistant", "", parent_id=asked.id, status="pending")
-    store.messages.finish(newest.id, [4, 5], [False] * 2, "two", "done", {})
+    empty, newest = (store.messages.ask(other, "and now?", parent_id=None).id for _ in range(2))
+    store.messages.finish(empty, [], [], "", "failed", {})
+    store.messages.finish(newest, [4, 5], [False] * 2, "two", "done", {})
     assert [found.tokens for found in store.messages.recent_answers(100)] == [(4, 5), (1, 2, 3)]
     assert [found.text for found in store.messages.recent_answers(3)] == ["two", "one"]
     assert [found.tokens for found in store.messages.recent_answers(2)] == [(4, 5)]
@@ -62,7 +53,7 @@ def test_a_finished_message_never_changes(store: Store, question: Message, answe
         store.messages.checkpoint(answer.id, [], [], "other")
     with pytest.raises(AlreadyFinished):
         store.messages.checkpoint(question.id, [], [], "other")
-    for change in ("text = 'other'", "status = 'failed'", "owner = 'me'"):  # Not even by other code.
+    for change in ("text = 'other'", "owner = 'me'"):  # Not even by other code.
         with pytest.raises(sqlite3.IntegrityError, match="never changes"), store.database.write() as database:
             database.execute(f"UPDATE messages SET {change} WHERE id = ?", (answer.id,))
     assert store.messages.get(answer.id) == finished
@@ -79,12 +70,12 @@ def test_parent_and_tip_lie_in_the_same_conversation(store: Store, question: Mes
 
 def test_erasing_leaves_nothing_behind(store: Store, conversation: Conversation, answer: Message) -> None:
     other = store.conversations.create("kept")
-    kept = store.messages.add(other.id, "user", "tarball", parent_id=None, status="done")
+    add(store, other.id, "the only tarball")
     store.messages.checkpoint(answer.id, [5], [True], "tar")
     store.memory.save(conversation.id, b"format", 0, 1, b"data")
     store.bin.erase(conversation.id)
     assert [found.id for found in store.conversations.all()] == [other.id]
-    assert [hit.message.id for hit in store.search.messages("tarball")] == [kept.id]
+    assert found(store, "tarball") == ["the only tarball"]
     assert store.memory.load(conversation.id, b"format") == []
     with store.database.read() as database:
         for table in ("partials", "memories", "memory_chunks"):
@@ -98,6 +89,8 @@ def test_what_is_not_there_is_named(store: Store, conversation: Conversation) ->
         lambda: store.conversations.get("c0ffee"),
         lambda: store.conversations.rename("c0ffee", ""),
         lambda: store.conversations.pin("c0ffee", True),
+        lambda: store.conversations.choose("c0ffee", Choices()),
+        lambda: store.conversations.set_origin("c0ffee", "ask"),
         lambda: store.bin.delete("c0ffee"),
         lambda: store.bin.erase("c0ffee"),
         lambda: store.bin.restore("c0ffee"),
@@ -110,6 +103,7 @@ def test_what_is_not_there_is_named(store: Store, conversation: Conversation) ->
         lambda: store.branches.duplicate(conversation.id, "c0ffee"),
         lambda: store.messages.of("c0ffee"),
         lambda: store.messages.get("c0ffee"),
+        lambda: store.messages.put("c0ffee", []),
         lambda: store.messages.resume("c0ffee"),
         lambda: store.messages.add("c0ffee", "user", "", parent_id=None, status="done"),
         lambda: store.messages.finish("c0ffee", [], [], "", "done", {}),
@@ -132,22 +126,23 @@ def test_a_token_without_provenance_is_refused(store: Store, answer: Message) ->
 def test_any_answer_is_read_back_as_it_was_written(tmp_path: Path) -> None:
     with Store.open(tmp_path / "outrider.db") as store:
         conversation = store.conversations.create()
-        stats = {"tau": 3.5, "rounds": 2, "mode": "edge", "rtt_ms": None}
+        stats: Stats = {"tau": 3.5, "rounds": 2, "mode": "edge", "rtt_ms": None}
 
         @settings(max_examples=50, deadline=None)
         @given(TEXTS, TOKENS, TEXTS, TOKENS)
         def check(early: str, partial: list[tuple[int, bool]], late: str, whole: list[tuple[int, bool]]) -> None:
             answer = store.messages.add(conversation.id, "assistant", "", parent_id=None, status="pending").id
-            store.messages.checkpoint(answer, [token for token, _ in partial], [flag for _, flag in partial], early)
+            store.messages.checkpoint(answer, *apart(partial), early)
             read = store.messages.get(answer)
             assert (read.text, list(zip(read.tokens, read.provenance))) == (early, partial)
             assert (read.status, read.stats) == ("streaming", {})
-            store.messages.finish(
-                answer, [token for token, _ in whole], [flag for _, flag in whole], late, "done", stats
-            )
+            store.messages.finish(answer, *apart(whole), late, "done", stats)
             read = store.messages.get(answer)
             assert (read.text, list(zip(read.tokens, read.provenance))) == (late, whole)
             assert (read.status, read.stats) == ("done", stats)
+
+        def apart(tokens: list[tuple[int, bool]]) -> tuple[list[int], list[bool]]:
+            return [token for token, _ in tokens], [verified for _, verified in tokens]
 
         check()
 
@@ -158,7 +153,7 @@ def test_a_thread_is_the_path_to_the_newest_end_of_what_is_shown(tmp_path: Path)
         @settings(max_examples=30, deadline=None)
         @given(st.lists(st.tuples(st.booleans(), st.integers(0, 100)), max_size=15))
         def check(steps: list[tuple[bool, int]]) -> None:
-            conversation = store.conversations.create()
+            conversation = store.conversations.create().id
             paths: list[list[str]] = [[]]  # The path to each message; the first path is empty.
             shown: list[str] = []
             for move, choice in steps:
@@ -167,12 +162,10 @@ def test_a_thread_is_the_path_to_the_newest_end_of_what_is_shown(tmp_path: Path)
                     store.branches.show(path[-1])
                     shown = [found for found in paths if found[: len(path)] == path][-1]
                 else:
-                    parent = path[-1] if path else None
-                    message = store.messages.add(conversation.id, "user", "", parent_id=parent, status="done")
-                    shown = [*path, message.id]
+                    shown = [*path, add(store, conversation, "", path[-1] if path else None)]
                     paths.append(shown)
-                assert [message.id for message in store.branches.thread(conversation.id)] == shown
-            assert [message.id for message in store.messages.of(conversation.id)] == [path[-1] for path in paths[1:]]
+                assert [message.id for message in store.branches.thread(conversation)] == shown
+            assert [message.id for message in store.messages.of(conversation)] == [path[-1] for path in paths[1:]]
 
         check()
 
@@ -182,8 +175,8 @@ def test_questions_come_once_where_they_were_last_asked(
 ) -> None:
     other = store.conversations.create("other")
     for text in ("ls", "df", "ls", ""):
-        store.messages.add(other.id, "user", text, parent_id=None, status="done")
-    store.messages.add(conversation.id, "assistant", "tar xf", parent_id=question.id, status="done")
+        add(store, other.id, text)
+    add(store, conversation.id, "tar xf", question.id, role="assistant")
     assert store.messages.asked(100) == [question.text, "df", "ls"]
     assert store.messages.asked(2) == ["df", "ls"]
     store.bin.delete(other.id)

@@ -8,7 +8,6 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -17,9 +16,9 @@ import pytest
 from storage import NewerDatabase, StorageError, Store
 from storage.migrations import MIGRATIONS
 from storage.sqlite import Sqlite
-from tests.storage.test_bin import assert_sound
+from tests.storage.stored import assert_sound, found, said
+from tests.support.serving import REPOSITORY
 
-REPOSITORY = Path(__file__).parents[2]
 OLD = Path(__file__).parent / "old"
 DUMPS = sorted(path.stem for path in OLD.glob("*.sql"))
 SHADOWS = "name NOT LIKE '%\\_fts\\_%' ESCAPE '\\'"
@@ -44,14 +43,9 @@ def schema(path: Path) -> set[tuple[str, str]]:
 def contents(path: Path, columns: dict[str, str] | None = None) -> Rows:
     """All rows of the tables, by default with all columns."""
     with closing(sqlite3.connect(path)) as connection:
-        names = [
-            name
-            for (name,) in connection.execute(
-                f"SELECT name FROM sqlite_master WHERE type = 'table' AND {SHADOWS} AND sql NOT LIKE 'CREATE VIRTUAL%'"
-            )
-        ]
-        columns = columns or dict.fromkeys(names, "*")
-        return {name: connection.execute(f"SELECT {columns[name]} FROM {name}").fetchall() for name in columns}
+        tables = f"SELECT name FROM sqlite_master WHERE type = 'table' AND {SHADOWS} AND sql NOT LIKE 'CREATE VIRTUAL%'"
+        columns = columns or dict.fromkeys((name for (name,) in connection.execute(tables)), "*")
+        return {name: connection.execute(f"SELECT {of} FROM {name}").fetchall() for name, of in columns.items()}
 
 
 def without_relations(message: tuple[object, ...]) -> tuple[object, ...]:
@@ -77,11 +71,6 @@ def columns_of(path: Path) -> dict[str, str]:
         }
 
 
-@pytest.fixture(params=DUMPS)
-def old(request: pytest.FixtureRequest, path: Path) -> Path:
-    return load(request.param, path)
-
-
 def test_there_is_a_dump_from_before_each_migration() -> None:
     assert [f"m{number:03}" for number in range(1, len(MIGRATIONS.known))] == DUMPS
 
@@ -94,14 +83,14 @@ def test_a_migration_that_has_shipped_never_changes(dump: str, path: Path, tmp_p
     assert schema(load(dump, path)) == schema(again)
 
 
-def test_everything_is_there_afterwards(old: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("dump", DUMPS)
+def test_everything_is_there_afterwards(dump: str, path: Path, tmp_path: Path) -> None:
+    old = load(dump, path)
     columns, before = columns_of(old), contents(old)
     untouched = shutil.copy(old, tmp_path / "untouched.db")
     with Store.open(old) as store:
         assert_sound(store)
-        threads = {
-            one.title: [message.text for message in store.branches.thread(one.id)] for one in store.conversations.all()
-        }
+        threads = {one.title: said(store, one.id) for one in store.conversations.all()}
         assert threads["how do I unpack a tarball?"] == [
             "how do I unpack a tarball?",
             "Use `tar`:\n\n```sh\ntar -xzf archive.tar.gz\n```\n",
@@ -110,19 +99,13 @@ def test_everything_is_there_afterwards(old: Path, tmp_path: Path) -> None:
         ]
         assert threads["Ünïcode title – with dashes"] == ["list files", "ls -la shows hidden ones, too"]
         assert threads["cut off"] == ["count to three", "one two"] and threads["renamed"] == []
-        (cut,) = (
-            message
-            for one in store.conversations.all()
-            if one.title == "cut off"
-            for message in store.branches.thread(one.id)[1:]
-        )
+        (cut,) = (store.branches.thread(one.id)[1] for one in store.conversations.all() if one.title == "cut off")
         assert (cut.status, cut.tokens, cut.provenance) == ("stopped", (1, 2), (True, False))
         assert not any(one.pinned for one in store.conversations.all()) and store.bin.conversations() == []
-        assert {hit.message.text for hit in store.search.messages("naive cafe")} == {"bsdtar xf naïve_café_🦀.tar"}
-        assert [found.conversation.title for found in store.search.conversations("unicode dash")] == [
-            "Ünïcode title – with dashes"
-        ]
-        assert [hit.message.text for hit in store.search.messages("one two")] == ["one two"]
+        assert set(found(store, "naive cafe")) == {"bsdtar xf naïve_café_🦀.tar"}
+        assert found(store, "one two") == ["one two"]
+        (dashes,) = store.search.conversations("unicode dash")
+        assert dashes.conversation.title == "Ünïcode title – with dashes"
         tarballs = store.search.conversations("tarball")[0].conversation
         assert sorted(store.branches.versions(tarballs.id).values()) == [(1, 2)]
         if "queue" in before:
@@ -160,10 +143,9 @@ def test_everything_is_there_afterwards(old: Path, tmp_path: Path) -> None:
     after = contents(old, columns)
     before["messages"] = [without_relations(row) for row in before["messages"]]
     unfinished = {row[1] for row in before["messages"] if row[10] is not None}
-    assert {row[1] for row in after["messages"]} == {row[1] for row in before["messages"]}
-    assert [row for row in after["messages"] if row[1] not in unfinished] == [
-        row for row in before["messages"] if row[1] not in unfinished
-    ]
+    assert [row[1] for row in after["messages"]] == [row[1] for row in before["messages"]]
+    settled = [[row for row in rows["messages"] if row[1] not in unfinished] for rows in (before, after)]
+    assert settled[0] == settled[1]
     assert after["partials"] == [] and len(before["partials"]) == 1
     for table in set(after) & {"memory_chunks", "queue"}:
         assert after[table] == before[table]
@@ -237,20 +219,20 @@ def test_words_without_spaces_are_found_from_then_on(path: Path) -> None:
             )
     with Store.open(path) as store:
         assert_sound(store)
-        assert [hit.message.id for hit in store.search.messages("天气")] == ["m"]
-        assert [hit.message.id for hit in store.search.messages("天")] == ["o", "m"]
-        assert [found.snippet for found in store.search.conversations("公园")] == ["明天去公园"]
+        assert found(store, "天气") == ["今天天气怎么样"]
+        assert found(store, "天") == ["no 天", "今天天气怎么样"]
+        assert [hit.snippet for hit in store.search.conversations("公园")] == ["明天去公园"]
         store.bin.restore_message("n")
-        assert {hit.message.id for hit in store.search.messages("天气")} == {"m", "n"}
+        assert set(found(store, "天气")) == {"今天天气怎么样", "今天天气很好"}
         store.bin.delete_message("m")
         store.conversations.rename("c", "后天")
         assert store.search.conversations("公园") == []
-        assert [hit.message.id for hit in store.search.messages("天气")] == ["n"]
+        assert found(store, "天气") == ["今天天气很好"]
         assert_sound(store)
 
 
 @pytest.fixture
-def large(path: Path) -> Iterator[Path]:
+def large(path: Path) -> Path:
     """An old database whose migration takes a while."""
     load("m004", path)
     with closing(sqlite3.connect(path)) as connection:
@@ -260,7 +242,7 @@ def large(path: Path) -> Iterator[Path]:
             ((f"{number:016x}", f"text number {number} " * 40) for number in range(5000)),
         )
         connection.commit()
-    yield path
+    return path
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="sizes of files are not limited")
@@ -280,21 +262,10 @@ def test_where_there_is_no_room_for_a_copy_none_of_it_is_taken(large: Path) -> N
 
 def test_several_windows_that_start_at_once_bring_it_up_to_date_once(large: Path) -> None:
     before = contents(large)
-    command = [
-        sys.executable,
-        "-c",
-        "import sys; from contextlib import closing; from pathlib import Path; from storage import Store\n"
-        "sys.stdin.readline()\n"
-        f"with Store.open(Path({str(large)!r})) as store: store.conversations.create('by a window')",
-    ]
-    windows = [subprocess.Popen(command, cwd=REPOSITORY, stdin=subprocess.PIPE) for _ in range(3)]
-    for window in windows:
-        assert window.stdin is not None
-        window.stdin.write(b"\n")
-        window.stdin.flush()
-    for window in windows:
-        window.communicate()
-    assert [window.returncode for window in windows] == [0, 0, 0]
+    opens = f"with Store.open(Path({str(large)!r})) as store: store.conversations.create('by a window')"
+    command = [sys.executable, "-c", f"from pathlib import Path; from storage import Store\n{opens}"]
+    windows = [subprocess.Popen(command, cwd=REPOSITORY) for _ in range(3)]
+    assert [window.wait() for window in windows] == [0, 0, 0]
     assert contents(backup_of(large, before)) == before, "the backup is the old one"
     with Store.open(large) as store:
         assert_sound(store)
@@ -306,16 +277,12 @@ def test_several_windows_that_start_at_once_bring_it_up_to_date_once(large: Path
 def test_a_kill_in_the_middle_of_a_migration_loses_nothing(large: Path) -> None:
     """The kill comes before, in or after the migration; the database is then as it was, or as it should be."""
     before = contents(large)
-    command = [
-        sys.executable,
-        "-c",
-        f"from pathlib import Path; from storage import Store; Store.open(Path({str(large)!r}))",
-    ]
+    opens = f"from pathlib import Path; from storage import Store; Store.open(Path({str(large)!r}))"
     backup = backup_of(large, before)
     for _ in range(3):
         if len(contents(large)["_sqlite_migrations"]) == len(MIGRATIONS.known):
             break
-        with subprocess.Popen(command, cwd=REPOSITORY) as process:
+        with subprocess.Popen([sys.executable, "-c", opens], cwd=REPOSITORY) as process:
             while not backup.exists() and process.poll() is None:  # The backup exists: the tables change next.
                 time.sleep(0.001)
             process.kill()

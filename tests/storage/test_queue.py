@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from storage import Conversation, Message, NotFound, Store
+from tests.storage.stored import add, said
 
 
 def texts(store: Store) -> list[tuple[str, str]]:
@@ -40,9 +41,8 @@ def test_taking_a_prompt_stores_question_and_answer_and_queues_the_answer(
     queued = store.queue.add(conversation.id, "and a zip?")
     answer = store.queue.take(queued.id)
     assert answer is not None and answer.status == "pending"
-    thread = store.branches.thread(conversation.id)
-    assert [message.text for message in thread] == ["how do I unpack a tarball?", "tar x", "and a zip?", ""]
-    assert thread[-1] == answer
+    assert said(store, conversation.id) == ["how do I unpack a tarball?", "tar x", "and a zip?", ""]
+    assert store.branches.thread(conversation.id)[-1] == answer
     assert store.queue.all() == store.queue.ready() == [], "it is being answered"
     assert store.queue.take(queued.id) is None, "once is enough"
     with pytest.raises(NotFound, match="sent already"):
@@ -58,13 +58,11 @@ def test_an_answer_that_was_cut_waits_to_be_verified(path: Path, store: Store, c
         answer = other.queue.take(queued.id)
         assert answer is not None
         other.messages.checkpoint(answer.id, [7, 8], [True, False], "unzip a")
-        assert store.queue.take(queued.id) is None and store.messages.verify(answer.id) is None, (
-            "another program is at it"
-        )
+        assert store.queue.take(queued.id) is store.messages.verify(answer.id) is None, "another program is at it"
     assert store.messages.recover() == [answer.id]
     (again,) = store.queue.all()
     assert (again.id, again.kind, again.message_id, again.text) == (queued.id, "verify", answer.id, "one")
-    assert [message.text for message in store.branches.thread(conversation.id)] == ["one", "unzip a"]
+    assert said(store, conversation.id) == ["one", "unzip a"]
 
 
 def test_a_verification_that_was_cut_is_made_again(
@@ -104,9 +102,9 @@ def test_what_settles_an_answer_takes_its_place_at_the_tip(
 def test_what_was_said_since_is_not_hidden(store: Store, conversation: Conversation, finished: Message) -> None:
     beside = store.messages.verify(finished.id)
     assert beside is not None
-    later = store.messages.add(conversation.id, "user", "and a zip?", parent_id=finished.id, status="done")
+    add(store, conversation.id, "and a zip?", finished.id)
     store.messages.finish(beside.id, [5], [True], "tar", "done", {}, settles=finished.id)
-    assert [message.id for message in store.branches.thread(conversation.id)][-2:] == [finished.id, later.id]
+    assert said(store, conversation.id)[-2:] == ["tar x", "and a zip?"]
 
 
 def test_nothing_is_sent_in_a_conversation_that_is_being_answered(
@@ -132,26 +130,19 @@ def test_a_conversation_begun_for_a_prompt_goes_with_it(
     assert [found.id for found in store.conversations.all()] == [conversation.id]
 
 
-def test_a_row_is_a_prompt_or_an_answer(store: Store, conversation: Conversation, finished: Message) -> None:
-    store.queue.add(conversation.id, "one")
-    for change in ("text = NULL", "message_id = :answer", "answer_id = :answer"):
-        with pytest.raises(sqlite3.IntegrityError, match="CHECK"), store.database.write() as database:
-            database.execute(f"UPDATE queue SET {change}", {"answer": finished.id})
-
-
 def test_what_waits_changes_places(store: Store, conversation: Conversation) -> None:
     ids = [store.queue.add(conversation.id, text).id for text in ("one", "two", "three", "four")]
     store.queue.order([ids[3], "c0ffee", ids[0], ids[1]])
-    assert [queued.text for queued in store.queue.all()] == ["four", "one", "three", "two"]
+    assert [text for _, text in texts(store)] == ["four", "one", "three", "two"]
     store.queue.order([])
     store.queue.swap(ids[0], ids[1])
     store.queue.swap(ids[2], ids[2])
-    assert [queued.text for queued in store.queue.all()] == ["four", "two", "three", "one"]
+    assert [text for _, text in texts(store)] == ["four", "two", "three", "one"]
     assert store.queue.ready() == store.queue.all()
     store.queue.remove(ids[1])
     with pytest.raises(NotFound, match="any more"):
         store.queue.swap(ids[0], ids[1])
-    assert [queued.text for queued in store.queue.all()] == ["four", "three", "one"]
+    assert [text for _, text in texts(store)] == ["four", "three", "one"]
 
 
 # ---- several rows together -------------------------------------------------------------------------------------------

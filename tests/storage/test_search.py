@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from storage import Store, search
-from tests.storage.test_bin import assert_sound
+from tests.storage.stored import add, assert_sound, found
 
 
 def test_words(store: Store) -> None:
@@ -21,8 +21,8 @@ def test_words(store: Store) -> None:
     )
     conversation = store.conversations.create().id
     for text in texts:
-        store.messages.add(conversation, "user", text, parent_id=None, status="done")
-    for words, found in {
+        add(store, conversation, text)
+    for words, expected in {
         "tarball unpacking": {asked},
         "tar": {asked, command},
         "tar archive": {command},
@@ -39,32 +39,30 @@ def test_words(store: Store) -> None:
         "\0": set(),
         "he\0": {quoted, capitals},
     }.items():
-        assert {hit.message.text for hit in store.search.messages(words)} == found, words
+        assert set(found(store, words)) == expected, words
 
 
 def test_a_snippet_shows_the_words_where_they_stand(store: Store) -> None:
-    conversation = store.conversations.create()
     text = " ".join(f"before{number}" for number in range(50)) + " needle " + "after " * 50
-    store.messages.add(conversation.id, "user", text, parent_id=None, status="done")
+    add(store, store.conversations.create().id, text)
     ((message, snippet, marks),) = store.search.messages("needle")
     assert message.text == text
     assert [snippet[slice(*mark)] for mark in marks] == ["needle"]
-    assert "needle" in snippet and len(snippet) < 200
-    assert snippet.startswith("…") and snippet.endswith("…")
+    assert len(snippet) < 200 and snippet.startswith("…") and snippet.endswith("…")
 
 
 def test_better_matches_come_first_and_the_limit_holds(store: Store) -> None:
-    conversation = store.conversations.create()
-    texts = ["find " + "other words " * 30, "find", "find " + "other words " * 5]
+    conversation = store.conversations.create().id
+    worst, best, good = texts = ["find " + "other words " * 30, "find", "find " + "other words " * 5]
     for text in texts:
-        store.messages.add(conversation.id, "user", text, parent_id=None, status="done")
-    assert [hit.message.text for hit in store.search.messages("find")] == [texts[1], texts[2], texts[0]]
-    assert [hit.message.text for hit in store.search.messages("find", limit=1)] == [texts[1]]
+        add(store, conversation, text)
+    assert found(store, "find") == [best, good, worst]
+    assert [hit.message.text for hit in store.search.messages("find", limit=1)] == [best]
 
 
 def test_whatever_is_typed_is_only_words(tmp_path: Path) -> None:
     with Store.open(tmp_path / "outrider.db") as store:
-        conversation = store.conversations.create()
+        conversation = store.conversations.create().id
         syntax = st.text(st.sampled_from('"*^:(){}+-\0 aNOTNEAR,')) | st.text(st.characters(exclude_categories=()))
 
         @settings(max_examples=100, deadline=None)
@@ -74,8 +72,8 @@ def test_whatever_is_typed_is_only_words(tmp_path: Path) -> None:
         @example('NEAR(a b, 3) OR text : ^"x', "or")
         def check(typed: str, word: str) -> None:
             store.search.messages(typed)
-            message = store.messages.add(conversation.id, "user", f"{typed} {word}", parent_id=None, status="done")
-            assert message.id in [hit.message.id for hit in store.search.messages(word, limit=1000)]
+            message = add(store, conversation, f"{typed} {word}")
+            assert message in [hit.message.id for hit in store.search.messages(word, limit=1000)]
 
         check()
 
@@ -83,27 +81,26 @@ def test_whatever_is_typed_is_only_words(tmp_path: Path) -> None:
 def test_conversations_are_found_by_title_or_by_what_was_said(store: Store) -> None:
     titled, said, both = (store.conversations.create(title).id for title in ("unpack archives", "other", "archives"))
     for conversation, text in ((said, "archives, archives!"), (both, "an archive of words"), (both, "archived")):
-        store.messages.add(conversation, "user", text, parent_id=None, status="done")
-    found = store.search.conversations("archive")
-    assert {one.conversation.id for one in found} == {titled, said, both} and len(found) == 3
-    assert found[-1].conversation == store.conversations.get(said), "a title counts more"
-    by_id = {one.conversation.id: one for one in found}
+        add(store, conversation, text)
+    hits = store.search.conversations("archive")
+    by_id = {one.conversation.id: one for one in hits}
+    assert by_id.keys() == {titled, said, both} and len(hits) == 3
+    assert hits[-1].conversation == store.conversations.get(said), "a title counts more"
     assert by_id[titled].snippet == "unpack archives" and by_id[titled].message_id is None
     assert by_id[both].snippet == "archived"
     assert store.messages.get(by_id[both].message_id or "").text == "archived", "the message that matches best"
-    assert [one.conversation.id for one in store.search.conversations("arch", limit=1)] == [found[0].conversation.id]
+    assert [one.conversation.id for one in store.search.conversations("arch", limit=1)] == [hits[0].conversation.id]
     assert store.search.conversations("unpack words") == [], "all words in one place"
 
 
 def test_a_new_title_and_every_branch_are_found_but_no_half_answer(store: Store) -> None:
-    conversation = store.conversations.create("before")
-    store.conversations.rename(conversation.id, "title")
+    conversation = store.conversations.create("before").id
+    store.conversations.rename(conversation, "title")
     assert store.search.conversations("before") == []
     assert [one.conversation.title for one in store.search.conversations("ti")] == ["title"]
-    first = store.messages.add(conversation.id, "user", "needle", parent_id=None, status="done")
-    store.messages.add(conversation.id, "user", "hay", parent_id=None, status="done")
-    assert [one.message_id for one in store.search.conversations("need")] == [first.id]
-    answer = store.messages.ask(conversation.id, "and then?", parent_id=first.id)
+    first, _ = (add(store, conversation, text) for text in ("needle", "hay"))
+    assert [one.message_id for one in store.search.conversations("need")] == [first]
+    answer = store.messages.ask(conversation, "and then?", parent_id=first)
     store.messages.checkpoint(answer.id, [1], [True], "haystack")
     assert store.search.conversations("haystack") == []
 
@@ -112,34 +109,33 @@ def test_a_word_that_is_everywhere_finds_the_newest(store: Store, monkeypatch: p
     monkeypatch.setattr(search, "WEIGHED", 5)
     conversations = [store.conversations.create("title").id for _ in range(10)]
     for at, conversation in enumerate(conversations):
-        store.messages.add(conversation, "user", f"common {at}", parent_id=None, status="done")
+        add(store, conversation, f"common {at}")
     assert {one.conversation.id for one in store.search.conversations("common", limit=5)} == set(conversations[5:])
     assert [one.conversation.id for one in store.search.conversations("common 2", limit=5)] == [conversations[2]], (
         "few matches: all"
     )
     assert len(store.search.messages("common", limit=5)) == 5
     assert {one.conversation.id for one in store.search.conversations("title", limit=5)} == set(conversations[5:])
-    best = store.messages.add(conversations[0], "user", "common", parent_id=None, status="done")
+    best = add(store, conversations[0], "common")
     for _ in range(4):
-        store.messages.add(conversations[1], "user", "common and more", parent_id=None, status="done")
+        add(store, conversations[1], "common and more")
     for words, weighed in (("common", True), ("common common COMMON", True), ("common com", False), ("c", False)):
-        assert (store.search.messages(words, limit=1)[0].message.id == best.id) == weighed, "more words, fewer of them"
+        assert (store.search.messages(words, limit=1)[0].message.id == best) == weighed, "more words, fewer of them"
 
 
 def test_of_a_long_text_the_longest_words_are_looked_for(store: Store) -> None:
     conversation = store.conversations.create("title").id
     said = " ".join(f"{'long' * (number % 5)}word{number} the of" for number in range(100))
-    message = store.messages.add(conversation, "user", f"{said} at the end", parent_id=None, status="done")
+    message = add(store, conversation, f"{said} at the end")
     for typed in (said, f"{said} missing", f"{said} at the e", " ".join([said] * 2000)):
-        assert [found.message_id for found in store.search.conversations(typed)] == [message.id], (
-            "whatever else was pasted"
-        )
+        hits = store.search.conversations(typed)
+        assert [one.message_id for one in hits] == [message], "whatever else was pasted"
         assert search.quoted(typed).count(" ") == search.MOST_WORDS - 1
     assert store.search.conversations(f"{said} {'missing' * 10}") == [] == store.search.messages("the missing")
     unspaced, path = "今天天气怎么样" * 40, "/".join(f"folder{number}" for number in range(100))
-    message = store.messages.add(conversation, "user", f"{unspaced} {path}", parent_id=None, status="done")
+    message = add(store, conversation, f"{unspaced} {path}")
     for typed in (unspaced, path, f"{path}/missing", f"{unspaced} {path}"):
-        assert [found.message_id for found in store.search.conversations(typed)] == [message.id], "their beginning"
+        assert [one.message_id for one in store.search.conversations(typed)] == [message], "their beginning"
     assert store.search.conversations("folder0/folder2") == []
     paths = " ".join(f"at/folder{number}/file" for number in range(100))
     assert len(re.findall(r"\w+", search.quoted(f"{paths} configuration"))) <= search.MOST_WORDS, "in paths, too"
@@ -148,7 +144,7 @@ def test_of_a_long_text_the_longest_words_are_looked_for(store: Store) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "found", "missed"),
+    ("said", "within", "missed"),
     [
         ("今天天气怎么样？我想去公园。", ["天气", "公园", "今天", "去公", "天气 公园"], ["气天", "明天"]),
         ("Python教程：用pandas读取文件", ["教程", "pandas", "读取", "Python 文件", "用pan"], ["程教", "ython"]),
@@ -158,26 +154,24 @@ def test_of_a_long_text_the_longest_words_are_looked_for(store: Store) -> None:
     ],
 )
 def test_words_are_found_where_no_spaces_are_between_them(
-    store: Store, path: Path, said: str, found: list[str], missed: list[str]
+    store: Store, path: Path, said: str, within: list[str], missed: list[str]
 ) -> None:
     titled = store.conversations.create(said).id
     renamed = store.conversations.create("other").id
     store.conversations.rename(renamed, said)
-    asked = store.messages.add(renamed, "user", said, parent_id=None, status="done")
-    answer = store.messages.ask(renamed, "?", parent_id=asked.id)
+    answer = store.messages.ask(renamed, "?", parent_id=add(store, renamed, said))
     store.messages.finish(answer.id, [1], [True], f"so {said}", "done", {})
     copied = store.branches.duplicate(renamed, answer.id).id
     with Store.open(path.with_name("other.db")) as other:
         for identifier in (titled, renamed, copied):
             other.transfer.put(store.transfer.whole(identifier))
         for each in (store, other):
-            for words in found:
-                assert {one.conversation.id for one in each.search.conversations(words)} == {titled, renamed, copied}, (
-                    words
-                )
-                assert [hit.message.text for hit in each.search.messages(words)].count(said) == 2, words
+            for words in within:
+                hits = each.search.conversations(words)
+                assert {one.conversation.id for one in hits} == {titled, renamed, copied}, words
+                assert {one.snippet for one in hits if one.message_id is None} == {said}
+                assert found(each, words).count(said) == 2, words
                 assert all(hit.snippet.strip("…") in f"so {said}" for hit in each.search.messages(words))
-                assert {one.snippet for one in each.search.conversations(words) if one.message_id is None} == {said}
             for words in missed:
                 assert each.search.conversations(words) == [] == each.search.messages(words), words
             assert_sound(each)
@@ -188,7 +182,7 @@ def test_where_the_words_are_and_how_many_messages_have_them(store: Store) -> No
     said = store.conversations.create("other").id
     parent = None
     for text in ("an archive here", "no", "two archives, each archived", "明天去公园散步"):
-        parent = store.messages.add(said, "user", text, parent_id=parent, status="done").id
+        parent = add(store, said, text, parent)
     by_id = {one.conversation.id: one for one in store.search.conversations("archive")}
     named, told = by_id[titled], by_id[said]
     assert [named.conversation.title[start:end] for start, end in named.title_marks] == ["archives"]
@@ -196,5 +190,5 @@ def test_where_the_words_are_and_how_many_messages_have_them(store: Store) -> No
     assert told.messages == 2 and told.title_marks == ()
     words = [told.snippet[start:end] for start, end in told.marks]
     assert words in (["archive"], ["archives", "archived"]) and "\ufdd0" not in told.snippet
-    (found,) = store.search.conversations("公园")
-    assert [found.snippet[start:end] for start, end in found.marks] == ["公园"]
+    (unspaced,) = store.search.conversations("公园")
+    assert [unspaced.snippet[start:end] for start, end in unspaced.marks] == ["公园"]

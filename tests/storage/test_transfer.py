@@ -7,10 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
 
 from storage import Conversation, Message, NotFound, Store, WholeConversation
-from tests.storage.trees import TALKS, Talk, fill, rows
+from tests.storage.trees import rows
 
 
 @pytest.fixture
@@ -167,18 +166,3 @@ def test_what_was_deleted_here_comes_back(other: Store, thread: WholeConversatio
     assert other.conversations.all() == []
     assert other.transfer.put(thread).outcome == "added"
     assert rows(other) == everything and len(other.search.messages("tar")) == 3
-
-
-def test_any_store_arrives_whole(tmp_path: Path) -> None:
-    with Store.open(tmp_path / "a.db") as source, Store.open(tmp_path / "b.db") as target:
-
-        @settings(max_examples=25)
-        @given(TALKS)
-        def check(talks: list[Talk]) -> None:
-            for identifier in fill(source, talks):
-                whole = source.transfer.whole(identifier)
-                assert target.transfer.put(whole).outcome == "new"
-                assert target.transfer.whole(identifier) == whole
-            assert rows(target) == rows(source)
-
-        check()

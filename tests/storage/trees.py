@@ -8,7 +8,8 @@ from typing import Any
 from hypothesis import strategies as st
 
 from app.events import Dropped, PageSource, Stretch
-from storage import Store
+from storage import FinalStatus, Role, Stats, Store
+from tests.storage.stored import add
 
 TEXT = st.one_of(
     st.text(st.characters(codec="utf-8"), max_size=30),  # With NUL and other control characters.
@@ -34,11 +35,11 @@ class Said:
     """One message of a drawn conversation. `parent` counts back from it; None if that is before the first."""
 
     parent: int
-    role: str
+    role: Role
     text: str
     tokens: list[tuple[int, bool]]
-    status: str
-    stats: dict[str, Any]
+    status: FinalStatus
+    stats: Stats
     verifies: bool
     waits: bool
 
@@ -76,40 +77,34 @@ TALKS = st.lists(
 )
 
 
-def fill(store: Store, talks: list[Talk]) -> list[str]:
-    """Writes drawn conversations to a store and returns their ids in the same order."""
-    return [_fill(store, talk) for talk in talks]
+def fill(store: Store, talks: list[Talk]) -> None:
+    """Writes drawn conversations to a store."""
+    for talk in talks:
+        _fill(store, talk)
 
 
-def _fill(store: Store, talk: Talk) -> str:
+def _fill(store: Store, talk: Talk) -> None:
     conversation = store.conversations.create(talk.title).id
     ids: list[str] = []
     for at, said in enumerate(talk.said):
         parent = ids[at - said.parent] if 0 < said.parent <= at else None
-        if said.role == "assistant":
-            message = store.messages.add(conversation, "assistant", "", parent_id=parent, status="pending")
-            if said.verifies and ids:
-                with store.database.write() as sql:
-                    sql.execute("UPDATE messages SET verifies = ? WHERE id = ?", (ids[-1], message.id))
-            tokens, provenance = [token for token, _ in said.tokens], [verified for _, verified in said.tokens]
-            store.messages.finish(message.id, tokens, provenance, said.text, said.status, said.stats)  # type: ignore[arg-type]
-            if said.waits:
-                store.queue.add_verification(message.id)
-        else:
-            message = store.messages.add(
-                conversation,
-                said.role,  # type: ignore[arg-type]
-                said.text,
-                parent_id=parent,
-                status="done",
-            )
-        ids.append(message.id)
+        if said.role != "assistant":
+            ids.append(add(store, conversation, said.text, parent, role=said.role))
+            continue
+        answer = store.messages.add(conversation, "assistant", "", parent_id=parent, status="pending").id
+        if said.verifies and ids:
+            with store.database.write() as sql:
+                sql.execute("UPDATE messages SET verifies = ? WHERE id = ?", (ids[-1], answer))
+        tokens, provenance = [token for token, _ in said.tokens], [verified for _, verified in said.tokens]
+        store.messages.finish(answer, tokens, provenance, said.text, said.status, said.stats)
+        if said.waits:
+            store.queue.add_verification(answer)
+        ids.append(answer)
     if ids:
         store.branches.show(ids[talk.tip % len(ids)])
     store.conversations.pin(conversation, talk.pinned)
     for prompt in talk.prompts:
         store.queue.add(conversation, prompt)
-    return conversation
 
 
 def rows(store: Store) -> dict[str, list[tuple[Any, ...]]]:
