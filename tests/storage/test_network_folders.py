@@ -2,58 +2,45 @@
 
 from __future__ import annotations
 
-import subprocess
+import os
+import sqlite3
 import sys
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from storage import Store
+from storage.database import Database
 
-pytestmark = [pytest.mark.skipif(sys.platform == "win32", reason="POSIX locks"), pytest.mark.faults]
-
-HOLDER = """
-import fcntl, sys
-files = [open(path, "r+b") for path in sys.argv[1:]]
-for file in files:
-    file.truncate(32768)
-    fcntl.lockf(file, fcntl.LOCK_EX, 8, 120)  # All that SQLite locks there, but for its mark that the file is in use.
-print("held", flush=True)
-sys.stdin.read()
-"""
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="POSIX files")
 
 
-@contextmanager
-def unlockable(*indexes: Path) -> Iterator[None]:
-    """Let nobody else lock the indexes of logs while this block runs, as a network folder does for ever."""
-    for index in indexes:
-        index.touch()
-    command = [sys.executable, "-c", HOLDER, *map(str, indexes)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-        assert process.stdout is not None and process.stdout.readline() == b"held\n"
-        yield
-        process.kill()
-
-
-def test_a_rollback_journal_takes_the_place_of_the_log(path: Path) -> None:
-    """One database is new; the other comes there with a log."""
-    new, came = path.with_name("new.db"), path.with_name("came.db")
+@pytest.mark.parametrize("comes_with_a_log", [False, True])
+def test_a_rollback_journal_takes_the_place_of_the_log(path: Path, comes_with_a_log: bool) -> None:
+    database = path.with_name("network.db")
     with Store.open(path) as store:
         kept = store.conversations.create("kept")
-        for name in ("", "-wal"):
-            came.with_name(came.name + name).write_bytes(path.with_name(path.name + name).read_bytes())
-    with unlockable(new.with_name("new.db-shm"), came.with_name("came.db-shm")), ThreadPoolExecutor(2) as pool:
-        begun, found = pool.map(Store.open, (new, came))  # SQLite takes 10 s for each.
-        with begun, found:
-            assert (begun.conversations.all(), found.conversations.all()) == ([], [kept])
-            for store in (begun, found):
-                with store.database.read() as sql:
-                    assert sql.execute("PRAGMA journal_mode").fetchone() == ("delete",)
-                    assert sql.execute("PRAGMA synchronous").fetchone() == (2,)
-        for database in (new, came):
-            with Store.open(database) as store, Store.open(database) as other, Store.read(database) as reader:
-                added = other.conversations.create("added")
-                assert added in store.conversations.all() and added in reader.conversations.all()
+        for name in ("", "-wal") if comes_with_a_log else ():
+            database.with_name(database.name + name).write_bytes(path.with_name(path.name + name).read_bytes())
+    os.mkfifo(database.with_name("network.db-shm"))  # Nobody can share it in memory.
+    with Store.open(database) as store:
+        assert store.conversations.all() == ([kept] if comes_with_a_log else [])
+        with store.database.read() as sql:
+            assert sql.execute("PRAGMA journal_mode").fetchone() == ("delete",)
+            assert sql.execute("PRAGMA synchronous").fetchone() == (2,)
+    with Store.open(database) as store, Store.open(database) as other, Store.read(database) as reader:
+        added = other.conversations.create("added")
+        assert added in store.conversations.all() and added in reader.conversations.all()
+
+
+def test_so_it_does_where_locks_are_never_granted(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SQLite tries for ten seconds, and then fails as here."""
+
+    def fail(database: Database) -> None:
+        error = sqlite3.OperationalError("locking protocol")
+        error.sqlite_errorcode = sqlite3.SQLITE_PROTOCOL
+        raise error
+
+    monkeypatch.setattr(Database, "_enter_wal", fail)
+    with Store.open(path) as store, store.database.read() as sql:
+        assert sql.execute("PRAGMA journal_mode").fetchone() == ("delete",)
