@@ -1,4 +1,4 @@
-"""The documents promise only what is there: links, commands, options, settings, keys, and figures as measured."""
+"""The documents promise only what is there: links, paths, commands, options, settings and keys."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import pytest
 import typer
 
 from app.cli.__main__ import cli
@@ -19,8 +18,8 @@ from app.tui.bindings import actions
 from docs import figure, keys
 from docs.manpage import settings
 from tests.support.serving import REPOSITORY
+from tools.release import PACKAGES
 
-README = REPOSITORY / "README.md"
 OTHER_PAGES = (
     "README.md",
     "AGENTS.md",
@@ -29,17 +28,22 @@ OTHER_PAGES = (
     "CHANGELOG.md",
     "recipes/shell_guide/README.md",
 )
-PAGES = [*(REPOSITORY / name for name in OTHER_PAGES), *sorted((REPOSITORY / "docs").glob("*.md"))]
-NAMES = [str(path.relative_to(REPOSITORY)) for path in PAGES]
-
-
-def text(path: Path) -> str:
-    return path.read_text(encoding="utf-8")
+PAGES = {
+    str(path.relative_to(REPOSITORY)): path.read_text(encoding="utf-8")
+    for path in (*(REPOSITORY / name for name in OTHER_PAGES), *sorted((REPOSITORY / "docs").glob("*.md")))
+}
+"""The text of each page by its path."""
+TOPS = ("app", "benchmarks", "docs", "drafter", "models", "recipes", "remote", "storage", "tests")
+PATH = re.compile(rf"(?<![\w./-])(?:{'|'.join(TOPS)})/[\w./*-]*")
+DOTTED = re.compile(rf"`((?:{'|'.join(TOPS)})(?:\.\w+)+)`|-m ((?:{'|'.join(TOPS)})(?:\.\w+)*)")
+ENDINGS = {"onnx", "safetensors", "py", "md", "toml", "json"}
+"""A dotted name that ends so is the name of a file, as `drafter.onnx`."""
 
 
 def anchors(path: Path) -> set[str]:
     """Anchors of a page's headings, as GitHub makes them."""
-    headings = re.findall(r"^#+ (.*)$", re.sub(r"```.*?```", "", text(path), flags=re.DOTALL), re.MULTILINE)
+    page = path.read_text(encoding="utf-8")
+    headings = re.findall(r"^#+ (.*)$", re.sub(r"```.*?```", "", page, flags=re.DOTALL), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
@@ -80,21 +84,59 @@ def resolve(words: list[str]) -> tuple[Any, list[str]]:
     return command, words
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_what_is_linked_is_there(name: str) -> None:
-    page = REPOSITORY / name
-    links = re.findall(r"\]\(([^)\s]+)\)", text(page)) + re.findall(r'(?:src|srcset)="([^"]+)"', text(page))
-    for link in links:
-        if not link.startswith(("http://", "https://")):
-            path, _, anchor = link.partition("#")
-            target = (page.parent / path).resolve() if path else page
-            assert target.exists(), f"{name} links {link}"
-            assert not anchor or anchor in anchors(target), f"{name} links {link}; there are {sorted(anchors(target))}"
+def is_there(path: str) -> bool:
+    """`NAME`, `DIR` and `NNN` stand for anything; a `*` for any part of a name. Git ignores what programs make."""
+    path = path.rstrip("./-")
+    ignored = re.findall(r"^/(.*)/$", (REPOSITORY / ".gitignore").read_text(), re.MULTILINE)
+    if any(path == folder or path.startswith(f"{folder}/") for folder in ignored):
+        return True
+    if re.search(r"NAME|DIR|NNN", path):
+        return (REPOSITORY / path).parent.exists()
+    return any(REPOSITORY.glob(path)) if "*" in path else (REPOSITORY / path).exists()
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_commands_and_options_exist(name: str) -> None:
-    for words in said(text(REPOSITORY / name)):
+def resolves(dotted: str) -> bool:
+    """A package, a module, or a name in one."""
+    path = REPOSITORY / dotted.replace(".", "/")
+    if path.is_dir() or path.with_suffix(".py").exists():
+        return True
+    module, name = path.parent, path.name
+    source = next((one for one in (module.with_suffix(".py"), module / "__init__.py") if one.exists()), None)
+    return source is not None and re.search(rf"\b{name}\b", source.read_text(encoding="utf-8")) is not None
+
+
+def test_what_is_linked_is_there() -> None:
+    for name, page in PAGES.items():
+        for link in re.findall(r"\]\(([^)\s]+)\)", page) + re.findall(r'(?:src|srcset)="([^"]+)"', page):
+            if not link.startswith(("http://", "https://")):
+                path, _, anchor = link.partition("#")
+                target = ((REPOSITORY / name).parent / path).resolve() if path else REPOSITORY / name
+                assert target.exists() and (not anchor or anchor in anchors(target)), f"{name} links {link}"
+
+
+def test_paths_and_modules_are_there() -> None:
+    ids = {action.id for action in actions({})}
+    for name, page in PAGES.items():
+        prose = re.sub(r"\]\([^)]*\)|https?://\S+|remote/verifier/pretrained/\S+", "", page)
+        assert [path for path in PATH.findall(prose) if not is_there(path)] == [], name
+        dotted = {quoted or run for quoted, run in DOTTED.findall(page)} - ids
+        modules = [one for one in dotted if not ENDINGS & set(one.split("."))]
+        assert [one for one in modules if not resolves(one)] == [], name
+
+
+def test_the_map_has_every_room_and_names_what_is_in_its_files() -> None:
+    rooms = {path.parent for top in PACKAGES for path in (REPOSITORY / top).rglob("*.py")}
+    page = PAGES["AGENTS.md"].partition("### Rooms")[2].partition("\n##")[0]
+    assert {room.relative_to(REPOSITORY).as_posix() for room in rooms} <= set(re.findall(r"`([\w/]+)/`", page))
+    for page in (PAGES["AGENTS.md"], PAGES["CONTRIBUTING.md"]):
+        # A reader finds `Settings` in "`app/config.py` (`Settings`)".
+        found = re.findall(r"`([\w/]+\.py)` \(`(\w+)`", page)
+        assert found and [one for one in found if one[1] not in (REPOSITORY / one[0]).read_text(encoding="utf-8")] == []
+
+
+def test_commands_and_options_exist() -> None:
+    found = [(name, words) for name, page in PAGES.items() for words in said(page)]
+    for name, words in found:
         command, rest = resolve(words)
         line = f"{name}: outrider {' '.join(words)}"
         if getattr(command, "commands", {}):
@@ -103,33 +145,23 @@ def test_commands_and_options_exist(name: str) -> None:
         for word in rest:
             if re.fullmatch(r"--?[a-z][a-z-]*(=.*)?", word) or word.startswith("--") and "|" in word:
                 assert word.partition("=")[0] in known, line
+    assert len(found) > 60, "it looks at something"
+    unsaid = set(program().commands) - {words[0] for _, words in found if words}
+    assert not unsaid, f"nothing is said of {unsaid}"
 
 
-def test_commands_are_found_in_the_documents() -> None:
-    """That the test above looks at something."""
-    found = [" ".join(words) for path in PAGES for words in said(text(path))]
-    assert len(found) > 60 and {"doctor", "remote test office", "history search tarball"} <= set(found)
-    documented = {name for words in found if (name := words.split(" ")[0])}
-    commands = set(program().commands)
-    assert commands <= documented, f"nothing is said of {commands - documented}"
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_benchmarks_and_their_options_exist(name: str) -> None:
-    commands = re.findall(r"python -m ((?:benchmarks|recipes|tests)\.[\w.]+)([^`\n|]*)", text(REPOSITORY / name))
-    for module, options in commands:
-        source = REPOSITORY / f"{module.replace('.', '/')}.py"
-        assert source.exists(), f"{name}: {module}"
-        known = text(source)
-        if "add_options(parser)" in known:
-            known += text(REPOSITORY / "benchmarks/answers.py")
-        for option in re.findall(r"\s(--[a-z][a-z-]*)", options.partition(" # ")[0]):
-            assert f'"{option}"' in known or "--{name}" in known, f"{name}: {module} {option}"
+def test_benchmarks_and_their_options_exist() -> None:
+    for name, page in PAGES.items():
+        for module, options in re.findall(r"python -m ((?:benchmarks|recipes|tests)\.[\w.]+)([^`\n|]*)", page):
+            known = (REPOSITORY / f"{module.replace('.', '/')}.py").read_text(encoding="utf-8")
+            if "add_options(parser)" in known:
+                known += (REPOSITORY / "benchmarks/answers.py").read_text(encoding="utf-8")
+            for option in re.findall(r"\s(--[a-z][a-z-]*)", options.partition(" # ")[0]):
+                assert f'"{option}"' in known or "--{name}" in known, f"{name}: {module} {option}"
 
 
 def test_every_setting_is_explained_with_its_default() -> None:
-    page = text(REPOSITORY / "docs" / "settings.md")
-    rows = [(names, default) for names, default in re.findall(r"^\| (`\w+`.*?) \|(.*?)\| .+ \|$", page, re.MULTILINE)]
+    rows = re.findall(r"^\| (`\w+`.*?) \|(.*?)\| .+ \|$", PAGES["docs/settings.md"], re.MULTILINE)
     explained = {
         name.strip(" `"): value.strip(" `")
         for names, default in rows
@@ -141,58 +173,32 @@ def test_every_setting_is_explained_with_its_default() -> None:
             assert explained[name] == default, name
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_variables_exist(name: str) -> None:
-    known = {PREFIX + field.upper() for field in Settings.__struct_fields__} | {
-        "OUTRIDER_HOME",
-        "OUTRIDER_REAL_MODELS",
-        COMMAND_FILE,
-    }
-    assert set(re.findall(r"\bOUTRIDER_[A-Z_]+\b", text(REPOSITORY / name))) <= known
+def test_variables_exist() -> None:
+    known = {PREFIX + field.upper() for field in Settings.__struct_fields__}
+    known |= {"OUTRIDER_HOME", "OUTRIDER_REAL_MODELS", COMMAND_FILE}
+    for name, page in PAGES.items():
+        assert set(re.findall(r"\bOUTRIDER_[A-Z_]+\b", page)) <= known, name
 
 
 def test_keys_of_the_screen_are_what_the_documents_say() -> None:
     """In the table of messages, and each key that is written as `Ctrl+X`, `Alt+Up`, F1."""
     known = {key for action in actions({}) for key in action.keys}
-    for path in PAGES:
-        for name in re.findall(r"\b(?:Ctrl\+[A-Z]|Alt\+(?:Up|Down|Enter)|Shift\+Enter|F[1-9])\b", text(path)):
-            assert name.lower() in known, f"{path.name}: {name}"
-    page = text(REPOSITORY / "docs" / "chat.md")
+    for path, page in PAGES.items():
+        for name in re.findall(r"\b(?:Ctrl\+[A-Z]|Alt\+(?:Up|Down|Enter)|Shift\+Enter|F[1-9])\b", page):
+            assert name.lower() in known, f"{path}: {name}"
     named = {"[": "left_square_bracket", "]": "right_square_bracket"}
-    table = page.partition("| key | |\n")[2].partition("\n\n")[0]
+    table = PAGES["docs/chat.md"].partition("| key | |\n")[2].partition("\n\n")[0]
     for cell in re.findall(r"^\| (.*?) \|", table, re.MULTILINE)[1:]:
         for key in re.findall(r"`(.)`", cell):
             assert named.get(key, key) in known, key
 
 
-def test_the_list_of_keys_is_that_of_the_screen() -> None:
-    assert text(keys.PAGE) == keys.page(), "run: python docs/keys.py"
-
-
-def test_the_figure_is_that_of_the_table() -> None:
-    assert text(figure.PICTURE) == figure.picture(text(figure.TABLE)), "run: python docs/figure.py"
+def test_what_is_generated_is_up_to_date() -> None:
+    assert keys.PAGE.read_text(encoding="utf-8") == keys.page(), "run: python docs/keys.py"
+    table = figure.TABLE.read_text(encoding="utf-8")
+    assert figure.PICTURE.read_text(encoding="utf-8") == figure.picture(table), "run: python docs/figure.py"
 
 
 def test_the_index_has_every_page() -> None:
     pages = {path.name for path in (REPOSITORY / "docs").glob("*.md")} - {"README.md"}
-    assert pages <= set(re.findall(r"\]\(([\w-]+\.md)\)", text(REPOSITORY / "docs" / "README.md")))
-
-
-def test_the_readme_is_short() -> None:
-    assert len(text(README).splitlines()) <= 90
-
-
-def test_the_readme_promises_drafts_of_outriders_own_server_alone() -> None:
-    """Other servers' words are neither drafted nor checked, and nobody goes on when such a server is away."""
-    promise = text(README).partition("![")[0]
-    for said in re.split(r"\n\n|(?m:^- )", promise):
-        if re.search(r"\b(draft|dimmed|goes on|check)", said):
-            assert "Outrider's own" in said, said
-
-
-def test_the_comparison_says_something_of_each_client_in_each_row() -> None:
-    rows = [line for line in text(REPOSITORY / "docs" / "comparison.md").splitlines() if line.startswith("|")]
-    assert {len(re.findall(r"\|", line)) for line in rows} == {19}
-    features = [line for line in rows if not line.startswith(("| feature", "|---"))]
-    assert len(features) == 59
-    assert all(line.split("|")[2].strip() not in ("", "?") for line in features), "of our own we know"
+    assert pages <= set(re.findall(r"\]\(([\w-]+\.md)\)", PAGES["docs/README.md"]))
