@@ -5,6 +5,7 @@ What nginx makes of its file is tried in tests/faults/test_nginx.py.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -26,10 +27,6 @@ UNIT = DEPLOY / "outrider.service"
 CONTAINER = DEPLOY / "Containerfile"
 
 
-def text(path: Path) -> str:
-    return path.read_text(encoding="utf-8")
-
-
 def checked(words: list[str]) -> None:
     """Check that `outrider` takes these words: a command and its options with values."""
     command = typer.main.get_command(cli).commands[words[0]]  # type: ignore[attr-defined]
@@ -39,44 +36,44 @@ def checked(words: list[str]) -> None:
     assert {word for word in words if word.startswith("--")} <= known
 
 
-def seconds(pattern: str, file: Path) -> int:
-    found = re.search(pattern, text(file), re.MULTILINE)
-    assert found is not None
-    return int(found[1])
+def found(pattern: str, file: Path) -> str:
+    """The first group of a pattern at the beginning of a line."""
+    match = re.search(pattern, file.read_text(encoding="utf-8"), re.MULTILINE)
+    assert match is not None
+    return match[1]
 
 
-def test_the_units_command_is_one_of_ours() -> None:
-    found = re.search(r"^ExecStart=((?:.*\\\n)*.*)$", text(UNIT), re.MULTILINE)
-    assert found is not None
-    program, *words = shlex.split(found[1].replace("\\\n", " "))
+def test_the_commands_are_ours() -> None:
+    program, *words = shlex.split(found(r"^ExecStart=((?:.*\\\n)*.*)$", UNIT).replace("\\\n", " "))
     assert program.endswith("/outrider")
+    checked(words)
+    program, *words = (
+        word for name in ("ENTRYPOINT", "CMD") for word in json.loads(found(rf"^{name} (\[.*\])$", CONTAINER))
+    )
+    assert program == "outrider"
     checked(words)
 
 
-def test_the_containers_command_is_one_of_ours() -> None:
-    entry, options = (
-        re.findall(r'"([^"]*)"', line) for line in re.findall(r"^(?:ENTRYPOINT|CMD) \[(.*)\]$", text(CONTAINER), re.M)
-    )
-    assert entry[0] == "outrider"
-    checked([*entry[1:], *options])
-
-
 def test_what_the_container_copies_is_there() -> None:
-    copied = [name for line in re.findall(r"^COPY ([^-].*) \S+$", text(CONTAINER), re.M) for name in line.split()]
-    assert {"app", "drafter", "remote", "storage", "pyproject.toml"} <= set(copied)
+    lines = re.findall(r"^COPY ([^-].*) \S+$", CONTAINER.read_text(encoding="utf-8"), re.MULTILINE)
+    copied = {name for line in lines for name in line.split()}
+    assert {"app", "drafter", "remote", "storage", "pyproject.toml"} <= copied
     assert all((REPOSITORY / name).exists() for name in copied)
 
 
 def test_a_server_has_the_time_to_drain() -> None:
     for pattern, file in ((r"^TimeoutStopSec=(\d+)", UNIT), (r"--stop-timeout (\d+)", CONTAINER)):
-        assert seconds(pattern, file) > ServeOptions.drain_seconds
-    assert seconds(r"limit_conn outrider_addresses (\d+);", DEPLOY / "nginx.conf") <= ServeOptions.max_per_address
+        assert int(found(pattern, file)) > ServeOptions.drain_seconds
+    connections = found(r"limit_conn outrider_addresses (\d+);", DEPLOY / "nginx.conf")
+    assert int(connections) <= ServeOptions.max_per_address
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")
 def test_systemd_takes_the_unit(tmp_path: Path) -> None:
     unit = tmp_path / UNIT.name
-    changed = text(UNIT).replace("/opt/outrider/bin/outrider", sys.executable)  # It must be there.
+    changed = UNIT.read_text(encoding="utf-8").replace(
+        "/opt/outrider/bin/outrider", sys.executable
+    )  # It must be there.
     unit.write_text(re.sub(r"^Documentation=.*\n", "", changed, flags=re.MULTILINE))  # The manual is not installed.
     ran = subprocess.run(["systemd-analyze", "verify", str(unit)], capture_output=True, text=True)
     assert ran.returncode == 0 and not ran.stderr, ran.stderr

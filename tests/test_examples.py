@@ -7,24 +7,13 @@ from __future__ import annotations
 
 import re
 import shlex
-from pathlib import Path
-
-import pytest
 
 from app.tui.widgets.welcome import EXAMPLES
 from tests.support.examples import read_examples
 from tests.support.serving import REPOSITORY
 
-PAGES = (
-    "README.md",
-    "CONTRIBUTING.md",
-    "docs/*.md",
-    "docs/manpage.py",
-    "docs/outrider.1",
-    "docs/recording.py",
-    "docs/screenshot.py",
-)
-SHOWN = [path for pattern in PAGES for path in sorted(REPOSITORY.glob(pattern))] + [REPOSITORY / "app/cli/question.py"]
+PAGES = ("README.md", "CONTRIBUTING.md", "app/cli/question.py", "docs/*.md", "docs/manpage.py", "docs/outrider.1")
+PICTURES = ("docs/recording.py", "docs/screenshot.py")
 ELSEWHERE = {"--remote", "--prompts", "--queue"}
 """With these another model answers, or nobody yet."""
 
@@ -58,30 +47,18 @@ def problem(words: list[str], piped: bool) -> str | None:
     return None
 
 
-@pytest.mark.parametrize("path", SHOWN, ids=lambda path: str(path.relative_to(REPOSITORY)))
-def test_questions_of_the_documents(path: Path) -> None:
-    wrong = {
-        " ".join(words): why
-        for words, piped in asked(path.read_text(encoding="utf-8"))
-        if (why := problem(words, piped))
-    }
-    assert wrong == {}
+def test_questions_of_the_documents() -> None:
+    pages = [path for pattern in (*PAGES, *PICTURES) for path in REPOSITORY.glob(pattern)]
+    found = {str(path.relative_to(REPOSITORY)): asked(path.read_text(encoding="utf-8")) for path in pages}
+    for name, questions in found.items():
+        wrong = {" ".join(words): why for words, piped in questions if (why := problem(words, piped))}
+        assert wrong == {}, name
+    looked_at = ("README.md", "docs/command-line.md", "docs/outrider.1", "app/cli/question.py")
+    assert all(found[name] for name in looked_at)
 
 
-def test_questions_are_found_in_the_documents() -> None:
-    """That the test above looks at something."""
-    found = {str(path.relative_to(REPOSITORY)): len(asked(path.read_text(encoding="utf-8"))) for path in SHOWN}
-    assert found["README.md"] >= 2 and found["docs/command-line.md"] >= 2
-    assert found["docs/outrider.1"] >= 2 and found["app/cli/question.py"] == 1
-
-
-@pytest.mark.parametrize("name", ["recording", "screenshot"])
-def test_the_question_of_the_pictures(name: str) -> None:
-    page = (REPOSITORY / "docs" / f"{name}.py").read_text(encoding="utf-8")
-    (question,) = re.findall(r'^QUESTION = "(.*)"$', page, re.MULTILINE)
-    assert question in {one.question for one in read_examples()}
-
-
-@pytest.mark.parametrize("question", EXAMPLES)
-def test_questions_of_the_welcome_screen(question: str) -> None:
-    assert question in {one.turns[0] for one in read_examples() if len(one.turns) == 1}
+def test_questions_of_the_welcome_screen_and_the_pictures() -> None:
+    pages = [(REPOSITORY / name).read_text(encoding="utf-8") for name in PICTURES]
+    pictures = [question for page in pages for question in re.findall(r'^QUESTION = "(.*)"$', page, re.MULTILINE)]
+    assert len(pictures) == len(PICTURES)
+    assert {*EXAMPLES, *pictures} <= {one.question for one in read_examples() if len(one.turns) == 1}

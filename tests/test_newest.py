@@ -15,18 +15,15 @@ from tools.newest import CONSTRAINTS, culprit, installed, read_constraints, writ
 PACKAGES = ("anyio", "httpx", "tokenizers", "torch", "transformers")
 
 
-@pytest.mark.parametrize("breaks", PACKAGES)
-@pytest.mark.parametrize("count", [1, 2, 5])
-def test_the_release_that_breaks_something_is_found(breaks: str, count: int) -> None:
-    newer = [name for name in PACKAGES if name != breaks][: count - 1] + [breaks]
-    newer.sort()
+@pytest.mark.parametrize(("breaks", "first", "end"), [(0, 0, 1), (0, 0, 5), (2, 0, 5), (4, 0, 5), (3, 2, 4)])
+def test_the_release_that_breaks_something_is_found(breaks: int, first: int, end: int) -> None:
     asked: list[Sequence[str]] = []
 
     def fails(names: Sequence[str]) -> bool:
         asked.append(names)
-        return breaks in names
+        return PACKAGES[breaks] in names
 
-    assert culprit(newer, fails) == breaks
+    assert culprit(PACKAGES[first:end], fails) == PACKAGES[breaks]
     assert len(asked) <= 3
 
 

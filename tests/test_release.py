@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 
@@ -46,10 +47,6 @@ WHEEL = [
 ]
 
 
-def test_a_changelog_with_a_dated_entry_is_right() -> None:
-    check_changelog(CHANGELOG, "1.2.0")
-
-
 @pytest.mark.parametrize(
     "old, new, said",
     [
@@ -61,7 +58,8 @@ def test_a_changelog_with_a_dated_entry_is_right() -> None:
     ],
 )
 def test_a_changelog_that_is_not_ready_is_told(old: str, new: str, said: str) -> None:
-    with pytest.raises(Problem, match=said.replace("[", r"\[")):
+    check_changelog(CHANGELOG, "1.2.0")
+    with pytest.raises(Problem, match=re.escape(said)):
         check_changelog(CHANGELOG.replace(old, new, 1), "1.2.0")
 
 

@@ -27,7 +27,7 @@ GOOD = Measured(tau=3.0, alone=0.8, perplexity=5.0, repeated=0.1)
 """Figures above all floors, so that tests may draft and write alone with random weights."""
 
 
-def build_pair(folder: Path, *, seed: int = 0, context: int = 1024, marks: bool = False, guesses: bool = True) -> Path:
+def build_pair(folder: Path, *, seed: int = 0, marks: bool = False, guesses: bool = True) -> Path:
     """Write `folder/target` (a transformers checkpoint and its graph) and `folder/drafter` (a drafter's folder).
 
     Returns `folder`. `marks`: it says the marks of names, too. `guesses` False: the drafter guesses nothing right.
@@ -35,7 +35,7 @@ def build_pair(folder: Path, *, seed: int = 0, context: int = 1024, marks: bool 
     generator_state = torch.random.get_rng_state()
     torch.manual_seed(seed)
     try:
-        target = _write_target(folder / "target", context, marks)
+        target = _write_target(folder / "target", marks)
         write_graph(folder / "target", folder / "target" / GRAPHS[1], int8=False)  # A server then starts without torch.
         _write_drafter(folder / "drafter", folder / "target", target, guesses)
     finally:
@@ -55,7 +55,7 @@ def write_smaller(target: Path, folder: Path) -> Path:
     return folder
 
 
-def _write_target(folder: Path, context: int, marks: bool) -> LlamaForCausalLM:
+def _write_target(folder: Path, marks: bool) -> LlamaForCausalLM:
     tokenizer = train_tokenizer()
     if marks:
         tokenizer.add_tokens([AddedToken(mark, normalized=False) for mark in MARKS])
@@ -70,7 +70,7 @@ def _write_target(folder: Path, context: int, marks: bool) -> LlamaForCausalLM:
         num_attention_heads=4,
         num_key_value_heads=2,
         head_dim=8,
-        max_position_embeddings=context,
+        max_position_embeddings=1024,
         tie_word_embeddings=False,
         bos_token_id=None,
         eos_token_id=END,
