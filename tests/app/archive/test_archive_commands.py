@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from app.archive.exporter import export_folder
-from app.config import Folders
 from storage import Store
 from tests.support.commands import Outrider, runner
 from tests.support.serving import REPOSITORY
@@ -50,21 +48,9 @@ def test_the_last_conversation_goes_to_stdout(outrider: Outrider, two: list[str]
     everything = outrider("export", "--branches", "--format", "html")
     assert everything.out.startswith("<!DOCTYPE html>") and "yes" in everything.out
     assert "\x1b" not in exported.out + everything.out
-
-
-def test_a_dash_is_stdout(outrider: Outrider, two: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert outrider("export", "-o", "-").out == outrider("export").out != ""
-    assert not (tmp_path / "-").exists()
-
-
-def test_named_ones_in_their_order_each_once(outrider: Outrider, two: list[str]) -> None:
-    exported = outrider("export", two[1], two[0], two[1])
-    assert [line for line in exported.out.splitlines() if line.startswith("# ")] == [
-        "# Conversations",
-        "# zips",
-        "# tarballs",
-    ]
+    named = outrider("export", two[1], two[0], two[1])
+    headings = [line for line in named.out.splitlines() if line.startswith("# ")]
+    assert headings == ["# Conversations", "# zips", "# tarballs"], "in their order, each once"
 
 
 def test_everything_to_a_file_and_back(outrider: Outrider, two: list[str], kept: Store, tmp_path: Path) -> None:
@@ -88,9 +74,8 @@ BEGINNINGS = {"md": "# ", "json": '{"', "html": "<!DOCTYPE html>"}
 @pytest.mark.parametrize(
     ("name", "chosen", "format"),
     [
-        ("x.md", None, "md"), ("x.MARKDOWN", None, "md"), ("x.json", None, "json"), ("x.html", None, "html"),
-        ("x.htm", "html", "html"), ("x", None, "md"), ("x.", None, "md"), (".notes", None, "md"),
-        ("v1.2/x", None, "md"), ("x.txt", "md", "md"), ("x.backup", "json", "json"),
+        ("x.MARKDOWN", None, "md"), ("x.json", None, "json"), ("x.htm", "html", "html"), ("x", None, "md"),
+        (".notes", None, "md"), ("v1.2/x", None, "md"), ("x.backup", "json", "json"),
     ],
 )  # fmt: skip
 def test_the_ending_or_the_option_chooses_the_format(
@@ -102,9 +87,7 @@ def test_the_ending_or_the_option_chooses_the_format(
     assert (tmp_path / name).read_text(encoding="utf-8").startswith(BEGINNINGS[format])
 
 
-@pytest.mark.parametrize(
-    ("name", "chosen"), [("x.pdf", None), ("x.json.gz", None), ("x.json", "md"), ("x.html", "json"), ("x.md", "html")]
-)
+@pytest.mark.parametrize(("name", "chosen"), [("x.json.gz", None), ("x.json", "md")])
 def test_an_ending_that_promises_something_else_is_a_usage_error(
     outrider: Outrider, two: list[str], tmp_path: Path, name: str, chosen: str | None
 ) -> None:
@@ -119,21 +102,15 @@ def test_a_folder_and_a_pipe_have_no_ending(outrider: Outrider, two: list[str], 
     assert outrider("export", "-o", str(tmp_path / "exports.d")).code == 0
     assert [path.suffix for path in (tmp_path / "exports.d").iterdir()] == [".md"]
     assert outrider("export", "--format", "json", "-o", "-").out.startswith(BEGINNINGS["json"])
-
-
-def test_an_empty_home_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("OUTRIDER_HOME", raising=False)
-    unset = export_folder(Folders.locate())
-    monkeypatch.setenv("OUTRIDER_HOME", "")
-    assert export_folder(Folders.locate()) == unset
+    assert not Path("-").exists()
 
 
 def test_what_was_imported_and_what_was_not_is_said(outrider: Outrider, kept: Store) -> None:
     imported = outrider("import", str(CHATGPT))
     assert imported.code == 1
-    assert [line.split("  ")[1:] for line in imported.out.splitlines()] == [
-        ["new", "Unpacking"],
-        ["new", "Tools and pictures"],
+    assert [line.split("  ", 1)[1] for line in imported.out.splitlines()] == [
+        "new  Unpacking",
+        "new  Tools and pictures",
     ]
     assert "ChatGPT export, 5 conversations: 2 imported, 3 not imported; 7 messages" in imported.err
     assert "left out: " in imported.err and "1 custom instructions" in imported.err
@@ -145,8 +122,7 @@ def test_several_files_of_which_one_is_none(outrider: Outrider, two: list[str], 
     path = tmp_path / "one.json"
     outrider("export", two[0], "-o", str(path))
     imported = outrider("import", str(tmp_path / "gone.json"), str(path))
-    assert imported.code == 1 and "gone.json cannot be read" in imported.err and "same" in imported.out
-    assert "Traceback" not in imported.err
+    assert imported.says(1, "gone.json cannot be read") and "same" in imported.out
 
 
 @pytest.mark.parametrize(
@@ -156,17 +132,14 @@ def test_several_files_of_which_one_is_none(outrider: Outrider, two: list[str], 
         (["export", "--all", "c0ffee"], 2, "not both"),
         (["export", "-o", "/nowhere/x.md"], 1, "/nowhere/x.md cannot be written"),
         (["export", "--format", "pdf"], 2, "pdf"),
-        (["import"], 2, "FILE"),
-        (["import", "/nowhere/x.json"], 1, "/nowhere/x.json cannot be read"),
     ],
 )
 def test_what_is_wrong_is_said(outrider: Outrider, two: list[str], arguments: list[str], code: int, says: str) -> None:
     done = outrider(*arguments)
-    assert done.code == code and says in done.err and done.out == "" and "Traceback" not in done.err
+    assert done.says(code, says) and done.out == "" and "Traceback" not in done.err
 
 
 def test_nothing_to_export(outrider: Outrider) -> None:
     exported = outrider("export")
-    assert (exported.code, exported.out) == (1, "") and "no conversation" in exported.err
-    everything = outrider("export", "--all", "--format", "json")
-    assert everything.code == 0 and json.loads(everything.out)["conversations"] == []
+    assert exported.says(1, "no conversation") and exported.out == ""
+    assert outrider("export", "--all", "--format", "json").json["conversations"] == []

@@ -40,12 +40,7 @@ def test_json_brings_everything_back(store: Store, conversation: str, tmp_path: 
     text = exported(store, conversation, "json", tmp_path)
     assert "\x1b" not in text
     (record,) = json.loads(text)["conversations"]
-    assert [sorted(one) for one in record["messages"][0]["attachments"]] == [
-        ["name", "text", "type"],
-        ["data", "name", "type"],
-        ["data", "name", "type"],
-        ["data", "name", "type"],
-    ]
+    assert ["text" in one for one in record["messages"][0]["attachments"]] == [True, False, False, False]
     assert "attachments" not in record["messages"][1] and "reasoning" not in record["messages"][0]
     before = store.transfer.whole(conversation)
     with Store.open(tmp_path / "other.db") as other:
@@ -57,24 +52,20 @@ def test_json_brings_everything_back(store: Store, conversation: str, tmp_path: 
         assert [one.outcome for one in report.results] == ["same"]
 
 
-@pytest.mark.parametrize(
-    ("change", "why"),
-    [
-        ({"text": "x", "data": "eA=="}, "both"),
-        ({"text": None}, "neither"),
-        ({"type": "application/x-sh"}, "type"),
-        ({"data": "not base64"}, "base64"),
-    ],
-)
-def test_files_that_make_no_sense_are_not_imported(
-    store: Store, conversation: str, tmp_path: Path, change: dict[str, object], why: str
-) -> None:
-    whole = json.loads(exported(store, conversation, "json", tmp_path))
-    whole["conversations"][0]["messages"][0]["attachments"][0] |= change
-    (tmp_path / "changed.json").write_text(json.dumps(whole))
+def test_files_that_make_no_sense_are_not_imported(store: Store, conversation: str, tmp_path: Path) -> None:
+    whole = exported(store, conversation, "json", tmp_path)
     with Store.open(tmp_path / "other.db") as other:
-        (result,) = import_file(other, tmp_path / "changed.json").results
-        assert result.outcome == "failed" and other.conversations.all() == [], why
+        for change in (
+            {"text": "x", "data": "eA=="},
+            {"text": None},
+            {"type": "application/x-sh"},
+            {"data": "not base64"},
+        ):
+            document = json.loads(whole)
+            document["conversations"][0]["messages"][0]["attachments"][0] |= change
+            (tmp_path / "changed.json").write_text(json.dumps(document))
+            (result,) = import_file(other, tmp_path / "changed.json").results
+            assert result.outcome == "failed" and other.conversations.all() == [], change
 
 
 def test_markdown_shows_text_in_fences_that_it_cannot_leave(store: Store, conversation: str, tmp_path: Path) -> None:

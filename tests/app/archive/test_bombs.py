@@ -59,12 +59,9 @@ def imported(path: Path, home: Path) -> Import:
     with (home / "said").open("w+b") as said:
         process = subprocess.Popen(
             [sys.executable, "-c", PROGRAM, "import", str(path)],
-            env={**os.environ, "OUTRIDER_HOME": str(home)},
-            cwd=REPOSITORY,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=said,
-        )
+            env={**os.environ, "OUTRIDER_HOME": str(home)}, cwd=REPOSITORY, stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL, stderr=said,
+        )  # fmt: skip
         _, status, used = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
         said.seek(0)
@@ -101,17 +98,17 @@ def held(path: Path, home: Path) -> Import:
     return ended
 
 
-@pytest.mark.parametrize(("method", "blocks"), [(zipfile.ZIP_BZIP2, 24), (zipfile.ZIP_LZMA, 1)], ids=["bz2", "lzma"])
+@pytest.mark.parametrize(
+    ("method", "blocks"),
+    [(zipfile.ZIP_DEFLATED, 24), (zipfile.ZIP_BZIP2, 1), (zipfile.ZIP_LZMA, 1)],
+    ids=["deflate", "bz2", "lzma"],
+)
 def test_a_member_that_lies_about_its_size(tmp_path: Path, method: int, blocks: int) -> None:
-    block = bytes(16 * MEBIBYTE)
+    block = b" " * (16 * MEBIBYTE)
     path = lying(zipped(tmp_path / "bomb.zip", (block for _ in range(blocks)), method), 1000)
     ended = held(path, tmp_path / "home")
-    assert "conversations.json" in ended.said and "compressed in a way that no export is" in ended.said
-
-
-def test_a_deflated_member_that_lies_about_its_size(tmp_path: Path) -> None:
-    block = b" " * (16 * MEBIBYTE)
-    held(lying(zipped(tmp_path / "bomb.zip", (block for _ in range(24))), 1000), tmp_path / "home")
+    if method != zipfile.ZIP_DEFLATED:
+        assert "conversations.json" in ended.said and "compressed in a way that no export is" in ended.said
 
 
 @pytest.mark.parametrize(
@@ -126,7 +123,7 @@ def test_a_deflated_member_that_lies_about_its_size(tmp_path: Path) -> None:
 )
 def test_a_small_file_that_is_large_inside(tmp_path: Path, start: bytes, unit: bytes, end: bytes) -> None:
     block = unit * (MEBIBYTE // len(unit))
-    path = zipped(tmp_path / "bomb.zip", [start, *(block for _ in range(300)), end])
+    path = zipped(tmp_path / "bomb.zip", [start, *(block for _ in range(160)), end])
     assert path.stat().st_size < 2 * MEBIBYTE
     assert "bomb.zip" in held(path, tmp_path / "home").said
 
@@ -134,50 +131,45 @@ def test_a_small_file_that_is_large_inside(tmp_path: Path, start: bytes, unit: b
 def test_one_conversation_that_is_too_large(tmp_path: Path) -> None:
     """The file is not compressed more than text can be."""
     noise = random.Random(1).randbytes(MEBIBYTE).hex().encode()
-    path = zipped(tmp_path / "large.zip", [b'[{"title":"', *(noise for _ in range(40)), b'","mapping":{}}]'])
-    ended = held(path, tmp_path / "home")
-    assert "larger than 32 MiB" in ended.said
+    path = zipped(tmp_path / "large.zip", [b'[{"title":"', *(noise for _ in range(20)), b'","mapping":{}}]'])
+    assert "larger than 32 MiB" in held(path, tmp_path / "home").said
 
 
 def test_a_file_of_one_large_value_is_no_better_outside_an_archive(tmp_path: Path) -> None:
     path = tmp_path / "large.json"
-    path.write_bytes(b'[{"mapping":{"a":[' + b"[]," * (20 * MEBIBYTE) + b"[]]}}]")
+    path.write_bytes(b'[{"mapping":{"a":[' + b"[]," * (8 * MEBIBYTE) + b"[]]}}]")
     assert "more parts than can be read" in held(path, tmp_path / "home").said
 
 
-def test_more_conversations_than_anybody_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_conversations_or_files_than_any_export_has(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(streaming, "MOST", 10)
-    path = tmp_path / "conversations.json"
-    path.write_text("[" + ",".join(['{"mapping": {}}'] * 11) + "]")
-    with Store.open(tmp_path / "outrider.db") as store, pytest.raises(Unreadable, match="more than 10"):
-        import_file(store, path)
-
-
-def test_more_files_than_any_export_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading, "MOST_MEMBERS", 10)
-    path = tmp_path / "many.zip"
-    with zipfile.ZipFile(path, "w") as archive:
+    conversations, files = tmp_path / "conversations.json", tmp_path / "many.zip"
+    conversations.write_text("[" + ",".join(['{"mapping": {}}'] * 11) + "]")
+    with zipfile.ZipFile(files, "w") as archive:
         for number in range(11):
             archive.writestr(f"conversations-{number:03}.json", "[]")
-    with Store.open(tmp_path / "outrider.db") as store, pytest.raises(Unreadable, match="more than 10"):
-        import_file(store, path)
+    for path in (conversations, files):
+        with pytest.raises(Unreadable, match="more than 10"):
+            import_file(store, path)
 
 
 def test_all_files_of_an_archive_count_together_and_a_file_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reading, "LARGEST", MEBIBYTE)
-    path = tmp_path / "two.zip"
+    path, plain = tmp_path / "two.zip", tmp_path / "conversations.json"
     with zipfile.ZipFile(path, "w") as archive:
         for number in range(3):
             archive.writestr(f"conversations-{number}.json", "[]" + " " * (MEBIBYTE // 2))
-    plain = tmp_path / "conversations.json"
     plain.write_bytes(b" " * (2 * MEBIBYTE) + b"[]")
     for file in (path, plain):
-        with Store.open(tmp_path / "outrider.db") as store, pytest.raises(Unreadable, match="larger than 1 MiB"):
+        with pytest.raises(Unreadable, match="larger than 1 MiB"):
             import_file(store, file)
 
 
-def test_a_device_without_an_end_is_not_read(tmp_path: Path) -> None:
-    with Store.open(tmp_path / "outrider.db") as store, pytest.raises(Unreadable, match="is not a file"):
+def test_a_device_without_an_end_is_not_read(store: Store) -> None:
+    with pytest.raises(Unreadable, match="is not a file"):
         import_file(store, Path("/dev/zero"))

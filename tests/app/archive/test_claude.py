@@ -70,12 +70,11 @@ def test_edits_are_branches() -> None:
         said("m4", "assistant", "second", parent_message_uuid="m3"),
     ]
     whole = converted(claude.conversation({**TALK, "chat_messages": messages, "current_leaf_message_uuid": "m2"}))
-    parents = {message.text: message.parent_id for message in whole.messages}
-    named = {message.id: message.text for message in whole.messages}
-    assert [named.get(parents[text] or "") for text in ("one", "first", "another", "second")] == [
-        None, "one", None, "another",
-    ]  # fmt: skip
-    assert named[whole.conversation.tip_id or ""] == "first"
+    texts: dict[str | None, str | None] = {None: None}
+    texts |= {message.id: message.text for message in whole.messages}
+    parents = {message.text: texts[message.parent_id] for message in whole.messages}
+    assert parents == {"one": None, "first": "one", "another": None, "second": "another"}
+    assert texts[whole.conversation.tip_id] == "first"
 
 
 ANY = st.none() | st.integers() | st.text(max_size=3)

@@ -8,21 +8,22 @@ import stat
 from dataclasses import asdict
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import pytest
 from markdown_it import MarkdownIt
 
 from app.archive import exporter as writing
 from app.archive.branches import branches, remark
-from app.archive.exporter import every_conversation, export_conversations, export_pieces, new_file
+from app.archive.exporter import every_conversation, export_conversations, export_folder, export_pieces, new_file
 from app.archive.formats import Format
-from app.archive.html import STYLE
 from app.archive.markdown import contained
-from app.config import Settings
+from app.config import Folders, Settings
 from app.events import Stretch
 from models.guide.names import MARKS
 from models.text.chat_text import ChatText
 from storage import Choices, FinalStatus, NotFound, Store
+from storage.records import INTERRUPTED
 from tests.app.archive.test_html_markdown import HOSTILE, Tags
 
 NO_DRAFTER = Settings(drafter="/nowhere")
@@ -72,20 +73,18 @@ def test_several_get_a_table_of_contents(store: Store) -> None:
 def test_what_was_never_verified_is_told(store: Store, text: ChatText, monkeypatch: pytest.MonkeyPatch) -> None:
     tokens = drafted(store, text, "list the files", 4, "stopped")
     told = f"{len(tokens) - 4} of its {len(tokens)} tokens were drafted offline and never checked."
-    markdown = text_of(store, "md")
-    assert f"> *{told} This answer was stopped before its end.*" in markdown
+    assert f"> *{told} This answer was stopped before its end.*" in text_of(store, "md")
     assert told in text_of(store, "html") and 'class="drafted"' not in text_of(store, "html")
     monkeypatch.setattr(writing, "decoder", lambda folder: text.decode)
-    start = len(text.decode(tokens[:4]))
-    word = "list the files".rfind(" ", 0, start) + 1
+    word = "list the files".rfind(" ", 0, len(text.decode(tokens[:4]))) + 1
     assert f'<span class="drafted">{"list the files"[word:]}</span>' in text_of(store, "html")
 
 
 def test_who_wrote_which_part_on_this_device_is_told_once(store: Store) -> None:
-    def told(*stretches: Stretch, model: str = "talker") -> str:
+    def told(*stretches: Stretch, model: str = "talker", status: FinalStatus = "done", **more: str) -> str:
         asked = store.messages.ask(store.conversations.create("t").id, "q", parent_id=None)
-        stats = {"model": model, "stretches": [asdict(one) for one in stretches]}
-        store.messages.finish(asked.id, (), (), "a" * 60, "done", stats)
+        stats: dict[str, Any] = {"model": model, "stretches": [asdict(one) for one in stretches], **more}
+        store.messages.finish(asked.id, (), (), "a" * 60, status, stats)
         return remark(store.messages.get(asked.id))
 
     here = [Stretch(at, "qwen", here=True) for at in (0, 10, 40)]
@@ -94,6 +93,8 @@ def test_who_wrote_which_part_on_this_device_is_told_once(store: Store) -> None:
         "qwen on this device wrote characters 10 to 30 and all from character 40 on, and it was never checked. "
         "Answered by talker."
     )
+    killed = told(status="stopped", reason=INTERRUPTED)
+    assert killed == "This answer was interrupted before its end. Answered by talker."
 
 
 def test_what_was_never_verified_is_shaded_where_names_have_marks(
@@ -114,16 +115,11 @@ def test_all_branches_from_where_they_part(store: Store) -> None:
     store.messages.add(conversation, "assistant", "d2", parent_id=after.id, status="done")
     store.messages.add(conversation, "user", "a2", parent_id=None, status="done")
     store.branches.show(third.id)
-    found = [
-        (branch.after, [(number, message.text) for number, message in branch.messages])
-        for branch in branches(store.transfer.whole(conversation), every=True)
-    ]
-    assert found == [
-        (None, [(1, "a"), (2, "b"), (3, "c")]),
-        (None, [(4, "a2")]),
-        (1, [(5, "b2")]),
-        (2, [(6, "c2"), (7, "d2")]),
-    ]
+    whole = store.transfer.whole(conversation)
+    assert [
+        (branch.after, [f"{number} {message.text}" for number, message in branch.messages])
+        for branch in branches(whole, every=True)
+    ] == [(None, ["1 a", "2 b", "3 c"]), (None, ["4 a2"]), (1, ["5 b2"]), (2, ["6 c2", "7 d2"])]
     said = text_of(store, "md", every=True)
     assert said.index("*Another branch, from the beginning:*") < said.index("## 4. You")
     assert said.index("*Another branch, after message 2:*") < said.index("## 6. You")
@@ -139,60 +135,38 @@ def test_prompts_that_wait_are_told(store: Store) -> None:
     assert "You · not sent yet</h2>\n" in text_of(store, "html") and "&lt;b&gt;a zip" in text_of(store, "html")
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        *HOSTILE,
-        "```\nnever closed",
-        "- a\n  ~~~\n  b",
-        "> ```\n> x",
-        "<div>",
-        "<![CDATA[",
-        "text\n===",
-        "a\n\n<pre>\n\nb",
-        "`",
-    ],
-)
-def test_no_text_swallows_what_follows_it(store: Store, text: str) -> None:
-    answered(store, text, text, text)
-    tokens = MarkdownIt("commonmark").parse(text_of(store, "md"))
-    headings = [
-        tokens[at + 1].content for at, token in enumerate(tokens) if token.type == "heading_open" and not token.level
-    ]
-    assert [heading[:5] for heading in headings if re.match(r"\d\. (You|Assistant) ", heading)] == ["1. Yo", "2. As"]
+OPEN = ["```\nnever closed", "- a\n  ~~~\n  b", "> ```\n> x", "<div>", "<![CDATA[", "text\n===", "a\n\n<pre>\n\nb", "`"]
 
 
-@pytest.mark.parametrize("conversations", [1, 2])
-def test_headings_make_one_outline(store: Store, conversations: int) -> None:
-    for number in range(conversations):
-        answered(store, "a question", "# One\n\n## Two\n\n###### Six\n\ntext", f"title {number}")
-    headings = re.findall(r"<h(\d)[^>]*>(\w+)", text_of(store, "html"))
-    deeper = conversations - 1
-    titles = [("1", "Conversations")] * deeper
-    for _ in range(conversations):
-        levels = (1, 2, 2, 3, 4, 6)
-        words = ("title", "You", "Assistant", "One", "Two", "Six")
-        titles += [(str(min(6, level + deeper)), word) for level, word in zip(levels, words, strict=True)]
-    assert headings == titles
+def test_no_text_swallows_what_follows_it(store: Store) -> None:
+    for text in (*HOSTILE, *OPEN):
+        tokens = MarkdownIt("commonmark").parse(text_of(store, "md", answered(store, text, text, text)))
+        headings = [
+            after.content for one, after in zip(tokens, tokens[1:]) if one.type == "heading_open" and not one.level
+        ]
+        numbered = [heading[:5] for heading in headings if re.match(r"\d\. (You|Assistant) ", heading)]
+        assert numbered == ["1. Yo", "2. As"], text
 
 
-def test_paper_is_white_on_a_dark_device_and_a_phone_scrolls_no_page() -> None:
-    assert "@media screen and (prefers-color-scheme: dark)" in STYLE and "@media print" in STYLE
-    assert re.search(r"pre \{[^}]*overflow-x: auto", STYLE) and re.search(r"table \{[^}]*overflow-x: auto", STYLE)
+def test_headings_make_one_outline(store: Store) -> None:
+    one = [("1", "title"), ("2", "You"), ("2", "Assistant"), ("3", "One"), ("4", "Two"), ("6", "Six")]
+    answered(store, "a question", "# One\n\n## Two\n\n###### Six\n\ntext", "title")
+    assert re.findall(r"<h(\d)[^>]*>(\w+)", text_of(store, "html")) == one
+    answered(store, "a question", "# One\n\n## Two\n\n###### Six\n\ntext", "title")
+    deeper = [(str(min(6, int(level) + 1)), word) for level, word in one]
+    assert re.findall(r"<h(\d)[^>]*>(\w+)", text_of(store, "html")) == [("1", "Conversations"), *deeper, *deeper]
 
 
-@pytest.mark.parametrize("text", HOSTILE)
-def test_no_text_breaks_out_of_the_page(store: Store, text: str) -> None:
-    conversation = answered(store, text, text, text)
-    store.queue.add(conversation, text)
-    page = text_of(store, "html")
-    parser = Tags()
-    parser.feed(page)
-    tags = [tag for tag, _ in parser.found]
-    assert not {"script", "img", "iframe", "object", "b"} & set(tags)
-    assert [tags.count(tag) for tag in ("style", "title", "section", "article", "h2")] == [1, 1, 1, 3, 3]
-    assert page.endswith("</section>\n</main>\n</body>\n</html>\n")
-    assert "default-src 'none'" in page
+def test_no_text_breaks_out_of_the_page(store: Store) -> None:
+    for text in HOSTILE:
+        conversation = answered(store, text, text, text)
+        store.queue.add(conversation, text)
+        page, parser = text_of(store, "html", conversation), Tags()
+        parser.feed(page)
+        tags = [tag for tag, _ in parser.found]
+        assert not {"script", "img", "iframe", "object", "b"} & set(tags), text
+        assert [tags.count(tag) for tag in ("style", "title", "section", "article", "h2")] == [1, 1, 1, 3, 3], text
+        assert page.endswith("</section>\n</main>\n</body>\n</html>\n") and "default-src 'none'" in page
 
 
 def test_nothing_gives_a_terminal_orders(store: Store) -> None:
@@ -200,17 +174,14 @@ def test_nothing_gives_a_terminal_orders(store: Store) -> None:
     conversation = answered(store, evil, evil, evil)
     store.queue.add(conversation, evil)
     for format in ("md", "html", "json"):
-        said = text_of(store, format)  # type: ignore[arg-type]
+        said = text_of(store, format)
         assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", said)
 
 
-def test_texts_that_are_whole_stay_as_they_are() -> None:
+def test_a_text_stays_as_it_is_unless_something_in_it_is_open() -> None:
     for text in ("a", "# b", "- c\n- d", "```\ne\n```", "| f |\n|---|\n| g |", "    code", "> q", "a\n***"):
         assert contained(text) == text
     assert contained(" \n") == "*(empty)*"
-
-
-def test_an_open_fence_is_closed_and_anything_else_that_is_open_is_quoted() -> None:
     assert contained("a\n\n~~~~sh\nls") == "a\n\n~~~~sh\nls\n~~~~"
     assert contained("a\n\n<!-- b\n\nc") == "> a\n> \n> <!-- b\n> \n> c"
 
@@ -221,30 +192,27 @@ def test_a_file_is_there_whole_or_not_at_all(store: Store, tmp_path: Path) -> No
     path.write_text("an older export", encoding="utf-8")
     with pytest.raises(NotFound, match="c0ffee"):
         export_conversations(store, [conversation, "c0ffee"], "md", path, settings=NO_DRAFTER)
-    assert path.read_text(encoding="utf-8") == "an older export" and os.listdir(tmp_path) >= ["data", "talk.md"]
+    assert path.read_text(encoding="utf-8") == "an older export"
     assert export_conversations(store, [conversation], "md", path, settings=NO_DRAFTER) == path.resolve()
     assert path.read_text(encoding="utf-8") == text_of(store, "md")
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert not list(tmp_path.glob(".*.part"))
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600 and not list(tmp_path.glob(".*.part"))
 
 
 def test_a_link_stays_and_a_pipe_is_written_to(store: Store, tmp_path: Path) -> None:
     conversation = answered(store)
     link, target = tmp_path / "link.md", tmp_path / "target.md"
-    target.write_text("old", encoding="utf-8")
     link.symlink_to(target)
-    export_conversations(store, [conversation], "md", link, settings=NO_DRAFTER)
+    for path in (link, Path("/dev/null")):
+        export_conversations(store, [conversation], "md", path, settings=NO_DRAFTER)
     assert link.is_symlink() and target.read_text(encoding="utf-8") == text_of(store, "md")
-    export_conversations(store, [conversation], "md", Path("/dev/null"), settings=NO_DRAFTER)
     assert not Path("/dev/null").is_file()
 
 
 def test_into_a_folder_under_a_name_that_was_free(store: Store, tmp_path: Path) -> None:
     conversation = answered(store, title="How do I/../unpack a \x1b[2J“tär”? " + "x" * 90)
-    paths = [export_conversations(store, [conversation], "html", tmp_path, settings=NO_DRAFTER) for _ in range(3)]
+    paths = [export_conversations(store, [conversation], "html", tmp_path, settings=NO_DRAFTER) for _ in range(2)]
     name = f"how-do-i-unpack-a-tär-{'x' * 18}-{date.today().isoformat()}"
-    assert [path.name for path in paths] == [f"{name}.html", f"{name}-2.html", f"{name}-3.html"]
-    assert all(path.parent == tmp_path.resolve() and path.read_text(encoding="utf-8") for path in paths)
+    assert paths == [tmp_path.resolve() / f"{name}.html", tmp_path.resolve() / f"{name}-2.html"]
     with pytest.raises(ZeroDivisionError), new_file(tmp_path, "gone", "md") as created:
         assert created.exists()
         raise ZeroDivisionError
@@ -254,6 +222,10 @@ def test_into_a_folder_under_a_name_that_was_free(store: Store, tmp_path: Path) 
 def test_without_a_path_into_the_folder_for_exports(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("OUTRIDER_HOME", "")
+    unset = export_folder(Folders.locate())
+    monkeypatch.delenv("OUTRIDER_HOME")
+    assert export_folder(Folders.locate()) == unset, "an empty one is none"
     monkeypatch.setenv("OUTRIDER_HOME", str(tmp_path / "home"))
     ids = [answered(store), answered(store)]
     written = export_conversations(store, ids, "json")
@@ -261,20 +233,17 @@ def test_without_a_path_into_the_folder_for_exports(
     assert export_conversations(store, ids[:1], "json").name.startswith("a-talk-")
 
 
-@pytest.mark.parametrize("format", ["md", "html"])
-def test_a_system_prompt_is_in_the_export(store: Store, format: Format) -> None:
+def test_a_system_prompt_is_in_the_export(store: Store) -> None:
     conversation = answered(store)
     chosen = Choices(system="Be <b>brief</b>.\n```\nopen \x1b[31m", system_name="*brief*")
     store.conversations.choose(conversation, chosen)
-    said = text_of(store, format, conversation)
-    assert said.index("brief") < said.index("how?") and "\x1b" not in said
-    if format == "md":
-        assert "## System prompt: \\*brief\\*\n\nBe <b>brief</b>.\n```\nopen" in said
-        assert [token.content for token in MarkdownIt().parse(said) if token.type == "inline"][-1] == "tar -x"
-    else:
-        assert "<h2>System prompt: *brief*</h2>" in said and "Be &lt;b&gt;brief&lt;/b&gt;." in said
+    markdown, page = text_of(store, "md", conversation), text_of(store, "html", conversation)
+    assert "## System prompt: \\*brief\\*\n\nBe <b>brief</b>.\n```\nopen" in markdown
+    assert [token.content for token in MarkdownIt().parse(markdown) if token.type == "inline"][-1] == "tar -x"
+    assert "<h2>System prompt: *brief*</h2>" in page and "Be &lt;b&gt;brief&lt;/b&gt;." in page
+    assert "\x1b" not in markdown + page
     store.conversations.choose(conversation, Choices(system=""))
-    assert "System prompt" not in text_of(store, format, conversation)
+    assert not any("System prompt" in text_of(store, format, conversation) for format in ("md", "html"))
 
 
 def test_a_pipe_without_a_name_is_written_to(store: Store) -> None:

@@ -12,23 +12,11 @@ from hypothesis import strategies as st
 from app.archive.html_markdown import CLOSE, LONGEST, OPEN, drafted_spans, render
 from models.text.chat_text import ChatText
 
-SAMPLE = """Use **tar** to _unpack it_ now:
-
-```sh
-tar -xf a.tgz
-ls -l
-```
-
-- first item
-- second [link here](http://a.b/c "its title") x
-
-# A head
-
-| a | b |
-|---|---|
-| c d | e |
-
-last `co de` words."""
+SAMPLE = (
+    "Use **tar** to _unpack it_ now:\n\n```sh\ntar -xf a.tgz\nls -l\n```\n\n- first item\n"
+    '- second [link here](http://a.b/c "its title") x\n\n# A head\n\n| a | b |\n|---|---|\n| c d | e |\n\n'
+    "last `co de` words."
+)
 
 
 def shaded(html: str) -> str:
@@ -43,14 +31,11 @@ def without_spans(html: str) -> str:
 @pytest.mark.parametrize(
     ("text", "start", "marked"),
     [
-        ("one two three", 4, "two three"),
         ("one two three", 5, "two three"),  # Part of a word is drafted.
         ("one two three", 0, "one two three"),
-        ("one\n\ntwo", 5, "two"),
         ("a\n\n# head\n\nb", 3, "headb"),
         ("a\n\n- one\n- two", 3, "onetwo"),
         ("a\n\n1. one\n2. two", 10, "two"),
-        ("a\n\n```sh\nls\n```", 3, "ls\n"),
         ("a\n\n```sh\nls -l\n```", 12, "-l\n"),
         ("a\n\n    code here", 12, "here\n"),
         ("a **b c** d", 6, "cd"),
@@ -68,18 +53,15 @@ def test_from_there_on_it_is_marked(text: str, start: int, marked: str) -> None:
 def test_marks_never_change_the_page_and_cover_what_was_drafted() -> None:
     plain = render(SAMPLE)
     for start in range(len(SAMPLE)):
-        for end in (start + 1, start + 9, start + 40, len(SAMPLE)):
+        for end in (start + 1, start + 9, len(SAMPLE)):
             html = render(SAMPLE, [(start, min(end, len(SAMPLE)))])
             assert without_spans(html) == plain
             for word in re.findall(r"\b(?:unpack|first|second|words|tgz|head)\b", SAMPLE[start:end]):
                 assert word in shaded(html)
 
 
-def test_several_stretches() -> None:
+def test_several_stretches_and_a_text_with_our_marks_in_it() -> None:
     assert shaded(render("one two three four five", [(4, 7), (14, 18)])) == "two four "
-
-
-def test_a_text_with_our_marks_in_it_is_left_alone() -> None:
     assert render("a \u2e40b", [(0, 4)]) == "<p>a \u2e40b</p>\n"
 
 
@@ -129,11 +111,11 @@ def check_harmless(html: str) -> None:
         assert re.fullmatch("(text-align:(left|right|center))?", attributes.get("style") or ""), html
 
 
-@pytest.mark.parametrize("text", HOSTILE)
-def test_nothing_in_an_answer_becomes_markup(text: str) -> None:
-    for spans in ([], [(0, len(text))], [(len(text) // 2, len(text))]):
-        check_harmless(render(text, spans))
-    check_harmless(render(f"- a\n  > {text}", [(3, 9)]))
+def test_nothing_in_an_answer_becomes_markup() -> None:
+    for text in HOSTILE:
+        for spans in ([], [(0, len(text))], [(len(text) // 2, len(text))]):
+            check_harmless(render(text, spans))
+        check_harmless(render(f"- a\n  > {text}", [(3, 9)]))
 
 
 PIECES = [*"<>\"'&[]()!`*_#|-\n :", "a", "script", "javascript:", "http://x", "```", "<b "]
@@ -147,11 +129,8 @@ def test_no_text_becomes_markup(pieces: list[str]) -> None:
     assert without_spans(html) == render(text)
 
 
-def test_a_link_to_the_web_stays_one() -> None:
+def test_a_link_to_the_web_stays_one_and_what_is_too_long_to_parse_is_shown_as_it_is() -> None:
     assert '<a href="https://a.b/?c=1&amp;d">x</a>' in render("[x](https://a.b/?c=1&d)")
-
-
-def test_what_is_too_long_to_parse_is_shown_as_it_is() -> None:
     assert render("<" * (LONGEST + 1)).startswith("<pre>&lt;&lt;")
 
 

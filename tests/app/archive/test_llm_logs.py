@@ -71,25 +71,19 @@ def test_fragments_are_text_and_attachments_remarks(store: Store, tmp_path: Path
         ("assistant", "A blue dot."),
     ]
     assert thread[-1].stats["output_tokens"] == 5
-    assert spoken(thread_with(store, "what is the weather there?")) == [
-        ("user", "what is the weather there?"),
-        ("assistant", "Sunny, says the tool."),
-    ]
+    assert thread_with(store, "what is the weather there?")[-1].text == "Sunny, says the tool."
     assert report.left_out == {"attachments (image/png)": 1}
 
 
 def test_the_tree_of_messages(store: Store, tmp_path: Path) -> None:
     report = read(store, logs(tmp_path, "0.36"))
     assert spoken(thread_with(store, "why?")) == BRIEF + WHY
-    assert spoken(thread_with(store, "what is the weather?")) == [
-        ("user", "what is the weather?"),
-        ("assistant", "The weather is fine."),
-    ]
+    assert thread_with(store, "what is the weather?")[-1].text == "The weather is fine."
     forked = thread_with(store, "A shorter answer.")
     assert spoken(forked) == [("user", "TAR(1) User Commands\nwhat is this?"), ("assistant", "A shorter answer.")]
-    everything = store.messages.of(forked[0].conversation_id)
-    assert [message.text for message in everything[1:]] == ["It is a manual.", "A shorter answer."]
-    assert {message.parent_id for message in everything[1:]} == {everything[0].id}
+    question, *answers = store.messages.of(forked[0].conversation_id)
+    assert [answer.text for answer in answers] == ["It is a manual.", "A shorter answer."]
+    assert {answer.parent_id for answer in answers} == {question.id}
     assert report.left_out == {"attachments (image/png)": 2, "thoughts": 1, "tool calls": 1, "tool outputs": 1}
 
 
@@ -100,13 +94,11 @@ def test_an_upgraded_file_continues_what_was_imported_before(store: Store, tmp_p
     assert outcomes["how do I unpack a tarball?"] == ("added", 2)
     assert outcomes["one more é\x1b[2J?"] == ("same", 0)
     assert spoken(thread_with(store, "why?")) == BRIEF + WHY
-    before = len(store.conversations.all())
     assert {result.outcome for result in read(store, tmp_path / "logs-0.36.db").results} == {"same"}
-    assert len(store.conversations.all()) == before
 
 
 @pytest.mark.parametrize(
-    "payload", ["{", '{"text_ref": 3}', '{"text_ref": [1, {"fragment": [2]}]}', pytest.param("[" * 100_000, id="deep")]
+    "payload", ["{", '{"text_ref": [1, {"fragment": [2]}]}', pytest.param("[" * 100_000, id="deep")]
 )
 def test_a_part_that_cannot_be_read_costs_no_other(store: Store, tmp_path: Path, payload: str) -> None:
     path = logs(tmp_path, "0.36")

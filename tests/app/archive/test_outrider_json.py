@@ -7,7 +7,6 @@ import random
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -44,10 +43,12 @@ def a_conversation(store: Store) -> None:
     store.conversations.choose(conversation, Choices(system="Be brief.", system_name="brief", temperature=0.9, seed=7))
 
 
-def test_import_of_export_is_the_same(tmp_path: Path) -> None:
+def test_import_of_export_is_the_same_and_leaves_others_as_they_were(tmp_path: Path) -> None:
     with Store.open(tmp_path / "a.db") as source, Store.open(tmp_path / "b.db") as target:
+        a_conversation(target)
+        others, waited = by_id(target), [queued.id for queued in target.queue.all()]
 
-        @settings(max_examples=25)
+        @settings(max_examples=20)
         @given(TALKS, st.integers())
         def check(talks: list[Talk], seed: int) -> None:
             for identifier in every_conversation(source):
@@ -57,33 +58,15 @@ def test_import_of_export_is_the_same(tmp_path: Path) -> None:
             waiting = [queued.id for queued in source.queue.all()]
             random.Random(seed).shuffle(waiting)
             source.queue.order(waiting)
-            report = import_file(target, exported(source, tmp_path / "all.json"))
-            assert [result.outcome for result in report.results] == ["new"] * len(talks)
-            assert by_id(target) == by_id(source)
-            assert [found.id for found in target.conversations.all()] == [
-                found.id for found in source.conversations.all()
-            ]
-            assert [queued.id for queued in target.queue.all()] == waiting
-
-        check()
-
-
-def test_import_beside_others_leaves_them_as_they_were(tmp_path: Path) -> None:
-    with Store.open(tmp_path / "a.db") as source, Store.open(tmp_path / "b.db") as target:
-        a_conversation(target)
-        others = by_id(target)
-
-        @settings(max_examples=15)
-        @given(TALKS)
-        def check(talks: list[Talk]) -> None:
-            fill(source, talks)
-            path = exported(source, tmp_path / "all.json")
-            import_file(target, path)
-            everything = by_id(target)
-            assert all(everything[table].items() >= others[table].items() for table in others)
-            assert all(everything[table].items() >= by_id(source)[table].items() for table in others)
-            import_file(target, path)
-            assert by_id(target) == everything
+            path, everything = exported(source, tmp_path / "all.json"), by_id(source)
+            for outcome in ("new", "same"):
+                report = import_file(target, path)
+                assert [result.outcome for result in report.results] == [outcome] * len(talks)
+                assert by_id(target) == {table: everything[table] | others[table] for table in others}
+            assert [one for one in every_conversation(target) if one in everything["conversations"]] == (
+                every_conversation(source)
+            )
+            assert [queued.id for queued in target.queue.all() if queued.id not in waited] == waiting
 
         check()
 
@@ -131,26 +114,12 @@ def test_relations_are_statistics_in_the_file_as_they_always_were(store: Store, 
     path = exported(store, tmp_path / "all.json")
     document = json.loads(path.read_text(encoding="utf-8"))
     first, second = document["conversations"][0]["messages"][-2:]
-    assert (first["stats"], second["stats"]) == (
-        {"kept": 1, "of": 2, "verifies": answer.id},
-        {"rounds": 1, "resumes": answer.id},
-    )
-    assert first.keys() == {
-        "id", "parent", "role", "text", "status", "tokens", "provenance", "stats", "created"
-    }  # fmt: skip
+    assert first["stats"] == {"kept": 1, "of": 2, "verifies": answer.id}
+    assert second["stats"] == {"rounds": 1, "resumes": answer.id}
+    assert set(first) == {"id", "parent", "role", "text", "status", "tokens", "provenance", "stats", "created"}
     import_file(other, path)
     assert other.messages.get(beside.id).verifies == other.messages.get(longer.id).resumes == answer.id
     assert other.messages.get(beside.id).stats == {"kept": 1, "of": 2}
-    first["stats"]["verifies"], document["conversations"][0]["id"] = 7, "another"
-    first["id"], second["id"] = "first", "second"
-    for message in document["conversations"][0]["messages"]:
-        message["id"] = f"x{message['id']}"
-        message["parent"] = message["parent"] and f"x{message['parent']}"
-    document["conversations"][0] |= {"tip": None, "queue": []}
-    path.write_text(json.dumps(document), encoding="utf-8")
-    import_file(other, path)
-    strange = other.messages.get("xfirst")
-    assert strange.verifies is None and strange.stats["verifies"] == 7, "what is no id is a number like others"
 
 
 def test_a_newer_version_is_refused(store: Store, tmp_path: Path) -> None:
@@ -168,7 +137,6 @@ BROKEN: list[tuple[str, Callable[[dict[str, Any]], Any]]] = [
     ("2 tokens, but 1 verdicts", lambda it: it["messages"][1].update(provenance="v")),
     ("provenance", lambda it: it["messages"][1].update(provenance="vx")),
     ("role", lambda it: it["messages"][1].update(role="oracle")),
-    ("status", lambda it: it["messages"][1].update(status="maybe")),
     ("tokens", lambda it: it["messages"][1].update(tokens=[-1, 2])),
     ("created", lambda it: it["messages"][1].update(created="\x1b[2Jnow")),
     ("id", lambda it: it.update(id="\x1b]0;title\x07")),
@@ -180,26 +148,26 @@ BROKEN: list[tuple[str, Callable[[dict[str, Any]], Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("says", "breaks"), BROKEN)
 def test_a_broken_conversation_is_refused_and_the_others_are_imported(
-    store: Store, other: Store, tmp_path: Path, says: str, breaks: Callable[[dict[str, Any]], Any]
+    store: Store, other: Store, tmp_path: Path
 ) -> None:
     a_conversation(store)
     a_conversation(store)
     path = exported(store, tmp_path / "all.json")
-    document = json.loads(path.read_text(encoding="utf-8"))
-    breaks(document["conversations"][0])
-    path.write_text(json.dumps(document), encoding="utf-8")
-    first, second = import_file(other, path).results
-    assert (first.outcome, second.outcome) == ("failed", "new")
-    assert says in first.problem
+    whole = path.read_text(encoding="utf-8")
+    for says, breaks in BROKEN:
+        document = json.loads(whole)
+        breaks(document["conversations"][0])
+        path.write_text(json.dumps(document), encoding="utf-8")
+        first, second = import_file(other, path).results
+        assert (first.outcome, second.outcome) == ("failed", "new" if says == BROKEN[0][0] else "same"), says
+        assert says in first.problem
     assert [found.id for found in other.conversations.all()] == [document["conversations"][1]["id"]]
 
 
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        (b"hello", "cannot be imported"),
         (b"[]", "cannot be imported"),
         pytest.param(b"[" * 100_000, "cannot be imported", id="deep"),
         (b'{"format":"outrider-conversations","version":1,"conversations":[{"id"', "not a whole export"),
@@ -234,50 +202,46 @@ def test_another_database_or_a_backup_is_imported(store: Store, other: Store, tm
         assert rows(other) == rows(again)
 
 
-@pytest.mark.parametrize(
-    "harm",
-    [
-        "UPDATE conversations SET created = '<img src=x>'",
-        "UPDATE conversations SET updated = '2026' || char(27) || ']52;c;aGk=' || char(7)",
-        "UPDATE conversations SET title = x'ff', created = ''",
-        "UPDATE messages SET created = '<script>'",
-        "UPDATE messages SET stats = 'no json'",
-        """UPDATE messages SET stats = '{"\u001b[2J": 1}'""",
-        "UPDATE messages SET provenance = 'vd', tokens = 'abcdefgh'",
-        "UPDATE messages SET text = CAST(x'ff' AS TEXT)",
-        "UPDATE messages SET role = 'root'",
-        "UPDATE queue SET id = char(155) || '2J' || key",
-    ],
-)
-def test_a_database_made_to_do_harm_is_refused(store: Store, other: Store, tmp_path: Path, harm: str) -> None:
+HARM = [
+    "UPDATE conversations SET created = '<img src=x>'",
+    "UPDATE conversations SET updated = '2026' || char(27) || ']52;c;aGk=' || char(7)",
+    "UPDATE conversations SET title = x'ff', created = ''",
+    "UPDATE messages SET created = '<script>'",
+    "UPDATE messages SET stats = 'no json'",
+    """UPDATE messages SET stats = '{"\u001b[2J": 1}'""",
+    "UPDATE messages SET provenance = 'vd', tokens = 'abcdefgh'",
+    "UPDATE messages SET text = CAST(x'ff' AS TEXT)",
+    "UPDATE messages SET role = 'root'",
+    "UPDATE queue SET id = char(155) || '2J' || key",
+]
+
+
+def test_a_database_made_to_do_harm_is_refused(store: Store, other: Store, tmp_path: Path) -> None:
     a_conversation(store)
     store.close()
-    with closing(sqlite3.connect(store.path)) as connection:
-        connection.execute("PRAGMA ignore_check_constraints = ON")
-        for (trigger,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
-            connection.execute(f"DROP TRIGGER {trigger}")
-        connection.execute(harm)
-        connection.commit()
-    report = import_file(other, store.path)
-    assert [result.outcome for result in report.results] == ["failed"] and other.conversations.all() == []
-    assert "<" not in report.results[0].problem and report.results[0].problem.isprintable()
-    assert list(summary(report, store.path))
+    for number, harm in enumerate(HARM):
+        path = tmp_path / f"{number}.db"
+        path.write_bytes(store.path.read_bytes())
+        with closing(sqlite3.connect(path)) as connection, connection:
+            connection.execute("PRAGMA ignore_check_constraints = ON")
+            for (trigger,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
+                connection.execute(f"DROP TRIGGER {trigger}")
+            connection.execute(harm)
+        report = import_file(other, path)
+        assert [result.outcome for result in report.results] == ["failed"] and other.conversations.all() == [], harm
+        assert "<" not in report.results[0].problem and report.results[0].problem.isprintable()
+        assert list(summary(report, path))
 
 
 def test_a_backup_from_before_there_was_a_queue(store: Store, tmp_path: Path) -> None:
     path = tmp_path / "outrider.db.before-m003_memory"
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        database = Sqlite(connection)
+        database, time = Sqlite(connection), "2026-01-01T00:00:00.000+00:00"
         MIGRATIONS.apply(database, stop_before="m003_memory")
-        time = "2026-01-01T00:00:00.000+00:00"
-        database.execute(
-            "INSERT INTO conversations (id, title, created, updated) VALUES ('c', 'old', ?, ?)", (time,) * 2
-        )
-        database.execute(
-            "INSERT INTO messages (id, conversation_id, role, text, status, created)"
-            " VALUES ('m', 'c', 'user', 'how?', 'done', ?)",
-            (time,),
-        )
+        conversation = "INSERT INTO conversations (id, title, created, updated) VALUES ('c', 'old', ?, ?)"
+        database.execute(conversation, (time, time))
+        message = "INSERT INTO messages (id, conversation_id, role, text, status, created)"
+        database.execute(f"{message} VALUES ('m', 'c', 'user', 'how?', 'done', ?)", (time,))
     before = path.read_bytes()
     assert [(result.title, result.outcome) for result in import_file(store, path).results] == [("old", "new")]
     assert path.read_bytes() == before and store.messages.get("m").text == "how?"
@@ -289,12 +253,3 @@ def test_the_document_names_every_field() -> None:
         for name in msgspec.structs.fields(struct):
             assert f"`{name.encode_name}`" in text, name
     assert f'"{format.FORMAT}"' in text and all(f"`{name}`" in text for name in format.ANSWERING)
-
-
-def test_replaced_ids_are_told(store: Store, other: Store, tmp_path: Path) -> None:
-    a_conversation(store)
-    (identifier,) = every_conversation(store)
-    whole = store.transfer.whole(identifier)
-    other.transfer.put(replace(whole, messages=(replace(whole.messages[0], text="else"), whole.messages[1]), queue=()))
-    (result,) = import_file(other, exported(store, tmp_path / "all.json")).results
-    assert result.outcome == "new" and result.conversation_id not in (None, identifier)
