@@ -55,32 +55,28 @@ def test_variables_and_pointers_move_the_folders(tmp_path: Path) -> None:
     assert [name for name, _, _ in found(tmp_path, **where)] == ["a:latest", "b", "c", "d"]
 
 
-def test_a_folder_that_cannot_be_read_hides_no_other(tmp_path: Path) -> None:
+def test_what_cannot_be_read_hides_no_other(tmp_path: Path) -> None:
     keep(tmp_path / ".cache/llama.cpp/a.gguf")
     keep(tmp_path / ".cache/huggingface/hub/models--c/snapshots/1/c.gguf")
     far = str(tmp_path / ("a" * 300))
     for variable, readable in (("OLLAMA_MODELS", ["a", "c"]), ("HF_HUB_CACHE", ["a"])):
         assert [name for name, _, _ in found(tmp_path, **{variable: far})] == readable
-
-
-def test_what_holds_no_chat_model_is_left_out(tmp_path: Path) -> None:
-    folder = tmp_path / "files"
-    keep(folder / "mmproj-model-f16.gguf")
-    keep(folder / "nomic-embed-text.gguf")
-    keep(folder / "broken.gguf", b"<html>")
-    keep(folder / "notes.txt")
-    (folder / "folder.gguf").mkdir()
-    keep(folder / "big-00001-of-00002.gguf")
-    keep(folder / "big-00002-of-00002.gguf")
-    (one,) = find([folder, folder], {}, tmp_path)
-    assert one == Found("big", folder / "big-00001-of-00002.gguf", 2 * len(WEIGHTS), str(folder))
-
-
-def test_a_damaged_manifest_hides_no_other(tmp_path: Path) -> None:
     models = tmp_path / ".ollama/models"
     keep(models / "manifests/registry.ollama.ai/library/x/latest", b"\xff{")
     manifest(models, "registry.ollama.ai/library/evil/latest", "sha256:../../../../etc/passwd")
     manifest(models, "registry.ollama.ai/library/good/latest", "sha256:1")
     manifest(models, "nowhere", "sha256:1")
     keep(models / "blobs/sha256-1")
-    assert [name for name, _, _ in found(tmp_path)] == ["good:latest"]
+    assert [name for name, _, _ in found(tmp_path)] == ["a", "c", "good:latest"]
+
+
+def test_what_holds_no_chat_model_is_left_out(tmp_path: Path) -> None:
+    folder = tmp_path / "files"
+    for name in ("mmproj-model-f16.gguf", "nomic-embed-text.gguf", "notes.txt"):
+        keep(folder / name)
+    keep(folder / "broken.gguf", b"<html>")
+    (folder / "folder.gguf").mkdir()
+    keep(folder / "big-00001-of-00002.gguf")
+    keep(folder / "big-00002-of-00002.gguf")
+    (one,) = find([folder, folder], {}, tmp_path)
+    assert one == Found("big", folder / "big-00001-of-00002.gguf", 2 * len(WEIGHTS), str(folder))
