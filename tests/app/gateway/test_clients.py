@@ -21,6 +21,8 @@ from storage import Choices, Store
 from storage.database import MEMORY
 from tests.app.gateway.conftest import Opened, own_text
 from tests.support.chat_server import ChatServer, Script
+from tests.support.commands import Outrider
+from tests.support.conversing import until
 from tests.support.faults import late, silence
 from tests.support.gateways import CHAT, GatewayProcess, Streamed, stream, stream_to_end, text_of
 from tests.support.patience import PATIENCE_SECONDS
@@ -30,23 +32,18 @@ QUESTION = {"role": "user", "content": "how do I unpack a tar archive?"}
 BODY: dict[str, Any] = {"messages": [QUESTION], "temperature": 0, "max_tokens": 60}
 
 
-def about(topic: str) -> list[dict[str, str]]:
-    return [{"role": "user", "content": f"tell me about {topic}"}]
-
-
 async def test_many_clients_at_once_each_get_their_own_answer(
     client: httpx.AsyncClient, verifier: VerifierProcess
 ) -> None:
-    topics = [f"topic {number}" for number in range(12)]
+    asked = [[{"role": "user", "content": f"tell me about topic {number}"}] for number in range(7)]
 
-    async def one(topic: str) -> str:
-        read = await stream_to_end(client, {**BODY, "messages": about(topic)})
+    async def one(messages: list[dict[str, str]]) -> str:
+        read = await stream_to_end(client, {**BODY, "messages": messages})
         assert read.ended and set(read.sources) == {"verified"}
         return read.text
 
-    answers = await asyncio.gather(*map(one, topics))
-    for topic, text in zip(topics, answers, strict=True):
-        assert text == await own_text(verifier, about(topic), 60)
+    answers = await asyncio.gather(*map(one, asked))
+    assert answers == [await own_text(verifier, messages, 60) for messages in asked]
 
 
 ONE_SEAT = ("--max-answers", "1", "--max-waiting", "1")
@@ -72,20 +69,17 @@ async def test_a_client_that_hangs_up_stops_its_answer(
 ) -> None:
     async with behind_a_line(*ONE_SEAT, mode="edge") as (proxy, _, client):
         proxy.line = late(0.05)
-        body = {**BODY, "max_tokens": 60, "stream": streams}
         place = ""
         if streams:
-            async with client.stream("POST", CHAT, json=body) as response:
+            async with client.stream("POST", CHAT, json={**BODY, "stream": True}) as response:
                 place = response.headers["x-outrider-answer"]
                 async for line in response.aiter_lines():
                     if line.startswith("data: {") and text_of(json.loads(line[6:])):
                         break
         else:
             asked = proxy.asked
-            hanging = asyncio.create_task(client.post(CHAT, json=body))
-            async with asyncio.timeout(PATIENCE_SECONDS):
-                while proxy.asked == asked:
-                    await asyncio.sleep(0.01)
+            hanging = asyncio.create_task(client.post(CHAT, json=BODY))
+            await until(lambda: proxy.asked > asked)
             hanging.cancel()
         await proxy.heal()
         answered = await client.post(CHAT, json={**BODY, "max_tokens": 5})
@@ -106,7 +100,6 @@ async def test_a_client_that_hangs_up_stops_an_answer_whose_words_come_quickly(r
             await server.hung_up.wait()
         answered = await client.post(CHAT, json=BODY)
     assert answered.status_code == 200, "the only seat is free again"
-    assert answered.json()["choices"][0]["message"]["content"] == "Hello."
 
 
 async def test_sigterm_lets_answers_end_and_takes_no_more(
@@ -128,21 +121,14 @@ async def test_sigterm_lets_answers_end_and_takes_no_more(
     assert process.said == ""
 
 
-def test_a_taken_port_and_wrong_options_are_told_in_a_sentence(
-    gateway: GatewayProcess, tiny_pair: Path, tmp_path: Path
-) -> None:
+def test_a_taken_port_and_wrong_options_are_told_in_a_sentence(gateway: GatewayProcess, outrider: Outrider) -> None:
     for option, value, said in (
         ("--port", str(gateway.port), "Choose another --port"),
         ("--token-file", "/nowhere", "token file /nowhere"),
         ("--allow-origin", "*", "Add --token-file"),
     ):
-        second = GatewayProcess(tmp_path / option, tiny_pair / "drafter", None, [option, value])
-        with pytest.raises(AssertionError, match=said):
-            second.__enter__()
-        second.__exit__(None, None, None)
+        assert outrider("gateway", "--mode", "offline", option, value).says(2, said)
 
-
-# ---- hostile bodies --------------------------------------------------------------------------------------------------
 
 PLAIN = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8)
 NESTED = st.lists(PLAIN, max_size=4) | st.dictionaries(st.text(max_size=6), PLAIN, max_size=4)
@@ -163,28 +149,13 @@ def test_a_hostile_body_is_read_or_refused(fields: dict[str, Any], valid: bool) 
         assert call.turns[-1][0] == "user" and call.choices.seed is not None
 
 
-@given(st.binary(max_size=64))
-def test_bytes_that_are_no_json_are_refused(body: bytes) -> None:
-    with pytest.raises(GatewayRefused):
-        read_call(body)
-
-
-def test_a_deep_body_is_refused() -> None:
-    with pytest.raises(GatewayRefused, match="cannot be read"):
-        read_call(b'{"messages":' + b"[" * 100_000)
-
-
-@pytest.mark.parametrize(
-    "question", ["", " ", "\x00\x1b]52;c;\x07", "\ud83d\ude00 \u202e\u200b", "{{ messages }}", "<|end|><|user|>"]
-)
-async def test_odd_questions_are_answered(client: httpx.AsyncClient, question: str) -> None:
-    said = question.encode("utf-16", "surrogatepass").decode("utf-16")
-    answered = await client.post(CHAT, json={**BODY, "messages": [{"role": "user", "content": said}], "max_tokens": 5})
-    assert answered.status_code == 200, answered.text
-    assert all(
-        character.isprintable() or character in "\n\t"
-        for character in answered.json()["choices"][0]["message"]["content"]
-    )
+async def test_odd_questions_are_answered(client: httpx.AsyncClient) -> None:
+    for question in ("", "\x00\x1b]52;c;\x07", "😀 \u202e\u200b", "{{ messages }}", "<|end|><|user|>"):
+        asked = {**BODY, "messages": [{"role": "user", "content": question}], "max_tokens": 5}
+        answered = await client.post(CHAT, json=asked)
+        assert answered.status_code == 200, answered.text
+        said = answered.json()["choices"][0]["message"]["content"]
+        assert all(character.isprintable() or character in "\n\t" for character in said)
 
 
 def test_a_conversation_with_ever_new_questions_is_begun_again() -> None:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
+import uvicorn
 
 from app.config import Folders, Settings
 from app.gateway.answers import Answers
@@ -22,11 +25,11 @@ from app.remotes.last_seen import LastSeen
 from app.reply.bootstrap import drafters_of
 from app.reply.routing import Options
 from drafter.runtime import Drafter
-from remote.openai.sse import COMMENT, EventReader
 from tests.app.gateway.conftest import Opened, own_text, settled
+from tests.support.conversing import until
 from tests.support.fault_proxy import Exchange, FaultProxy
 from tests.support.faults import after, lasting, refused, until_set
-from tests.support.gateways import CHAT, Streamed, stream, stream_to_end, text_of
+from tests.support.gateways import CHAT, Streamed, stream, stream_to_end
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.serving import VerifierProcess
 
@@ -105,9 +108,8 @@ async def test_a_line_that_comes_back_in_the_middle_loses_and_doubles_nothing(
             assert not any(sure[held:]), "nothing after the parting is called the model's own"
 
 
-@pytest.mark.parametrize("streams", [False, True])
 async def test_without_a_line_from_the_start_all_is_marked_and_checked_even_if_a_stop_string_leaves_no_text(
-    behind_a_line: Opened, verifier: VerifierProcess, *, streams: bool
+    behind_a_line: Opened, verifier: VerifierProcess
 ) -> None:
     own = await own_text(verifier, QUESTION, 120)
     async with behind_a_line() as (proxy, _, client):
@@ -116,33 +118,24 @@ async def test_without_a_line_from_the_start_all_is_marked_and_checked_even_if_a
         text = told["choices"][0]["message"]["content"]
         assert told["outrider"]["spans"] == [{"start": 0, "end": len(text), "source": "drafted"}]
         assert told["outrider"]["checked"] == 0 and told["outrider"]["state"] == "waiting"
-        first = text[:3]
-        answered = await client.post(CHAT, json={**BODY, "stop": first, "stream": streams})
-        assert answered.headers["x-outrider-source"] == "drafted"
-        place = answered.headers["x-outrider-answer"]
-        report = (await client.get(place)).json()
-        assert (report["text"], report["source"], report["state"]) == ("", "drafted", "waiting")
-        if not streams:
-            assert answered.json()["usage"]["completion_tokens"] < told["usage"]["completion_tokens"]
+        first, places = text[:3], []
+        for streams in (False, True):
+            answered = await client.post(CHAT, json={**BODY, "stop": first, "stream": streams})
+            assert answered.headers["x-outrider-source"] == "drafted"
+            places.append(answered.headers["x-outrider-answer"])
+            report = (await client.get(places[-1])).json()
+            assert (report["text"], report["source"], report["state"]) == ("", "drafted", "waiting")
+            if not streams:
+                assert answered.json()["usage"]["completion_tokens"] < told["usage"]["completion_tokens"]
         await proxy.heal()
-        report = await settled(client, place)
         agreed = own.startswith(first)
-        assert report["state"] == ("checked" if agreed else "replaced")
-        assert report["source"] == ("verified" if agreed else "drafted")
-        assert report["checked_text"] == own.partition(first)[0]
+        for place in places:
+            report = await settled(client, place)
+            assert report["state"] == ("checked" if agreed else "replaced")
+            assert report["source"] == ("verified" if agreed else "drafted")
+            assert report["checked_text"] == own.partition(first)[0]
         whole = await settled(client, told["outrider"]["answer"])
         assert whole["checked_text"] == own and whole["model"] == "target"
-
-
-async def test_without_leave_the_small_model_stays_silent(behind_a_line: Opened) -> None:
-    async with behind_a_line(mode="edge", offline="queue") as (proxy, _, client):
-        await proxy.refuse()
-        answered = await client.post(CHAT, json=BODY)
-        assert answered.status_code == 503 and answered.headers["retry-after"] == "1"
-        error = answered.json()["error"]
-        assert error["type"] == "server_error" and "No answer" in error["message"]
-        await proxy.heal()
-        assert (await client.post(CHAT, json=BODY)).status_code == 200
 
 
 # ---- quiet streams ---------------------------------------------------------------------------------------------------
@@ -151,107 +144,71 @@ async def test_without_leave_the_small_model_stays_silent(behind_a_line: Opened)
 QUIET_SECONDS = 0.05
 
 
-class Asked:
-    """A request for a stream, and what comes back, message by message, as a server would send it."""
-
-    def __init__(self, app: Any, body: dict[str, Any]) -> None:
-        self.sent: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
-        self.headers: dict[str, str] = {}
-        self._body = json.dumps({**body, "stream": True}).encode()
-        self._left = asyncio.Event()
-        scope = {"type": "http", "method": "POST", "path": CHAT, "raw_path": CHAT.encode(), "query_string": b""}
-        head = [(b"host", b"127.0.0.1"), (b"content-type", b"application/json")]
-        self._task = asyncio.create_task(app({**scope, "headers": head}, self._receive, self.sent.put))
-
-    async def _receive(self) -> dict[str, Any]:
-        body, self._body = self._body, b""
-        if body:
-            return {"type": "http.request", "body": body, "more_body": False}
-        await self._left.wait()
-        return {"type": "http.disconnect"}
-
-    async def pieces(self) -> AsyncIterator[bytes]:
-        """The pieces of the body, after the head."""
-        more = True
-        while more:
-            async with asyncio.timeout(PATIENCE_SECONDS):
-                message = await self.sent.get()
-            if message["type"] == "http.response.start":
-                assert message["status"] == 200
-                self.headers = {name.decode(): value.decode() for name, value in message["headers"]}
-                continue
-            more = message.get("more_body", False)
-            if message["body"]:
-                yield message["body"]
-
-    async def leave(self) -> None:
-        """Hang up."""
-        self._left.set()
-        await self._task
-
-
 @asynccontextmanager
-async def opened(pair: Path, home: Path, url: str, **chosen: Any) -> AsyncIterator[Any]:
-    settings = Settings(remote=url, drafter=str(pair / "drafter"), max_tokens=40, **chosen)
+async def quiet(pair: Path, home: Path, url: str, **chosen: Any) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of a gateway in this process, which sends a comment after a short silence."""
+    settings = Settings(remote=url, drafter=str(pair / "drafter"), max_tokens=40, mode="edge", **chosen)
     folders = Folders(home / "config", home / "data", home / "logs")
     drafter, checks = Drafter.load(pair / "drafter"), Checks()
-    drafters, seen = drafters_of(drafter, settings, folders), LastSeen(folders.servers)
-    async with Seats(Options(drafters, source_of(settings, folders), settings, seen=seen), most=1, waiting=1) as seats:
+    options = Options(
+        drafters_of(drafter, settings, folders), source_of(settings, folders), settings, seen=LastSeen(folders.servers)
+    )
+    async with Seats(options, most=1, waiting=1) as seats:
         await seats.first.settled()
-        yield create_app(seats, Answers(), checks, quiet_seconds=QUIET_SECONDS)
+        app = create_app(seats, Answers(), checks, quiet_seconds=QUIET_SECONDS)
+        server = uvicorn.Server(uvicorn.Config(app, lifespan="off", ws="none", log_level="error"))
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            serving = asyncio.create_task(server.serve([listener]))
+            await until(lambda: server.started)
+            address = f"http://127.0.0.1:{listener.getsockname()[1]}"
+            async with httpx.AsyncClient(base_url=address, timeout=PATIENCE_SECONDS, trust_env=False) as client:
+                yield client
+            server.should_exit = True
+            await serving
         await checks.close()
-
-
-def held(proxy: FaultProxy) -> asyncio.Event:
-    """Have the next reply wait until this event is set."""
-    free = asyncio.Event()
-    proxy.at(0, until_set(free))
-    return free
 
 
 async def test_comments_come_until_the_first_words_do(
     tiny_pair: Path, verifier: VerifierProcess, tmp_path: Path
 ) -> None:
-    async with FaultProxy([verifier.port]) as proxy, opened(tiny_pair, tmp_path, proxy.url, mode="edge") as app:
-        free, reader, text, comments = held(proxy), EventReader(), "", 0
-        asked = Asked(app, {"messages": QUESTION, "temperature": 0})
-        async for piece in asked.pieces():
-            if piece == COMMENT:
-                comments += 1
+    async with FaultProxy([verifier.port]) as proxy, quiet(tiny_pair, tmp_path, proxy.url) as client:
+        free, read, comments = asyncio.Event(), Streamed(), 0
+        proxy.at(0, until_set(free))
+        async with client.stream("POST", CHAT, json={**BODY, "max_tokens": 40, "stream": True}) as response:
+            async for line in response.aiter_lines():
+                comments += line.startswith(":")
                 if comments == 3:
                     free.set()
-                continue
-            events = [json.loads(one) for one in reader.feed(piece) if one != "[DONE]"]
-            text += "".join(text_of(one) for one in events)
-        assert comments >= 3 and text == await own_text(verifier, QUESTION, 40)
-        assert "x-outrider-source" not in asked.headers, "nobody knew yet who would write the first words"
-        assert asked.headers["x-outrider-answer"].startswith("/v1/outrider/answers/")
+                read.take(line)
+        assert comments >= 3 and read.text == await own_text(verifier, QUESTION, 40)
+        assert "x-outrider-source" not in response.headers, "nobody knew yet who would write the first words"
+        assert response.headers["x-outrider-answer"].startswith("/v1/outrider/answers/")
 
 
-async def test_a_failure_after_comments_is_told_in_the_stream(
+async def test_without_leave_the_small_model_stays_silent_and_after_comments_the_stream_tells_it(
     tiny_pair: Path, verifier: VerifierProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("app.reply.reply.RETURN_SECONDS", 10 * QUIET_SECONDS)
-    async with (
-        FaultProxy([verifier.port]) as proxy,
-        opened(tiny_pair, tmp_path, proxy.url, mode="edge", offline="fail") as app,
-    ):
+    async with FaultProxy([verifier.port]) as proxy, quiet(tiny_pair, tmp_path, proxy.url, offline="fail") as client:
         await proxy.refuse()
-        asked = Asked(app, {"messages": QUESTION, "temperature": 0})
-        *comments, said = [piece async for piece in asked.pieces()]
-        assert comments and set(comments) == {COMMENT}
-        assert "No answer" in json.loads(said.removeprefix(b"data: "))["error"]["message"]
+        said = (await client.post(CHAT, json={**BODY, "stream": True})).text.strip().split("\n\n")
+        assert len(said) > 1 and all(comment.startswith(":") for comment in said[:-1])
+        assert "No answer" in json.loads(said[-1].removeprefix("data: "))["error"]["message"]
+        answered = await client.post(CHAT, json=BODY)
+        assert answered.status_code == 503 and answered.headers["retry-after"] == "1"
+        error = answered.json()["error"]
+        assert error["type"] == "server_error" and "No answer" in error["message"]
+        await proxy.heal()
+        assert (await client.post(CHAT, json=BODY)).status_code == 200
 
 
 async def test_a_client_that_leaves_before_the_first_words_ends_its_answer(
     tiny_pair: Path, verifier: VerifierProcess, tmp_path: Path
 ) -> None:
-    async with FaultProxy([verifier.port]) as proxy, opened(tiny_pair, tmp_path, proxy.url, mode="edge") as app:
-        free = held(proxy)
-        asked = Asked(app, {"messages": QUESTION, "temperature": 0})
-        async for _ in asked.pieces():
-            break
-        await asked.leave()
+    async with FaultProxy([verifier.port]) as proxy, quiet(tiny_pair, tmp_path, proxy.url) as client:
+        free = asyncio.Event()
+        proxy.at(0, until_set(free))
+        async with client.stream("POST", CHAT, json={**BODY, "stream": True}) as response:
+            assert response.status_code == 200, "a comment has come"
         free.set()
-        second = Asked(app, {"messages": QUESTION, "temperature": 0})
-        assert [piece async for piece in second.pieces()][-1].endswith(b"[DONE]\n\n"), "the only seat is free again"
+        assert (await client.post(CHAT, json=BODY)).status_code == 200, "the only seat is free again"

@@ -11,13 +11,7 @@ from tests.support.chat_server import ChatServer, Script
 from tests.support.gateways import CHAT, stream_to_end
 
 ROLES = ("user", "assistant")
-LATE = [
-    {"role": "system", "content": "Be brief."},
-    {"role": "user", "content": "how?"},
-    {"role": "assistant", "content": "So."},
-    {"role": "system", "content": "Be polite."},
-    {"role": "user", "content": "why?"},
-]
+LATE = [("system", "Be brief."), ("user", "how?"), ("assistant", "So."), ("system", "Be polite."), ("user", "why?")]
 BODY = {"messages": [{"role": "user", "content": "Say hello."}], "temperature": 0}
 
 
@@ -40,7 +34,7 @@ async def test_its_text_is_marked_and_a_broken_answer_ends_with_an_error(running
 async def test_any_conversation_is_passed_on_in_order(running: Opened) -> None:
     """Late system messages come first. Thousands of messages are passed on: such servers read a million tokens."""
     server = ChatServer([Script(["Hello."])])
-    said = [{"role": role, "content": f"{role} {turn} " + "x" * 500} for turn in range(5_000) for role in ROLES]
+    said = [{"role": role, "content": f"{role} {turn} " + "x" * 500} for turn in range(2_500) for role in ROLES]
     async with server.listening() as port, running(f"http://127.0.0.1:{port}/v1") as (_, client):
         for number in range(2):
             asked = [*said, {"role": "user", "content": "Say hello."}]
@@ -48,7 +42,7 @@ async def test_any_conversation_is_passed_on_in_order(running: Opened) -> None:
             assert answered.json()["choices"][0]["message"]["content"] == "Hello."
             assert server.asked[number]["messages"] == asked
             said = [*asked, {"role": "assistant", "content": "Hello."}]
-        await client.post(CHAT, json={"messages": LATE})
+        await client.post(CHAT, json={"messages": [{"role": role, "content": text} for role, text in LATE]})
     sent = [(one["role"], one["content"]) for one in server.asked[2]["messages"]]
     assert sent == [("system", "Be brief.\n\nBe polite."), ("user", "how?"), ("assistant", "So."), ("user", "why?")]
     assert "temperature" not in server.asked[2], "nobody has chosen one"

@@ -12,15 +12,15 @@ import httpx
 import pytest
 
 from app.config import Settings
+from app.gateway.call import read_call
 from app.remotes.peer import Endpoint
 from app.reply.request import CONTEXT_TOKENS
 from drafter.runtime import Drafter
-from remote.openai.request_fields import Role
 from tests.app.gateway.conftest import Opened, own_text, settled
 from tests.support.conversing import ask as ask_outrider
 from tests.support.conversing import assistant, hear
 from tests.support.gateways import CHAT, GatewayProcess, stream_to_end
-from tests.support.guide_pages import guided_drafter
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.serving import VerifierProcess
 
 QUESTION: Any = {"role": "user", "content": "how do I unpack a tar archive?"}
@@ -40,9 +40,13 @@ def content(told: dict[str, Any]) -> str:
     return text
 
 
+def direct_to(verifier: VerifierProcess) -> httpx.AsyncClient:
+    return httpx.AsyncClient(base_url=verifier.url, timeout=PATIENCE_SECONDS, trust_env=False)
+
+
 async def test_a_whole_answer_is_the_models_own(client: httpx.AsyncClient, verifier: VerifierProcess) -> None:
     answered = await client.post(CHAT, json=BODY)
-    async with httpx.AsyncClient(base_url=verifier.url, timeout=90, trust_env=False) as direct:
+    async with direct_to(verifier) as direct:
         server = (await direct.post(CHAT, json=BODY)).json()
     told, own = answered.json(), content(server)
     assert content(told) == own and told["choices"][0]["finish_reason"] == "length"
@@ -53,9 +57,8 @@ async def test_a_whole_answer_is_the_models_own(client: httpx.AsyncClient, verif
     place = answered.headers["x-outrider-answer"]
     assert answered.headers["x-outrider-source"] == "verified" and place.endswith(told["id"])
     spans = [{"start": 0, "end": len(own), "source": "verified"}]
-    assert told["outrider"] == {
-        "source": "verified", "spans": spans, "checked": len(own), "state": "checked", "answer": place,
-    }  # fmt: skip
+    marks = {"source": "verified", "spans": spans, "checked": len(own), "state": "checked", "answer": place}
+    assert told["outrider"] == marks
     report = (await client.get(place)).json()
     assert (report["state"], report["text"], report["checked_text"]) == ("checked", own, own)
 
@@ -76,59 +79,51 @@ def said(role: str, content: Any) -> dict[str, Any]:
     return {"role": role, "content": content}
 
 
-SYSTEM, ANSWER, BRIEF = said("system", "Be brief."), said("assistant", "Use ls."), said("user", "Be brief.")
+SYSTEM, ANSWER = said("system", "Be brief."), said("assistant", "Use ls.")
+BRIEF, GO_ON = said("user", "Be brief."), said("user", "Continue.")
 PARTS = [{"type": "text", "text": "how do I"}, {"type": "text", "text": "list files?"}]
-USE, LS = {"type": "output_text", "text": "Use"}, {"type": "refusal", "refusal": "ls."}
-EARLIER = [{"type": "thinking", "thinking": "Hm."}, USE, LS]
-ASKED_AS: dict[str, tuple[list[dict[str, Any]], list[dict[str, Any]]]] = {
-    "roles and parts": (
-        [
-            said("developer", "Be brief."),
-            said("user", PARTS),
-            ANSWER,
-            said("user", "and"),
-            said("user", "hidden ones?"),
-        ],
-        [SYSTEM, said("user", "how do I\nlist files?"), ANSWER, said("user", "and\n\nhidden ones?")],
+TEXT, REFUSAL = {"type": "output_text", "text": "Use"}, {"type": "refusal", "refusal": "ls."}
+EARLIER = [{"type": "thinking", "thinking": "Hm."}, TEXT, REFUSAL]
+ASKED_AS: list[tuple[list[dict[str, Any]], list[dict[str, Any]]]] = [
+    (
+        [said("developer", "Be brief."), said("user", PARTS), ANSWER, said("user", "and"), said("user", "others?")],
+        [SYSTEM, said("user", "how do I\nlist files?"), ANSWER, said("user", "and\n\nothers?")],
     ),
-    "an answer as other servers gave it": (
-        [QUESTION, {**said("assistant", EARLIER), "tool_calls": None}, QUESTION],
-        [QUESTION, said("assistant", "Use\nls."), QUESTION],
-    ),
-    "a system message at the end": ([QUESTION, SYSTEM], [SYSTEM, QUESTION]),
-    "nothing else": ([SYSTEM], [BRIEF]),
-    "one after an answer": ([QUESTION, ANSWER, SYSTEM], [QUESTION, ANSWER, BRIEF]),
-    "an answer at the end": ([QUESTION, ANSWER], [QUESTION, ANSWER, said("user", "Continue.")]),
-    "an empty one": ([QUESTION, said("assistant", "")], [QUESTION]),
-    "none": ([QUESTION, said("assistant", None), SYSTEM], [SYSTEM, QUESTION]),
-}
+    ([QUESTION, said("assistant", EARLIER) | {"tool_calls": None}], [QUESTION, said("assistant", "Use\nls."), GO_ON]),
+    ([QUESTION, SYSTEM], [SYSTEM, QUESTION]),
+    ([SYSTEM], [BRIEF]),
+    ([QUESTION, ANSWER, SYSTEM], [QUESTION, ANSWER, BRIEF]),
+    ([QUESTION, said("assistant", "")], [QUESTION]),
+    ([QUESTION, said("assistant", None), SYSTEM], [SYSTEM, QUESTION]),
+]
 
 
-@pytest.mark.parametrize("name", ASKED_AS)
 async def test_any_order_of_messages_reaches_the_model_as_one_conversation(
-    client: httpx.AsyncClient, verifier: VerifierProcess, name: str
+    client: httpx.AsyncClient, verifier: VerifierProcess
 ) -> None:
-    messages, asked = ASKED_AS[name]
+    for messages, asked in ASKED_AS:
+        turns = read_call(json.dumps({"messages": messages}).encode()).turns
+        assert [said(role, text) for role, text in turns] == asked
+    messages, asked = ASKED_AS[0]
     assert content(await ask(client, messages=messages)) == await own_text(verifier, asked, 40)
 
 
 async def test_the_next_question_goes_on_in_the_same_conversation(
     client: httpx.AsyncClient, verifier: VerifierProcess
 ) -> None:
-    first = content(await ask(client))
-    messages = [QUESTION, {"role": "assistant", "content": first}, {"role": "user", "content": "and a zip file?"}]
-    before = await _sessions(verifier)
-    second = content(await ask(client, messages=messages))
-    assert await _sessions(verifier) == before, "the session at the server is the same"
-    assert second == await own_text(verifier, messages, 40)
-    other = [QUESTION, {"role": "assistant", "content": "No."}, {"role": "user", "content": "and a zip file?"}]
-    assert content(await ask(client, messages=other)) == await own_text(verifier, other, 40)
-
-
-async def _sessions(verifier: VerifierProcess) -> int:
-    async with httpx.AsyncClient(base_url=verifier.url, timeout=90, trust_env=False) as direct:
+    async def sessions() -> str:
         lines = (await direct.get("/metrics")).text.splitlines()
-    return next(int(float(line.split()[1])) for line in lines if line.startswith("outrider_sessions "))
+        return next(line for line in lines if line.startswith("outrider_sessions "))
+
+    first = content(await ask(client))
+    async with direct_to(verifier) as direct:
+        before = await sessions()
+        messages = [QUESTION, said("assistant", first), said("user", "and a zip file?")]
+        second = content(await ask(client, messages=messages))
+        assert await sessions() == before, "the session at the server is the same"
+    assert second == await own_text(verifier, messages, 40)
+    other = [QUESTION, said("assistant", "No."), said("user", "and a zip file?")]
+    assert content(await ask(client, messages=other)) == await own_text(verifier, other, 40)
 
 
 async def test_a_stop_string_ends_the_answer_before_it(client: httpx.AsyncClient, verifier: VerifierProcess) -> None:
@@ -138,14 +133,9 @@ async def test_a_stop_string_ends_the_answer_before_it(client: httpx.AsyncClient
     assert content(told) == own[: own.index(stop)] and told["choices"][0]["finish_reason"] == "stop"
     read = await stream_to_end(client, {**BODY, "stop": stop})
     assert read.text == content(told) and read.finish == "stop"
-    async with httpx.AsyncClient(base_url=verifier.url, timeout=90, trust_env=False) as direct:
+    async with direct_to(verifier) as direct:
         counted = (await direct.post(CHAT, json={**BODY, "stop": stop})).json()["usage"]["completion_tokens"]
     assert told["usage"]["completion_tokens"] == counted < 40, "what came after the stop string does not count"
-
-
-async def test_a_seed_fixes_a_sampled_answer(client: httpx.AsyncClient) -> None:
-    answers = [content(await ask(client, temperature=1, seed=seed)) for seed in (7, 7, 8)]
-    assert answers[0] == answers[1] != answers[2]
 
 
 async def test_the_models_are_the_gateway_itself_and_the_servers(
@@ -154,7 +144,7 @@ async def test_the_models_are_the_gateway_itself_and_the_servers(
     listed = (await client.get("/v1/models")).json()
     assert listed["object"] == "list" and [model["id"] for model in listed["data"]] == ["outrider", "target"]
     assert (await client.get("/v1/models/target")).json() == listed["data"][1]
-    async with httpx.AsyncClient(base_url=verifier.url, timeout=90, trust_env=False) as direct:
+    async with direct_to(verifier) as direct:
         read = (await direct.get("/v1/models")).json()["data"][0]["max_model_len"]
     assert {model["max_model_len"] for model in listed["data"]} == {min(read, CONTEXT_TOKENS)}
     for name in ("outrider", "target", None):
@@ -174,60 +164,56 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"presence_penalty": 0.5}, "presence_penalty"),
     ({"temperature": 2.5}, "temperature"),
     ({"temperature": "hot"}, "temperature"),
-    ({"top_p": 0}, "top_p"),
     ({"max_tokens": 0}, "max_tokens"),
     ({"stop": ["a"] * 17}, "stop"),
     ({"messages": []}, "messages"),
-    ({"messages": [{"role": "tool", "content": "4"}]}, "messages"),
-    ({"messages": [{"role": "assistant", "content": ""}]}, "messages"),
-    ({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:"}}]}]}, "messages"),
+    ({"messages": [said("tool", "4")]}, "messages"),
+    ({"messages": [said("assistant", "")]}, "messages"),
+    ({"messages": [said("user", [{"type": "image_url", "image_url": {"url": "data:"}}])]}, "messages"),
     ({"messages": [QUESTION, {"role": "assistant", "tool_calls": [{}]}, QUESTION]}, "messages"),
 ]
 
 
-@pytest.mark.parametrize(("fields", "parameter"), REFUSED)
-async def test_what_cannot_be_done_is_refused_by_name(
-    client: httpx.AsyncClient, fields: dict[str, Any], parameter: str
-) -> None:
-    answered = await client.post(CHAT, json={**BODY, **fields})
-    error = answered.json()["error"]
-    assert answered.status_code == 400
-    assert (error["type"], error["param"]) == ("invalid_request_error", parameter) and error["message"].endswith(".")
+async def test_what_cannot_be_done_is_refused_by_name(client: httpx.AsyncClient) -> None:
+    for fields, parameter in REFUSED:
+        answered = await client.post(CHAT, json={**BODY, **fields})
+        error = answered.json()["error"]
+        assert (answered.status_code, error["type"]) == (400, "invalid_request_error"), fields
+        assert error["param"] == parameter and error["message"].endswith(".")
 
 
 async def test_what_changes_nothing_is_taken(client: httpx.AsyncClient) -> None:
-    plain = content(await ask(client))
     harmless = {
         "n": 1, "tools": [{}], "tool_choice": "none", "response_format": {"type": "text"}, "logprobs": False,
         "presence_penalty": 0, "user": "me", "store": False, "metadata": {}, "logit_bias": {}, "tomorrow": True,
         "reasoning_effort": "high", "verbosity": "low",
     }  # fmt: skip
-    assert content(await ask(client, **harmless)) == plain
+    assert content(await ask(client, **harmless)) == content(await ask(client))
 
 
 async def test_every_error_has_openai_s_shape(client: httpx.AsyncClient) -> None:
-    too_large = json.dumps({"messages": [{"role": "user", "content": "x" * (17 << 20)}]})
+    too_large = json.dumps({"messages": [said("user", "x" * (17 << 20))]})
     for answered, status in (
         (await client.get("/nowhere"), 404),
         (await client.get(CHAT), 405),
         (await client.get("/v1/outrider/answers/none"), 404),
-        (await client.post(CHAT, content="{"), 400),
         (await client.post(CHAT, content="[]"), 400),
         (await client.post(CHAT, content=b"\xff"), 400),
+        (await client.post(CHAT, content=b'{"messages":' + b"[" * 100_000), 400),
         (await client.post(CHAT, content=too_large), 413),
         (await client.post(CHAT, content=b"\x1f\x8b", headers={"content-encoding": "gzip"}), 415),
     ):
         assert answered.status_code == status, answered.text
         assert set(answered.json()["error"]) == {"message", "type", "param", "code"}
-    long = await client.post(CHAT, json={"messages": [{"role": "user", "content": "word " * 5000}]})
+    long = await client.post(CHAT, json={"messages": [said("user", "word " * 5000)]})
     assert long.status_code == 400 and long.json()["error"]["code"] == "context_length_exceeded"
     assert (await client.get("/healthz")).text == "ok\n"
 
 
 async def test_what_is_surely_too_long_is_refused_before_it_is_read(client: httpx.AsyncClient) -> None:
-    letters = [{"role": "user" if at % 2 == 0 else "assistant", "content": "a"} for at in range(4001)]
-    words = [{"role": "user", "content": "word " * 780_000}]
-    for messages in (letters, words):
+    """It takes 10 s and more to render and to count."""
+    letters = [said("user" if at % 2 == 0 else "assistant", "a") for at in range(4001)]
+    for messages in (letters, [said("user", "word " * 780_000)]):
         asked = asyncio.create_task(client.post(CHAT, json={"messages": messages}))
         slowest = 0.0
         while not asked.done():
@@ -237,28 +223,8 @@ async def test_what_is_surely_too_long_is_refused_before_it_is_read(client: http
             await asyncio.sleep(0.01)
         error = (await asked).json()["error"]
         assert error["code"] == "context_length_exceeded" and error["param"] == "messages"
-        assert (await asked).elapsed.total_seconds() < 5 and slowest < 2, (
-            "it takes 10 s and more to render and to count"
-        )
+        assert (await asked).elapsed.total_seconds() < 5 and slowest < 2
         assert "oldest messages" in error["message"] and "pages" in error["message"]
-
-
-async def test_earlier_questions_lose_their_examples_where_the_conversation_would_not_fit(
-    running: Opened, tiny_pair: Path, verifier: VerifierProcess, tmp_path: Path
-) -> None:
-    folder = guided_drafter(tiny_pair / "drafter", tmp_path / "drafter")
-    drafter = Drafter.load(folder)
-    assert drafter.prompt is not None
-    said: list[tuple[Role, str]] = [("user", "untar photos.tar.gz"), ("assistant", "tar xf it")]
-    turns = [*said * 5, ("user", "list photos.tar.gz")]
-    async with running(verifier.url, folder=folder) as (_, client):
-        messages = [{"role": role, "content": text} for role, text in turns]
-        # Nobody has asked yet how much the model reads, and the second one has to open a seat.
-        both = await asyncio.gather(*(ask(client, messages=messages, max_tokens=5) for _ in range(2)))
-        most = (await client.get("/v1/models/outrider")).json()["max_model_len"]
-    assert len(drafter.text.render(drafter.prompt.apply(turns))) > most, "with all examples it is too long"
-    last = len(drafter.text.render(drafter.prompt.apply(turns[-1:])))
-    assert all(last < one["usage"]["prompt_tokens"] < most * 7 // 8 for one in both)
 
 
 async def test_web_pages_and_foreign_names_are_refused(client: httpx.AsyncClient) -> None:
@@ -324,11 +290,7 @@ async def test_a_missing_token_of_the_gateways_own_is_told_as_what_it_is(
                 error = answered.json()["error"]
                 assert answered.status_code == 403 and "retry-after" not in answered.headers
                 assert (error["code"], error["type"]) == ("server_token_refused", "permission_error")
-                assert "outrider remote token NAME" in error["message"]
-                assert "not the key that you sent" in error["message"]
-
-
-# ---- clients that people use -----------------------------------------------------------------------------------------
+                assert all(said in error["message"] for said in ("remote token NAME", "not the key that you sent"))
 
 
 async def test_openai_s_own_client_reads_answers_streams_models_and_errors(
@@ -342,16 +304,12 @@ async def test_openai_s_own_client_reads_answers_streams_models_and_errors(
         whole = await client.chat.completions.create(**asked)
         assert whole.choices[0].message.content == own and whole.usage.completion_tokens == 40
         assert whole.outrider["source"] == "verified" and whole.outrider["checked"] == len(own)
-        text, marks = "", []
         stream = await client.chat.completions.create(**asked, stream=True, stream_options={"include_usage": True})
-        async for chunk in stream:
-            marks.append(chunk.outrider)
-            text += chunk.choices[0].delta.content or "" if chunk.choices else ""
-        assert text == own and chunk.usage.completion_tokens == 40 and marks[-1]["state"] == "checked"
-        async with gateway.client() as plain:
-            assert (await settled(plain, marks[-1]["answer"]))["text"] == own
+        chunks = [chunk async for chunk in stream]
+        assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices) == own
+        assert chunks[-1].usage.completion_tokens == 40 and chunks[-1].outrider["state"] == "checked"
         with pytest.raises(openai.BadRequestError) as refused:
-            await client.chat.completions.create(**{**asked, "n": 2})
+            await client.chat.completions.create(**asked, n=2)
         assert refused.value.param == "n" and refused.value.code == "unsupported_parameter"
         with pytest.raises(openai.NotFoundError):
             await client.models.retrieve("gpt")
@@ -361,12 +319,11 @@ async def test_outrider_itself_goes_on_with_an_answer_that_was_cut(
     gateway: GatewayProcess, drafter: Drafter, database: Path
 ) -> None:
     async with assistant(drafter, database, gateway.url, settings=Settings(max_tokens=5)) as opened:
-        conversation = opened.store.conversations.create("test").id
-        cut = await ask_outrider(opened, "list files", conversation)
-        connection = opened.backend.routing.connection_of(conversation)
+        cut = await ask_outrider(opened, "list files")
+        stored = opened.store.messages.get(cut.message)
+        connection = opened.backend.routing.connection_of(stored.conversation_id)
         assert connection is not None and isinstance(connection.verifier, Endpoint), "it is known without its kind"
-        whole = await ask_outrider(opened, "list files")
-    assert cut.done.reason == "length" and whole.text == cut.text
+    assert cut.done.reason == "length"
     async with assistant(drafter, database, gateway.url, settings=Settings(max_tokens=12)) as opened:
         longer, rest = await ask_outrider(opened, "list files"), await hear(opened.resume(cut.message))
     assert rest.done and rest.text == longer.text != cut.text

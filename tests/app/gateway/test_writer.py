@@ -42,6 +42,25 @@ SETTINGS = Settings(max_tokens=MOST, offline="fail")
 TOPICS = ("a tar archive", "a zip file", "my photos", "the kernel", "logs", "a backup", "mail", "songs", "a disk image")
 
 
+def begun(topic: str = TOPICS[0], **more: bool) -> Answer:
+    body = {"messages": asked_about(topic), "temperature": 0, "max_tokens": MOST, **more}
+    return Answers().begin(read_call(msgspec.json.encode(body)), "target")
+
+
+def asked_about(topic: str) -> list[dict[str, str]]:
+    return [{"role": "user", "content": f"how do I unpack {topic}?"}]
+
+
+QUESTION = asked_about(TOPICS[0])
+
+
+def patient(proxy: FaultProxy) -> AddressSource:
+    """The server behind this line, whose only faults are those of the test."""
+    source = AddressSource(proxy.url)
+    source.options = TransportOptions(read_seconds=PATIENCE_SECONDS)
+    return source
+
+
 @dataclass
 class Written:
     """An answer whose line was away while some pieces of it were written."""
@@ -65,13 +84,9 @@ async def written(verifier: VerifierProcess, drafter: Drafter, topic: str, after
 
     It is checked if it waits for that.
     """
-    question = [{"role": "user", "content": f"how do I unpack {topic}?"}]
-    body = {"messages": question, "temperature": 0, "max_tokens": MOST, "stream": True}
-    answer = Answers().begin(read_call(msgspec.json.encode(body)), "target")
+    answer = begun(topic, stream=True)
     async with FaultProxy([verifier.port]) as proxy:
-        source = AddressSource(proxy.url)
-        source.options = TransportOptions(read_seconds=PATIENCE_SECONDS)
-        seat, checks = Seat(Options(Drafters(drafter), source, SETTINGS, seen=LastSeen())), Checks()
+        seat, checks = Seat(Options(Drafters(drafter), patient(proxy), SETTINGS, seen=LastSeen())), Checks()
         text, sources, drafted, at_return = "", list[By](), 0, ""
         async with aclosing(Writer(answer, seat).pieces()) as pieces:
             async for piece in pieces:
@@ -84,22 +99,20 @@ async def written(verifier: VerifierProcess, drafter: Drafter, topic: str, after
                 if drafted == alone and not at_return:
                     at_return = text
                     await proxy.heal()
-                    await until_back(seat, answer)
+                    await until_back(seat.assistant, seat.store.messages.get(answer.message))
         assert at_return, "the line was cut too late"
         assert text == answer.sent.text
         if answer.state == "waiting":
             checks.add(seat, answer)
-            async with asyncio.timeout(PATIENCE_SECONDS):
-                while answer.state == "waiting":
-                    await asyncio.sleep(0.02)
+            await until(lambda: answer.state != "waiting")
         await checks.close()
         await seat.close()
-    return Written(answer, await own_text(verifier, question, MOST), at_return, sources)
+    return Written(answer, await own_text(verifier, asked_about(topic), MOST), at_return, sources)
 
 
-async def until_back(seat: Seat, answer: Answer) -> None:
-    """Wait until the seat's server is there."""
-    connection = seat.assistant.backend.routing.connection_of(seat.store.messages.get(answer.message).conversation_id)
+async def until_back(assistant: Assistant, answer: Message) -> None:
+    """Wait until the server of an answer is there."""
+    connection = assistant.backend.routing.connection_of(answer.conversation_id)
     assert connection is not None
     async with asyncio.timeout(PATIENCE_SECONDS):
         while connection.verifier is None:
@@ -135,12 +148,9 @@ class Interrupted(Assistant):
 
     proxy: FaultProxy
 
-    def answer(self, message: Message) -> AsyncGenerator[Event, None]:
-        return self._interrupted(super().answer(message), message)
-
-    async def _interrupted(self, events: AsyncGenerator[Event, None], message: Message) -> AsyncGenerator[Event, None]:
+    async def answer(self, message: Message) -> AsyncGenerator[Event, None]:
         text, cut, alone, words = ReplyText(), False, False, 0
-        async with aclosing(events):
+        async with aclosing(super().answer(message)) as events:
             async for event in events:
                 text.apply(event)
                 yield event
@@ -153,27 +163,20 @@ class Interrupted(Assistant):
                 if words == 20:
                     words += 1
                     await self.proxy.heal()
-                    connection = self.backend.routing.connection_of(message.conversation_id)
-                    async with asyncio.timeout(PATIENCE_SECONDS):
-                        while connection is not None and connection.verifier is None:
-                            await connection.changed()
+                    await until_back(self, message)
 
 
 async def test_the_model_puts_right_what_is_sent_as_a_whole(verifier: VerifierProcess, drafter: Drafter) -> None:
-    question = [{"role": "user", "content": "how do I unpack a tar archive?"}]
-    body = {"messages": question, "temperature": 0, "max_tokens": MOST}
-    answer = Answers().begin(read_call(msgspec.json.encode(body)), "target")
+    answer = begun()
     async with FaultProxy([verifier.port]) as proxy:
-        source = AddressSource(proxy.url)
-        source.options = TransportOptions(read_seconds=PATIENCE_SECONDS)
         seat = Seat(Options(Drafters(drafter), None, SETTINGS, seen=LastSeen()))
         await seat.assistant.close()
-        interrupted = Interrupted(seat.store, Options(Drafters(drafter), source, SETTINGS))
+        interrupted = Interrupted(seat.store, Options(Drafters(drafter), patient(proxy), SETTINGS))
         seat.assistant, interrupted.proxy = interrupted, proxy
         pieces = [piece async for piece in Writer(answer, seat).pieces()]
         stored = seat.store.messages.get(answer.message)
         await seat.close()
-    own = await own_text(verifier, question, MOST)
+    own = await own_text(verifier, QUESTION, MOST)
     assert answer.state == "checked" and "".join(piece.text for piece in pieces) == own == answer.sent.text
     assert {piece.span.source for piece in pieces} == {"verified"} and all(stored.provenance)
 
@@ -187,8 +190,7 @@ async def about_to_break(
     async with local.listening() as port, FaultProxy([verifier.port]) as proxy:
         here = AddressSource(f"http://127.0.0.1:{port}/v1")
         here.name, here.kind = "small one", "openai"
-        source = AddressSource(proxy.url)
-        source.options = TransportOptions(read_seconds=PATIENCE_SECONDS)  # Its only fault is the one below.
+        source = patient(proxy)
         options = Options(Drafters(drafter), source, settings, seen=LastSeen(), stand_in=lambda _: here, texts=folder)
         seat = Seat(options)
         seat.assistant.start()
@@ -198,16 +200,13 @@ async def about_to_break(
         await seat.close()
 
 
-@pytest.mark.parametrize("other", [False, True], ids=["its tokenizer", "another"])
-@pytest.mark.parametrize("agrees", [True, False])
+@pytest.mark.parametrize(("agrees", "other"), [(True, False), (True, True), (False, False)])
 async def test_a_model_on_this_device_writes_while_the_server_is_away(
     verifier: VerifierProcess, drafter: Drafter, other_pair: Path, tmp_path: Path, agrees: bool, other: bool
 ) -> None:
+    """`other`: the drafter has another tokenizer than the server."""
     drafter = Drafter.load(other_pair / "drafter") if other else drafter
-    question = [{"role": "user", "content": "how do I unpack a tar archive?"}]
-    body = {"messages": question, "temperature": 0, "max_tokens": MOST, "stream": True}
-    answer = Answers().begin(read_call(msgspec.json.encode(body)), "target")
-    own = await own_text(verifier, question, MOST)
+    answer, own = begun(stream=True), await own_text(verifier, QUESTION, MOST)
     local, cut = Local(), 0
 
     def written() -> Iterator[str]:
@@ -236,8 +235,7 @@ async def test_a_model_on_this_device_writes_while_the_server_is_away(
 async def test_an_end_that_only_a_model_on_this_device_said_waits_for_the_check(
     verifier: VerifierProcess, drafter: Drafter, tmp_path: Path
 ) -> None:
-    body = {"messages": [{"role": "user", "content": "how do I unpack a tar archive?"}], "temperature": 0}
-    answer, local = Answers().begin(read_call(msgspec.json.encode(body)), "target"), Local([Script([])])
+    answer, local = begun(), Local([Script([])])
     async with (
         about_to_break(verifier, drafter, local, tmp_path) as (_, seat),
         aclosing(Writer(answer, seat).pieces()) as pieces,
