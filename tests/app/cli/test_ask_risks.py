@@ -36,16 +36,14 @@ def test_the_risks_stand_on_stderr_and_the_answer_alone_on_stdout(outrider: Outr
 
 def test_json_has_every_risk_with_its_place(outrider: Outrider, server: ChatServer) -> None:
     answer = outrider("ask", "delete the build folder and save the rest in out.txt", "--json").json
-    text = answer["text"]
-    assert [
-        (text[slice(*risk["span"])], risk["kind"], risk["severity"], risk["asked"]) for risk in answer["risks"]
-    ] == [
+    text, risks = answer["text"], answer["risks"]
+    assert [(text[slice(*risk["span"])], risk["kind"], risk["severity"], risk["asked"]) for risk in risks] == [
         ("sudo rm -rf build", "runs as root", "notice", False),
         ("rm -rf build", "deletes", "warning", True),
         ("ls > out.txt", "overwrites", "notice", True),
     ]
-    assert answer["risks"][1]["words"] == ["build"]
-    assert set(answer["risks"][1]) == {"kind", "severity", "words", "sentence", "span", "asked"}
+    assert risks[1]["words"] == ["build"]
+    assert set(risks[1]) == {"kind", "severity", "words", "sentence", "span", "asked"}
     server.scripts = [Script(["Hello! `rm` deletes files."])]
     assert outrider("ask", "hello", "--json").json["risks"] == [], "it has no commands"
 
@@ -79,27 +77,21 @@ class Terminal(io.StringIO):
         return True
 
 
-@pytest.mark.parametrize(
-    ("stream", "environment", "coloured"),
-    [
-        (Terminal(), {"TERM": "xterm"}, True),
+def test_colour_is_for_terminals_that_want_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    for stream, variables, coloured in (
+        (Terminal(), {"TERM": "xterm", "NO_COLOR": ""}, True),
         (Terminal(), {"TERM": "xterm", "NO_COLOR": "1"}, False),
-        (Terminal(), {"TERM": "dumb"}, False),
-        (io.StringIO(), {"TERM": "xterm"}, False),
-    ],
-    ids=["terminal", "NO_COLOR", "dumb", "pipe"],
-)
-def test_colour_is_for_terminals_that_want_it(
-    stream: io.StringIO, environment: dict[str, str], coloured: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("NO_COLOR", raising=False)
-    for name, value in environment.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setattr(sys, "stderr", stream)
-    complain_of(told_risks("list files", "```sh\nrm -rf /\n```"))
-    text = stream.getvalue()
-    assert ("\x1b[1;31mdanger\x1b[0m" in text) == coloured
-    assert text.replace("\x1b[1;31m", "").replace("\x1b[0m", "").startswith("outrider: danger: `rm -rf /` deletes `/`")
+        (Terminal(), {"TERM": "dumb", "NO_COLOR": ""}, False),
+        (io.StringIO(), {"TERM": "xterm", "NO_COLOR": ""}, False),
+    ):
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.setattr(sys, "stderr", stream)
+        complain_of(told_risks("list files", "```sh\nrm -rf /\n```"))
+        said = stream.getvalue()
+        assert ("\x1b[1;31mdanger\x1b[0m" in said) == coloured
+        plain = said.replace("\x1b[1;31m", "").replace("\x1b[0m", "")
+        assert plain.startswith("outrider: danger: `rm -rf /` deletes `/`")
 
 
 def test_a_command_controls_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from app.cli.files import files_of
-from storage import Attachment, Store
+from storage import Attachment, Message, Store
 from tests.app.attachments.conftest import PNG
 from tests.support.chat_server import ChatServer, Script
 from tests.support.commands import Outrider
 
 
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: ChatServer) -> Path:
     """The folder in which the command runs."""
     folder = tmp_path / "work"
     (folder / "src").mkdir(parents=True)
@@ -29,33 +29,24 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-@pytest.fixture(autouse=True)
-def used(folder: Path, server: ChatServer) -> None:
-    """Every test is in the folder and has the server."""
-
-
-def stored(home: Path) -> list[tuple[str, tuple[Attachment, ...]]]:
-    """The questions of the newest conversation, each with its files."""
+def newest(home: Path) -> list[Message]:
+    """The newest conversation."""
     with Store.open(home / "data" / "outrider.db") as store:
-        thread = store.branches.thread(store.conversations.all()[0].id)
-        return [(one.text, one.attachments) for one in thread if one.role == "user"]
+        return store.branches.thread(store.conversations.all()[0].id)
 
 
 def test_the_server_gets_the_files_and_the_question(outrider: Outrider, server: ChatServer, home: Path) -> None:
     words = ("what", "-f", "a b.txt", "does @src/start.py do?")  # Options may stand between the words.
     result = outrider("ask", *words, stdin=b"@src/start.py is piped\n")
-    assert result.code == 0, result.err
-    assert result.out == "It says hi.\n"
+    assert (result.code, result.out) == (0, "It says hi.\n"), result.err
     question = "what does @src/start.py do?\n\n@src/start.py is piped"
     files = "File: a b.txt\n```txt\nspaced\n```\n\nFile: src/start.py\n```py\nprint('hi')\n```\n\n"
     (asked,) = server.asked
     assert asked["messages"] == [{"role": "user", "content": files + question}]
     assert "with the question: a b.txt · 7 bytes; src/start.py · 12 bytes" in result.err
-    spaced, start = (
-        Attachment("a b.txt", "text/plain", b"spaced\n"),
-        Attachment("src/start.py", "text/plain", b"print('hi')\n"),
-    )
-    assert stored(home) == [(question, (spaced, start))]
+    spaced = Attachment("a b.txt", "text/plain", b"spaced\n")
+    start = Attachment("src/start.py", "text/plain", b"print('hi')\n")
+    assert (newest(home)[0].text, newest(home)[0].attachments) == (question, (spaced, start))
     assert outrider("ask", "--queue", "what is @src/start.py").code == 0
     with Store.open(home / "data" / "outrider.db") as store:
         assert [one.attachments for one in store.queue.all()] == [(start,)], "a queued question keeps its files"
@@ -67,18 +58,11 @@ def test_images_go_up_as_data_urls_and_stay_in_the_conversation(
     assert outrider("ask", "what is on @cat.png").code == 0
     (folder / "cat.png").unlink()  # What was sent once is never read from the disk again.
     assert outrider("ask", "-c", "and its colour?").code == 0
-    url = f"data:image/png;base64,{base64.b64encode(PNG).decode()}"
-    first = {
-        "role": "user",
-        "content": [
-            {"type": "text", "text": "Image: cat.png\n\nwhat is on @cat.png"},
-            {"type": "image_url", "image_url": {"url": url}},
-        ],
-    }
-    assert [one["messages"] for one in server.asked] == [
-        [first],
-        [first, {"role": "assistant", "content": "It says hi."}, {"role": "user", "content": "and its colour?"}],
-    ]
+    text = {"type": "text", "text": "Image: cat.png\n\nwhat is on @cat.png"}
+    image = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{base64.b64encode(PNG).decode()}"}}
+    first, (question, answer, then) = server.asked[0]["messages"], server.asked[1]["messages"]
+    assert first == [question] == [{"role": "user", "content": [text, image]}]
+    assert (answer["content"], then["content"]) == ("It says hi.", "and its colour?")
 
 
 def test_whoever_reads_text_only_says_so_and_loses_nothing(
@@ -88,7 +72,8 @@ def test_whoever_reads_text_only_says_so_and_loses_nothing(
     result = outrider("ask", "what is on @cat.png", "--mode", "offline")
     assert result.code == 3 and result.out == ""
     assert "reads text and no images: cat.png" in result.err and "kept" in result.err
-    assert stored(home) == [("what is on @cat.png", (Attachment("cat.png", "image/png", PNG),))]
+    (question, *_) = newest(home)
+    assert question.attachments == (Attachment("cat.png", "image/png", PNG),)
 
 
 def test_a_word_that_looks_like_a_path_is_told_and_sent_as_text(outrider: Outrider, server: ChatServer) -> None:
@@ -109,22 +94,18 @@ def test_nothing_is_sent_if_a_named_file_cannot_go_along(outrider: Outrider, ser
 def test_a_server_that_refuses_an_image_is_explained(outrider: Outrider, server: ChatServer, home: Path) -> None:
     server.refuses = "this model does not support image input"
     result = outrider("ask", "what is on @cat.png")
-    assert result.code == 3
-    assert "does not support image input" in result.err
+    assert result.says(3, "does not support image input")
     assert "If talker reads no images, choose a model that does" in result.err
-    assert [text for text, _ in stored(home)] == ["what is on @cat.png"]
+    assert newest(home)[0].text == "what is on @cat.png"
 
 
 def test_thoughts_are_kept_apart_and_never_sent_back(outrider: Outrider, server: ChatServer, home: Path) -> None:
     server.scripts = [Script(["<think>let me ", "see\x1b[2J</think>", "It says hi."]), Script(["Yes."])]
-    result = outrider("ask", "--json", "what is this?")
-    assert result.json["reasoning"] == "let me see"
-    assert outrider("ask", "-c", "sure?").code == 0
-    assert "let me" not in json.dumps(server.asked[1])
-    with Store.open(home / "data" / "outrider.db") as store:
-        answer = store.branches.thread(store.conversations.all()[0].id)[1]
-        assert (answer.text, answer.reasoning) == ("It says hi.", "let me see")
-        assert isinstance(answer.stats["reasoning_seconds"], float)
+    assert outrider("ask", "--json", "what is this?").json["reasoning"] == "let me see"
+    assert outrider("ask", "-c", "sure?").code == 0 and "let me" not in json.dumps(server.asked[1])
+    answer = newest(home)[1]
+    assert (answer.text, answer.reasoning) == ("It says hi.", "let me see")
+    assert isinstance(answer.stats["reasoning_seconds"], float)
 
 
 def test_a_model_that_wants_a_tool_is_explained(outrider: Outrider, server: ChatServer) -> None:

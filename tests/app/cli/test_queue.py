@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -34,11 +33,7 @@ def test_a_question_is_kept_listed_changed_and_sent(outrider: Outrider, verifier
     assert [asked.code for asked in kept] == [0, 0, 0] and "queued" in kept[0].err
     first, second, third = (asked.out.strip() for asked in kept)
     listed = outrider("queue")
-    assert [line.split("  ")[0::2] for line in listed.out.splitlines()] == [
-        [first, "ask"],
-        [second, "ask"],
-        [third, "ask"],
-    ]
+    assert [line.split("  ")[0] for line in listed.out.splitlines()] == [first, second, third]
     assert listed.out.splitlines()[1].endswith("show the disk")
     assert outrider("queue", "edit", second, "show disk usage").code == 0
     assert outrider("queue", "remove", third).code == 0
@@ -49,22 +44,19 @@ def test_a_question_is_kept_listed_changed_and_sent(outrider: Outrider, verifier
     assert sent.code == 0
     assert sent.out.splitlines() == [own(outrider, verifier, text) for text in ("list files", "show disk usage")]
     assert "never" not in sent.err
-    empty = outrider("queue")
-    assert (empty.code, empty.out) == (0, "") and "nothing is queued" in empty.err
-    again = outrider("queue", "send", "--remote", verifier.url)
-    assert (again.code, again.out) == (0, "") and "nothing is queued" in again.err
+    for nothing in (outrider("queue"), outrider("queue", "send", "--remote", verifier.url)):
+        assert nothing.says(0, "nothing is queued") and nothing.out == ""
 
 
-def test_without_a_verifier_everything_stays_queued(outrider: Outrider, home: Path) -> None:
+def test_without_a_verifier_everything_stays_queued(outrider: Outrider) -> None:
     outrider("ask", "--queue", "list files")
     before = outrider("queue").out
     sent = outrider("queue", "send", "--remote", NOBODY)
-    assert (sent.code, sent.out) == (3, "")
-    assert "nothing listens" in sent.err and "1 of 1 stay queued" in sent.err
+    assert sent.says(3, "nothing listens") and sent.out == "" and "1 of 1 stay queued" in sent.err
     assert outrider("queue").out == before
     outrider("ask", "list files", "--mode", "offline")
     verified = outrider("verify", "--remote", NOBODY)
-    assert (verified.code, verified.out) == (3, "") and "nothing listens" in verified.err
+    assert verified.says(3, "nothing listens") and verified.out == ""
 
 
 def test_verify_prints_the_answer_and_tells_what_was_not_kept(outrider: Outrider, verifier: VerifierProcess) -> None:
@@ -83,9 +75,9 @@ def test_verify_prints_the_answer_and_tells_what_was_not_kept(outrider: Outrider
 
 
 def test_killed_while_it_sends_nothing_is_lost_or_sent_twice(
-    outrider: Outrider, verifier: VerifierProcess, tiny_pair: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+    outrider: Outrider, verifier: VerifierProcess, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("OUTRIDER_MAX_TOKENS", "250")
+    monkeypatch.setenv("OUTRIDER_MAX_TOKENS", "120")
     questions = ["list files", "show disk usage"]
     for question in questions:
         outrider("ask", "--queue", question)
@@ -94,7 +86,7 @@ def test_killed_while_it_sends_nothing_is_lost_or_sent_twice(
     slow = {"OUTRIDER_NODES": "1", "OUTRIDER_PACE": "fixed", "OUTRIDER_MODE": "edge"}
     command = [sys.executable, "-m", "app.cli", "queue", "send"]
     with Store.open(home / "data" / "outrider.db") as store:
-        for enough in (1, 40):  # Of the first answer; then of the one that takes it up.
+        for enough in (1, 20):  # Of the first answer; then of the one that takes it up.
             process = subprocess.Popen(
                 command, cwd=REPOSITORY, env={**os.environ, **slow}, stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
@@ -103,7 +95,6 @@ def test_killed_while_it_sends_nothing_is_lost_or_sent_twice(
                 while not unfinished(store, enough):
                     assert process.poll() is None, "it ended before it could be killed"
                     time.sleep(0.005)
-                os.kill(process.pid, signal.SIGKILL)
             finally:
                 process.kill()
                 process.wait()
@@ -115,12 +106,11 @@ def test_killed_while_it_sends_nothing_is_lost_or_sent_twice(
     with Store.open(home / "data" / "outrider.db") as store:
         threads = [store.branches.thread(conversation.id) for conversation in store.conversations.all()]
         every = [message for one in store.conversations.all() for message in store.messages.of(one.id)]
-    answers = {thread[0].text: thread[-1] for thread in threads}
-    assert {len(thread) for thread in threads} == {2} and sorted(answers) == sorted(questions)
-    assert sorted(message.text for message in every if message.role == "user") == sorted(questions)
-    for question, answer in answers.items():
+    assert {len(thread) for thread in threads} == {2}
+    assert sorted(message.text for message in every if message.role == "user") == questions
+    for asked, answer in threads:
         assert answer.status == "done" and all(answer.provenance)
-        assert answer.text == own(outrider, verifier, question)
+        assert answer.text == own(outrider, verifier, asked.text)
 
 
 def unfinished(store: Store, tokens: int) -> bool:
