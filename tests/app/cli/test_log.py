@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.commands import Outrider
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.serving import REPOSITORY
 
 
@@ -55,7 +56,7 @@ def test_it_follows_until_it_is_interrupted(file: Path, home: Path) -> None:
             added.write("two\n")
         assert process.stdout.readline() == "two\n"
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=PATIENCE_SECONDS)
         assert (process.returncode, out, err) == (130, "", "")
     finally:
         process.kill()

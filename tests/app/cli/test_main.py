@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import time
@@ -13,7 +12,7 @@ import pytest
 
 from models.config import GRAPH
 from storage import Store
-from tests.support.commands import Outrider, runner
+from tests.support.commands import Outrider
 from tests.support.serving import VerifierProcess
 
 KEYS = re.findall(
@@ -24,7 +23,6 @@ KEYS = re.findall(
     up_bytes_per_second down_bytes_per_second bytes_up bytes_down trace risks
     """,
 )
-NOBODY = "http://127.0.0.1:9"
 
 
 def test_the_answer_is_all_there_is_on_stdout(outrider: Outrider, verifier: VerifierProcess) -> None:
@@ -39,48 +37,35 @@ def test_the_answer_is_all_there_is_on_stdout(outrider: Outrider, verifier: Veri
     assert answer["bytes_up"] > 0 and answer["bytes_down"] > 0 and answer["first_token_seconds"] <= answer["seconds"]
 
 
+@pytest.mark.parametrize("pace", ["measured", "fixed"])
 def test_the_trace_tells_what_each_round_was_to_bring_and_brought(
-    outrider: Outrider, verifier: VerifierProcess, monkeypatch: pytest.MonkeyPatch
+    outrider: Outrider, verifier: VerifierProcess, monkeypatch: pytest.MonkeyPatch, pace: str
 ) -> None:
-    for pace in ("measured", "fixed"):
-        monkeypatch.setenv("OUTRIDER_PACE", pace)
-        asked = outrider(
-            "ask", "list files", "--remote", verifier.url, "--mode", "edge", "--max-tokens", "24", "--json"
-        )
-        answer = asked.json
-        trace = answer["trace"]
-        assert len(trace) == answer["rounds"] and sum(one["gained"] for one in trace) == 24
-        assert sum(one["nodes"] for one in trace) == answer["drafted_nodes"] > 0
-        assert all(one["expected"] >= 1 and one["server_seconds"] > 0 for one in trace)
-        made = [one for one in trace if one["levels"]]  # By measure, a round without a draft may be tried.
-        assert made and [one["cost"] is None for one in made] == [pace == "fixed"] * len(made)
-        assert pace == "measured" or made == trace
+    monkeypatch.setenv("OUTRIDER_PACE", pace)
+    ask = ("ask", "list files", "--remote", verifier.url, "--mode", "edge", "--max-tokens", "24", "--json")
+    answer = outrider(*ask).json
+    trace = answer["trace"]
+    assert len(trace) == answer["rounds"] and sum(one["gained"] for one in trace) == 24
+    assert sum(one["nodes"] for one in trace) == answer["drafted_nodes"] > 0
+    assert all(one["expected"] >= 1 and one["server_seconds"] > 0 for one in trace)
+    made = [one for one in trace if one["levels"]]  # By measure, a round without a draft may be tried.
+    assert made and [one["cost"] is None for one in made] == [pace == "fixed"] * len(made)
+    assert pace == "measured" or made == trace
 
 
 def test_the_reference_takes_a_round_for_each_token(outrider: Outrider, verifier: VerifierProcess) -> None:
-    answers = []
-    for option in ([], ["--no-draft"]):
-        asked = outrider("ask", "show disk usage", "--remote", verifier.url, "--max-tokens", "12", "--json", *option)
-        answers.append(asked.json)
-    assert answers[0]["token_ids"] == answers[1]["token_ids"]
-    assert (answers[1]["rounds"], answers[1]["drafted_nodes"], answers[1]["tau"]) == (12, 0, 1.0)
-
-
-def test_sampled_trees_are_an_option(outrider: Outrider, verifier: VerifierProcess) -> None:
-    sampled = ["--mode", "edge", "--temperature", "0.5", "--seed", "1", "--tree", "sampled"]
-    asked = outrider("ask", "list files", "--remote", verifier.url, "--max-tokens", "12", "--json", *sampled)
-    answer = asked.json
-    assert asked.code == 0 and len(answer["token_ids"]) == 12 and answer["drafted_nodes"] > 0
+    ask = ("ask", "show disk usage", "--remote", verifier.url, "--max-tokens", "12", "--json")
+    drafted, alone = outrider(*ask).json, outrider(*ask, "--no-draft").json
+    assert drafted["token_ids"] == alone["token_ids"]
+    assert (alone["rounds"], alone["drafted_nodes"], alone["tau"]) == (12, 0, 1.0)
 
 
 def test_offline_tells_so_on_stderr(outrider: Outrider) -> None:
     asked = outrider("ask", "list files", "--mode", "offline", "--max-tokens", "8")
     assert asked.code == 0 and asked.out.strip()
     assert "offline" in asked.err and "the small model for tiny alone wrote this answer" in asked.err
-    seeds = [
-        outrider("ask", "a", "--mode", "offline", "--max-tokens", "8", "--temperature", "2", "--seed", seed).out
-        for seed in ("1", "1", "2")
-    ]
+    sampled = ("ask", "a", "--mode", "offline", "--max-tokens", "8", "--temperature", "2", "--seed")
+    seeds = [outrider(*sampled, seed).out for seed in ("1", "1", "2")]
     assert seeds[0] == seeds[1] != seeds[2]
 
 
@@ -89,7 +74,6 @@ def test_offline_tells_so_on_stderr(outrider: Outrider) -> None:
     [
         (["ask"], "no question"),
         (["ask", "a", "--mode", "cloud"], "mode"),
-        (["ask", "a", "--max-tokens", "0"], "max_tokens"),
         (["ask", "a", "--temperature", "9"], "temperature: expected a number <= 2"),
         (["ask", "a", "--remote", "example.org"], "http"),
         (["ask", "a", "--remote", "http://me:secret@example.org"], "credentials"),
@@ -109,26 +93,20 @@ def test_offline_tells_so_on_stderr(outrider: Outrider) -> None:
         (["--install-completion"], "--install-completion"),  # Nobody's files are edited.
         (["shell"], "Name a shell"),
         (["shell", "bash", "--stop"], "Name a shell"),
-        (["shell", "tcsh"], "tcsh"),
-        (["ask", "a", "--colour"], "colour"),
         (["serve", "--tls-cert", "a.pem"], "--tls-key"),
         (["serve", "--replicas", "2", "--drain-seconds", "30"], "--drain-seconds is for one process"),
-        (["serve", "--replicas", "2", "--log-format", "json"], "--log-format is for one process"),
         (["serve", "--replicas", "2", "--learn", "own"], "leave out --replicas or --learn"),
     ],
 )
 def test_usage_errors(outrider: Outrider, arguments: list[str], says: str) -> None:
     asked = outrider(*arguments)
-    assert asked.code == 2
-    assert says in asked.err and "Traceback" not in asked.err
-    assert asked.out == ""
+    assert asked.says(2, says) and asked.out == "" and "Traceback" not in asked.err
 
 
-@pytest.mark.parametrize("option", [["--mode", "edge"], ["--mode", "hosted"], ["--no-draft"]])
+@pytest.mark.parametrize("option", [["--mode", "hosted"], ["--no-draft"]])
 def test_no_verifier_is_exit_3(outrider: Outrider, option: list[str]) -> None:
-    asked = outrider("ask", "a", "--remote", NOBODY, *option)
-    assert asked.code == 3
-    assert asked.out == "" and "nothing listens" in asked.err
+    asked = outrider("ask", "a", "--remote", "http://127.0.0.1:9", *option)
+    assert asked.says(3, "nothing listens") and asked.out == ""
 
 
 def test_broken_parts_are_exit_1(
@@ -136,10 +114,7 @@ def test_broken_parts_are_exit_1(
 ) -> None:
     monkeypatch.setenv("OUTRIDER_DRAFTER", str(tmp_path / "nowhere"))
     assert outrider("ask", "a", "--mode", "offline").says(1, "No drafter")
-    broken = tmp_path / "broken"
-    broken.mkdir()
-    for file in (tiny_pair / "drafter").iterdir():
-        (broken / file.name).write_bytes(file.read_bytes())
+    broken = shutil.copytree(tiny_pair / "drafter", tmp_path / "broken")
     with (broken / "drafter.onnx").open("r+b") as graph:
         graph.seek(100)
         graph.write(b"broken")
@@ -147,12 +122,7 @@ def test_broken_parts_are_exit_1(
     assert outrider("ask", "a", "--mode", "offline").says(1, "checksum")
     (home / "data" / "outrider.db").write_bytes(b"no database " * 1000)
     asked = outrider("ask", "a", "--mode", "offline")
-    assert asked.code == 1 and "outrider.db" in asked.err and "Traceback" not in asked.err
-
-
-def test_a_prompt_that_is_too_long(outrider: Outrider, verifier: VerifierProcess) -> None:
-    asked = outrider("ask", "--remote", verifier.url, "--mode", "edge", stdin="x" * 5000)
-    assert asked.code == 1 and asked.out == "" and "tokens" in asked.err
+    assert asked.says(1, "outrider.db") and "Traceback" not in asked.err
 
 
 def test_a_prompt_file_gives_a_line_for_each_question(
@@ -168,36 +138,35 @@ def test_a_prompt_file_gives_a_line_for_each_question(
     assert all(line["provenance"] == {"verified": 6, "drafted": 0, "streamed": 0} for line in lines)
 
 
-def test_history_shows_the_time_of_the_clock_on_the_wall(outrider: Outrider, home: Path) -> None:
+def test_history_shows_the_time_of_the_clock_on_the_wall(
+    outrider: Outrider, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     outrider("ask", "unpack a tarball", "--mode", "offline", "--max-tokens", "1")
     with Store.open(home / "data" / "outrider.db") as store:
         stored = datetime.fromisoformat(store.conversations.all()[0].updated)
-    before = os.environ.get("TZ")
     try:
-        os.environ["TZ"] = "XYZ-9"
-        time.tzset()
-        listed, found = outrider("history").out, outrider("history", "search", "tarball").out
-        wall = (stored + timedelta(hours=9)).strftime("%Y-%m-%d %H:%M")
-        assert listed.split("  ")[1] == wall and found.split("  ")[1][:-3] == wall[:-3]
+        with monkeypatch.context() as elsewhere:
+            elsewhere.setenv("TZ", "XYZ-9")
+            time.tzset()
+            listed, found = outrider("history").out, outrider("history", "search", "tarball").out
     finally:
-        os.environ.pop("TZ") if before is None else os.environ.update(TZ=before)
         time.tzset()
+    wall = (stored + timedelta(hours=9)).strftime("%Y-%m-%d %H:%M")
+    assert listed.split("  ")[1] == wall and found.split("  ")[1][:-3] == wall[:-3]
 
 
 def test_the_setting_chooses_what_runs_the_drafter(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], home: Path, tiny_pair: Path, tmp_path: Path
+    outrider: Outrider, monkeypatch: pytest.MonkeyPatch, tiny_pair: Path, tmp_path: Path
 ) -> None:
     folder = shutil.copytree(tiny_pair / "drafter", tmp_path / "drafter")
-    outrider = runner(monkeypatch, capsys, home, folder)
+    monkeypatch.setenv("OUTRIDER_DRAFTER", str(folder))
     monkeypatch.setenv("OUTRIDER_MODE", "offline")
     assert "with ONNX Runtime on cpu a draft takes" in outrider("doctor").out
-    monkeypatch.setenv("OUTRIDER_DRAFTER_RUNTIME", "torch")
-    assert re.search(r"✓ drafter .* with PyTorch on \w+, int8 a draft takes", outrider("doctor").out)
     (folder / GRAPH).unlink()  # Only PyTorch works without the graph.
+    assert outrider("ask", "list files", "--max-tokens", "5").says(1, "drafter.onnx is missing")
+    monkeypatch.setenv("OUTRIDER_DRAFTER_RUNTIME", "torch")
     asked = outrider("ask", "list files", "--max-tokens", "5")
     assert asked.code == 0 and asked.out.strip()
-    monkeypatch.setenv("OUTRIDER_DRAFTER_RUNTIME", "onnx")
-    assert outrider("ask", "list files", "--max-tokens", "5").says(1, "drafter.onnx is missing")
 
 
 def test_serve_explains_what_it_cannot_load(outrider: Outrider, tmp_path: Path) -> None:

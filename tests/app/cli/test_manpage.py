@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 import typer
@@ -35,16 +33,12 @@ def test_every_command_is_there_with_its_options_and_arguments() -> None:
 
 def test_every_setting_is_there_with_its_default() -> None:
     assert [name for name, _, _ in settings()] == list(Settings.__struct_fields__)
-    assert ("nodes", "128", "Maximum number of nodes in a draft tree.") in list(settings())
     assert not [default for _, default, _ in settings() if "/" in default], "no folder of this machine"
-
-
-def test_an_example_keeps_its_quotes() -> None:
-    assert entry('ask "a b"', "c")[1] == ".B ask \\(dqa b\\(dq"
 
 
 def test_text_gives_the_typesetter_no_orders() -> None:
     assert text(".so /etc/passwd") == "\\&.so /etc/passwd" and text("a\\fBb-c") == "a\\efBb\\-c"
+    assert entry('ask "a b"', "c")[1] == ".B ask \\(dqa b\\(dq"
     assert not [line for line in page().splitlines() if not line.isascii()]
 
 
@@ -55,10 +49,3 @@ def test_it_is_typeset_without_a_warning() -> None:
     shown = re.sub(r"\x1b\[[0-9;]*m|.\x08", "", ran.stdout)
     assert ran.stderr == "" and "EXIT STATUS" in shown and "outrider doctor" in shown
     assert 'outrider ask "list files by size"' in shown
-
-
-@pytest.mark.parametrize("script", ["screens", "recording"])
-def test_the_scripts_of_the_documents_write_no_file_when_they_are_asked_for_help(script: str, tmp_path: Path) -> None:
-    command = [sys.executable, str(PAGE.with_name(f"{script}.py")), "--help"]
-    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert f"python docs/{script}.py" in ran.stdout and not list(tmp_path.iterdir())

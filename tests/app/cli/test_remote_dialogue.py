@@ -62,13 +62,6 @@ def adding(home: Path, ports: Sequence[int], *arguments: str) -> Iterator[Dialog
         yield terminal
 
 
-def ended(terminal: Terminal) -> int:
-    terminal.wait_for(lambda: terminal.process.poll() is not None, PATIENCE_SECONDS)
-    while terminal.read(0.05):
-        pass
-    return terminal.process.wait()
-
-
 def kept(home: Path) -> dict[str, Any]:
     return tomllib.loads((home / "config" / "remotes.toml").read_text())
 
@@ -81,7 +74,7 @@ def test_a_server_that_was_found_is_added_tested_and_used(tmp_path: Path) -> Non
         terminal.answer("name of the model [1]:", "2")
         terminal.answer("Your name for it [ollama]:", "")
         terminal.answer("from now on? [Y/n]", "y")
-        assert ended(terminal) == 0
+        assert terminal.end(PATIENCE_SECONDS) == 0
         assert f"1  Ollama at 127.0.0.1:{port}: llama3.2:latest, qwen3:8b" in terminal.text
         assert "✓ model" in terminal.text and "outrider remote use --none" in terminal.text
     remote = {"url": f"http://127.0.0.1:{port}/v1", "kind": "openai", "model": "qwen3:8b"}
@@ -108,7 +101,7 @@ def test_an_address_is_typed_with_a_hidden_token_and_a_model_by_name(tmp_path: P
         terminal.answer("Your name for it [localhost]:", "not a name")
         terminal.answer("Your name for it [localhost]:", "mine")
         terminal.answer("from now on? [Y/n]", "n")
-        assert ended(terminal) == 0
+        assert terminal.end(PATIENCE_SECONDS) == 0
         said = terminal.text
     assert 'outrider ask --remote mine "…"' in said
     assert f"port {nobody} cannot be used" in said and "http:// or https://" in said and "a name is of" in said
@@ -123,11 +116,17 @@ def test_a_server_that_checks_drafts_needs_no_model(tmp_path: Path) -> None:
         terminal.answer("[Y/n]", "y")
         terminal.answer("another server [1]:", "7000000")
         terminal.answer("another server [1]:", "")
-        terminal.answer(
-            "from now on? [Y/n]", "n"
-        )  # The drafter does not fit the toy, which then answers in plain text.
-        assert ended(terminal) == 0
+        terminal.answer("from now on? [Y/n]", "n")  # The drafter does not fit the toy, which answers in plain text.
+        assert terminal.end(PATIENCE_SECONDS) == 0
     assert kept(home) == {"remotes": {"near": {"url": f"http://127.0.0.1:{port}", "kind": "verifier"}}}
+
+
+def test_the_token_of_a_server_that_is_named_is_asked_for_without_echo(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    with adding(home, [9], "office", "https://office") as terminal:
+        terminal.answer("(enter: none):", TOKEN)
+        assert terminal.end(PATIENCE_SECONDS) == 0 and "tokens.json" in terminal.text and TOKEN not in terminal.text
+    assert TOKEN in (home / "config" / "tokens.json").read_text()
 
 
 def test_a_server_that_is_away_can_be_added_all_the_same(tmp_path: Path) -> None:
@@ -139,7 +138,7 @@ def test_a_server_that_is_away_can_be_added_all_the_same(tmp_path: Path) -> None
         terminal.answer("Model (enter: the first that the server lists):", "m")
         terminal.answer("Your name for it [server]:", "later")
         terminal.answer("from now on? [y/N]", "n")
-        assert ended(terminal) == 3
+        assert terminal.end(PATIENCE_SECONDS) == 3
     later = {"url": f"http://127.0.0.1:{port}", "model": "m", "token_variable": "A_KEY"}
     assert kept(home) == {"remotes": {"later": later}}
 
@@ -153,7 +152,7 @@ def test_leaving_leaves_nothing(tmp_path: Path, key: str) -> None:
         terminal.answer("name of the model [1]:", "1")
         terminal.wait_for("Your name for it [ollama]:", PATIENCE_SECONDS)
         terminal.type(key)
-        assert ended(terminal) == 130 and "nothing was added" in terminal.text
+        assert terminal.end(PATIENCE_SECONDS) == 130 and "nothing was added" in terminal.text
     assert not (home / "config").exists()
 
 
@@ -179,25 +178,18 @@ def test_what_is_found_is_listed(outrider: Outrider, tmp_path: Path) -> None:
         ports = [part for port in (ollama, llama, vllm, own, web) for part in ("--port", str(port))]
         found = outrider("remote", "find", *ports)
         rows = outrider("remote", "find", "--json", *ports).rows
-    assert found.code == 0
-    assert [line.split("  ")[0] for line in found.out.splitlines()] == [
-        f"127.0.0.1:{port}" for port in (ollama, llama, vllm, own)
-    ]
     lines = found.out.splitlines()
+    assert found.code == 0
+    assert [line.split("  ")[0] for line in lines] == [f"127.0.0.1:{port}" for port in (ollama, llama, vllm, own)]
     assert "Ollama" in lines[0] and lines[0].endswith("llama3.2:latest, qwen3:8b")
     assert lines[1].endswith("m0, m1, m2 and 5 more") and "\x1b" not in found.out
     assert "vLLM" in lines[2] and lines[2].endswith("wants a token")
     assert "Outrider" in lines[3] and lines[3].endswith("toy, checks drafts")
     assert f"port {web} cannot be used" in found.err and "outrider remote add" in found.err
     assert rows[0] == {
-        "address": f"127.0.0.1:{ollama}",
-        "program": "Ollama",
-        "url": f"http://127.0.0.1:{ollama}/v1",
-        "models": ["llama3.2:latest", "qwen3:8b"],
-        "checks_drafts": False,
-        "wants_token": False,
-        "why_not": None,
-    }
+        "address": f"127.0.0.1:{ollama}", "program": "Ollama", "url": f"http://127.0.0.1:{ollama}/v1",
+        "models": ["llama3.2:latest", "qwen3:8b"], "checks_drafts": False, "wants_token": False, "why_not": None,
+    }  # fmt: skip
     assert rows[2]["wants_token"] and rows[3]["checks_drafts"] and rows[4]["program"] is None and rows[4]["why_not"]
     assert not (tmp_path / "home").exists()  # Nothing is kept.
 

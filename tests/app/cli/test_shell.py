@@ -56,37 +56,30 @@ def test_without_a_helper_status_and_stop_say_so(outrider: Outrider) -> None:
     assert not list(Path(folder()).glob("*.sock"))
 
 
-def test_fix_prints_a_mend(outrider: Outrider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "notes.txt").write_text("")
-    told = outrider("fix", "cat ntoes.txt", "--code", "1")
-    assert (told.code, told.out) == (0, "cat notes.txt\n") and "there is notes.txt" in told.err
-
-
-def test_fix_hands_the_mend_to_the_shell(outrider: Outrider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fix_prints_a_mend_or_hands_it_to_the_shell(
+    outrider: Outrider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "nötes.txt").write_text("")
+    told = outrider("fix", "cat ntöes.txt", "--code", "1")
+    assert (told.code, told.out) == (0, "cat 'nötes.txt'\n") and "there is nötes.txt" in told.err
     file = tmp_path / "next"
     monkeypatch.setenv(COMMAND_FILE, str(file))
     monkeypatch.setenv("OUTRIDER_LAST_COMMAND", "cat ntöes.txt 2>&1 | outrider fix")
-    for before in (None, "a longer text of before, which must go away\n" * 3):
-        if before is not None:
+    for before in ("", "a longer text of before, which must go away\n" * 3):
+        if before:
             file.write_text(before)
         told = outrider("fix", stdin="cat: ntöes.txt: No such file or directory\n")
         assert (told.code, told.out) == (0, "")
-        assert file.read_text(encoding="utf-8") == "cat 'nötes.txt'\n"
-        assert file.stat().st_mode & 0o077 == 0
+        assert file.read_text(encoding="utf-8") == "cat 'nötes.txt'\n" and file.stat().st_mode & 0o077 == 0
     monkeypatch.setenv(COMMAND_FILE, str(tmp_path))
     told = outrider("fix", stdin="cat: ntöes.txt: No such file or directory\n")
     assert told.out == "cat 'nötes.txt'\n", "nothing is lost"
     assert str(tmp_path) in told.err and COMMAND_FILE in told.err
 
 
-def test_fix_without_a_command_says_how_to_name_one(outrider: Outrider) -> None:
+def test_fix_without_a_command_or_after_success_says_so(outrider: Outrider, monkeypatch: pytest.MonkeyPatch) -> None:
     assert outrider("fix").says(2, "outrider shell bash")
-
-
-def test_fix_of_what_ended_well(outrider: Outrider, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OUTRIDER_LAST_COMMAND", "ls")
     monkeypatch.setenv("OUTRIDER_LAST_CODE", "0")
     assert outrider("fix").says(1, "succeeded")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 
@@ -35,43 +34,42 @@ def editor(monkeypatch: pytest.MonkeyPatch, folder: Path, program: str) -> None:
     monkeypatch.setenv("EDITOR", f"{sys.executable} {script}")
 
 
-# ---- the library -----------------------------------------------------------------------------------------------------
-
-
 def test_add_list_show_replace_and_remove(outrider: Outrider, home: Path, tmp_path: Path) -> None:
+    folder = home / "config" / "prompts"
     empty = outrider("system")
-    assert (empty.code, empty.out) == (0, "") and "outrider system add NAME" in empty.err
-    assert str(home / "config" / "prompts") in empty.err
+    assert empty.says(0, "outrider system add NAME") and empty.out == "" and str(folder) in empty.err
     assert outrider("system", "add", "verse", stdin="  Answer in verse.\n\n").code == 0
     (tmp_path / "tutor.txt").write_bytes(b"Explain \x1b[31mstep\x1b[0m by step.\r\nBe kind.\r\n")
     assert outrider("system", "add", "tutor", "--file", str(tmp_path / "tutor.txt")).code == 0
-    assert (home / "config" / "prompts" / "verse.md").read_text() == "Answer in verse.\n"
-    assert outrider("system", "list").out == "tutor  Explain step by step. Be kind.\nverse  Answer in verse.\n"
+    assert (folder / "verse.md").read_text() == "Answer in verse.\n"
+    (folder / "broken.md").write_bytes(b"\xff")
+    (folder / "two words.md").write_text("text")
+    listed = outrider("system", "list")
+    assert listed.out == "tutor  Explain step by step. Be kind.\nverse  Answer in verse.\n"
+    assert "broken.md is not text in UTF-8" in listed.err and "two words.md is left out" in listed.err
     assert outrider("system", "show", "tutor").out == "Explain step by step.\nBe kind.\n"
-    shown = outrider("system", "show", "tutor", "--json").out
-    assert json.loads(shown)["text"] == "Explain \x1b[31mstep\x1b[0m by step.\nBe kind." and "\x1b" not in shown
-    objects = outrider("system", "list", "--json").rows
-    assert [(one["name"], one["problem"]) for one in objects] == [("tutor", None), ("verse", None)]
-    again = outrider("system", "add", "verse", stdin="Answer in prose.")
-    assert again.code == 2 and "--replace" in again.err, "nothing is replaced by accident"
+    shown = outrider("system", "show", "tutor", "--json")
+    assert shown.json["text"] == "Explain \x1b[31mstep\x1b[0m by step.\nBe kind." and "\x1b" not in shown.out
+    rows = outrider("system", "list", "--json").rows
+    assert [(one["name"], one["problem"] is None) for one in rows] == [
+        ("broken", False), ("tutor", True), ("verse", True),
+    ]  # fmt: skip
+    assert outrider("system", "add", "verse", stdin="Answer in prose.").says(2, "--replace"), "not by accident"
     assert outrider("system", "show", "verse").out == "Answer in verse.\n"
     assert outrider("system", "add", "verse", "--replace", stdin="Answer in prose.").code == 0
     assert outrider("system", "show", "verse").out == "Answer in prose.\n"
-    assert outrider("system", "rm", "verse").code == 0
-    assert outrider("system", "list").out.splitlines() == ["tutor  Explain step by step. Be kind."]
+    assert outrider("system", "rm", "verse").code == 0 and not (folder / "verse.md").exists()
 
 
 @pytest.mark.parametrize(
     ("arguments", "stdin", "said"),
     [
         (("add", "a b"), "text", "cannot be the name"),
-        (("add", "none"), "text", "means no system prompt"),
         (("add", "a"), "", "no text"),
         (("add", "a"), "x" * 70_000, "at most 64 kB"),
         (("add", "a", "--file", "/nowhere/a.md"), "", "cannot be read"),
         (("show", "a"), "", "no system prompt 'a'"),
         (("edit", "a"), "", "no system prompt 'a'"),
-        (("rm", "a"), "", "no system prompt 'a'"),
     ],
 )
 def test_mistakes_are_told(outrider: Outrider, home: Path, arguments: tuple[str, ...], stdin: str, said: str) -> None:
@@ -80,58 +78,37 @@ def test_mistakes_are_told(outrider: Outrider, home: Path, arguments: tuple[str,
     assert not (home / "config" / "prompts").exists()
 
 
-def test_the_list_goes_on_after_a_file_that_cannot_be_read(outrider: Outrider, home: Path) -> None:
-    outrider("system", "add", "verse", stdin="Answer in verse.")
-    folder = home / "config" / "prompts"
-    (folder / "broken.md").write_bytes(b"\xff")
-    (folder / "two words.md").write_text("text")
-    listed = outrider("system", "list")
-    assert listed.out == "verse  Answer in verse.\n"
-    assert "broken.md is not text in UTF-8" in listed.err and "two words.md is left out" in listed.err
-
-
-def test_the_editor_changes_a_prompt(outrider: Outrider, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_editor_changes_a_prompt_and_what_cannot_be_kept_stays_in_a_file(
+    outrider: Outrider, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     outrider("system", "add", "verse", stdin="Answer in verse.")
     editor(monkeypatch, tmp_path, "path.write_text(path.read_text().replace('verse', 'prose'))")
     assert outrider("system", "edit", "verse").code == 0
     assert outrider("system", "show", "verse").out == "Answer in prose.\n"
     assert outrider("system", "edit", "verse").says(0, "as it was")
-
-
-def test_what_was_written_and_cannot_be_kept_stays_in_a_file(
-    outrider: Outrider, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    outrider("system", "add", "verse", stdin="Answer in verse.")
-    editor(monkeypatch, tmp_path, "path.write_text('x' * 70_000)")
-    long = outrider("system", "edit", "verse")
-    assert long.code == 1 and "at most 64 kB" in long.err
-    file = Path(long.err.rpartition("what was written is in ")[2].strip())
-    assert file.read_text() == "x" * 70_000
-    file.unlink()
-    editor(monkeypatch, tmp_path, "path.write_text('new')\nsys.exit(3)")
-    failed = outrider("system", "edit", "verse")
-    assert failed.code == 1 and "ended with 3" in failed.err
-    file = Path(failed.err.rpartition("what was written there is in ")[2].strip().rstrip("."))
-    assert file.read_text() == "new"
-    file.unlink()
-    assert outrider("system", "show", "verse").out == "Answer in verse.\n"
-
-
-# ---- ask -------------------------------------------------------------------------------------------------------------
+    for program, why, where, written in (
+        ("path.write_text('x' * 70_000)", "at most 64 kB", "what was written is in ", "x" * 70_000),
+        ("path.write_text('new')\nsys.exit(3)", "ended with 3", "what was written there is in ", "new"),
+    ):
+        editor(monkeypatch, tmp_path, program)
+        failed = outrider("system", "edit", "verse")
+        assert failed.says(1, why)
+        file = Path(failed.err.rpartition(where)[2].strip().rstrip("."))
+        assert file.read_text() == written
+        file.unlink()
+    assert outrider("system", "show", "verse").out == "Answer in prose.\n"
 
 
 def test_a_name_or_a_text_is_kept_with_the_conversation(outrider: Outrider, home: Path) -> None:
     outrider("system", "add", "verse", stdin="Answer in verse.")
     assert outrider("ask", "-s", "verse", "list", "files").code == 0
-    assert outrider("ask", "--system", "Be brief.", "list files").code == 0
     assert outrider("ask", "list files").code == 0
     assert outrider("ask", "-s", "prose", "list files").says(0, "no system prompt 'prose' in the library")
     unknown = outrider("ask", "-s", "@prose", "list files")
-    assert unknown.code == 2 and "known: verse" in unknown.err and "outrider system add prose" in unknown.err
+    assert unknown.says(2, "known: verse") and "outrider system add prose" in unknown.err
     assert kept(home) == [
         Choices(system="prose", origin=ASKED),
         Choices(origin=ASKED),
-        Choices(system="Be brief.", origin=ASKED),
         Choices(system="Answer in verse.", system_name="verse", origin=ASKED),
     ]
 
@@ -155,19 +132,6 @@ def test_a_queued_question_and_every_conversation_of_a_prompt_file_have_it(
     assert kept(home) == [Choices(system="Be brief.", origin=ASKED)] * 3
 
 
-def test_the_setting_is_the_default_of_new_conversations(
-    outrider: Outrider, home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    outrider("system", "add", "verse", stdin="Answer in verse.")
-    monkeypatch.setenv("OUTRIDER_SYSTEM", "verse")
-    outrider("ask", "list files")
-    monkeypatch.setenv("OUTRIDER_SYSTEM", "nowhere")
-    wrong = outrider("ask", "list files")
-    assert wrong.code == 1 and "no system prompt 'nowhere'" in wrong.err and wrong.out == ""
-    assert outrider("ask", "-s", "none", "list files").code == 0
-    assert kept(home)[2] == Choices(system="Answer in verse.", system_name="verse", origin=ASKED)
-
-
 def test_an_option_goes_before_the_sampling_of_the_conversation(outrider: Outrider, home: Path) -> None:
     outrider("ask", "list files")
     with Store.open(home / "data" / "outrider.db") as store:
@@ -175,9 +139,6 @@ def test_an_option_goes_before_the_sampling_of_the_conversation(outrider: Outrid
         store.conversations.choose(conversation.id, Choices(max_tokens=2))
     assert len(outrider("ask", "-c", "--json", "again").json["token_ids"]) == 2
     assert len(outrider("ask", "-c", "--json", "--max-tokens", "3", "again").json["token_ids"]) == 3
-
-
-# ---- servers ---------------------------------------------------------------------------------------------------------
 
 
 def test_a_server_has_a_default(outrider: Outrider, home: Path) -> None:

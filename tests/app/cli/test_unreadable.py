@@ -48,7 +48,7 @@ def run_all(outrider: Outrider, home: Path, commands: list[list[str]], *closed: 
         return [outrider(*command) for command in commands]
 
 
-@pytest.mark.parametrize("closed", ["config", "config/config.toml", "data", "logs", ""])
+@pytest.mark.parametrize("closed", ["config", "data", "logs", ""])
 def test_every_command_ends_in_a_sentence(outrider: Outrider, home: Path, closed: str) -> None:
     # Without its settings, the doctor would ask the bundled server, which nobody can start.
     commands = [["keys"], ["history"], ["doctor", "--remote", "http://127.0.0.1:9"], ["remote"], ["log"]]
