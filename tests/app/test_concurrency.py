@@ -8,6 +8,7 @@ import threading
 import pytest
 
 from app.concurrency import abandon, beside, first_of, unless_set
+from tests.support.patience import PATIENCE_SECONDS
 
 
 async def test_the_first_wait_ends_the_others() -> None:
@@ -70,23 +71,14 @@ async def test_what_nobody_wants_is_closed_if_it_is_open_and_else_never_opens() 
     assert opened.closed and not opening.closed and waits[1].cancelled() and waits[2].cancelled()
 
 
-async def test_a_call_in_a_thread_returns_or_raises() -> None:
-    assert await beside(threading.current_thread) is not threading.current_thread()
+async def test_nobody_needs_to_wait_for_a_call_in_a_thread() -> None:
     with pytest.raises(ZeroDivisionError):
         await beside(lambda: 1 // 0)
-
-
-async def test_nobody_needs_to_wait_for_a_call_in_a_thread() -> None:
     release, ended = threading.Event(), threading.Event()
-
-    def call() -> None:
-        release.wait()
-        ended.set()
-
-    waiting = asyncio.ensure_future(beside(call))
+    waiting = asyncio.ensure_future(beside(lambda: release.wait() and ended.set()))
     await asyncio.sleep(0)
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await waiting
     release.set()
-    assert await asyncio.to_thread(ended.wait, 60)
+    assert await asyncio.to_thread(ended.wait, PATIENCE_SECONDS)

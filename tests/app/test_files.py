@@ -47,9 +47,9 @@ def test_a_private_file_is_created_once(tmp_path: Path) -> None:
     assert path.read_bytes() == b"" and is_private(path)
     path.write_text("text")
     create_private(path)
-    assert path.read_text() == "text"
     with pytest.raises(FileExistsError):
         create_private(path, exclusive=True)
+    assert path.read_text() == "text"
 
 
 def test_changes_wait_for_one_another(tmp_path: Path) -> None:

@@ -65,13 +65,6 @@ def test_what_an_error_says_is_for_debugging_only(file: Path, level: str) -> Non
     assert ("a private question" in text) == (level == "debug")
 
 
-def test_levels(file: Path) -> None:
-    open_log(file, "warning")
-    logging.getLogger("outrider.test").info("quiet")
-    logging.getLogger("outrider.test").warning("loud")
-    assert file.read_text().count("\n") == 1 and "loud" in file.read_text()
-
-
 def test_a_log_that_cannot_be_written_disturbs_nobody(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "logs").write_text("in the way")
     open_log(tmp_path / "logs" / "outrider.log", "info")
@@ -81,13 +74,11 @@ def test_a_log_that_cannot_be_written_disturbs_nobody(tmp_path: Path, capsys: py
 
 def test_it_is_read_on_while_it_grows_and_turns_over(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logs, "MOST_BYTES", 2000)
-    reader = LogFile(file)
+    reader, seen = LogFile(file), list[str]()
     assert reader.new() == []
     open_log(file, "info")
-    log = logging.getLogger("outrider.test")
-    seen: list[str] = reader.new()
     for number in range(100):
-        log.info("line %d", number)
+        logging.getLogger("outrider.test").info("line %d", number)
         seen += reader.new()
     assert [line.rpartition(" ")[2] for line in seen[1:]] == [str(number) for number in range(100)]
     assert sorted(path.name for path in file.parent.iterdir()) == ["outrider.log", "outrider.log.1", "outrider.log.2"]
@@ -106,13 +97,12 @@ def test_half_a_line_waits_for_its_end_and_foreign_bytes_are_harmless(tmp_path: 
 
 def test_no_credentials_of_an_address_get_in(file: Path) -> None:
     open_log(file, "debug")
-    log = logging.getLogger("outrider.test")
     try:
         try:
             raise ValueError("Invalid port: 'S3cret'")
         except ValueError:
             raise LookupError("HTTPS_PROXY is no address of a proxy") from None
     except LookupError as error:
-        log.error("through http://anna:S3cret#9@host:1", exc_info=error)
+        logging.getLogger("outrider.test").error("through http://anna:S3cret#9@host:1", exc_info=error)
     text = file.read_text()
     assert "S3cret" not in text and "anna" not in text and "no address of a proxy" in text and "@host:1" in text

@@ -33,7 +33,6 @@ def test_three_forms(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("", "no prompts"),
         ("\n\n", "no prompts"),
         ('{"prompt": "a"}\nnot json\n', "line 2"),
         ('["a"]\n', "not a JSON object"),
@@ -41,7 +40,6 @@ def test_three_forms(tmp_path: Path) -> None:
         ('{"turns": []}\n', "`turns`"),
         ('{"turns": ["a", 1]}\n', "no text"),
         ('{"prompt": "  "}\n', "empty"),
-        ('{"examples": [{"command": "ls"}]}\n', "no text"),
     ],
 )
 def test_a_broken_file_is_explained(tmp_path: Path, text: str, says: str) -> None:
@@ -50,19 +48,16 @@ def test_a_broken_file_is_explained(tmp_path: Path, text: str, says: str) -> Non
     assert "prompts.jsonl" in str(caught.value)
 
 
-def test_a_missing_file(tmp_path: Path) -> None:
-    with pytest.raises(PromptsError, match="cannot be read"):
-        read_prompts(tmp_path / "nowhere.jsonl")
-
-
 def test_a_byte_order_mark_and_the_line_ends_of_another_system(tmp_path: Path) -> None:
     path = tmp_path / "prompts.jsonl"
     path.write_bytes('{"prompt": "a"}\r\n{"prompt": "b\u2028c\x85"}\r\n'.encode("utf-8-sig"))
     assert [entry.turns for entry in read_prompts(path)] == [("a",), ("b\u2028c\x85",)]
 
 
-def test_another_encoding_is_told(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
     path = tmp_path / "prompts.jsonl"
+    with pytest.raises(PromptsError, match="cannot be read"):
+        read_prompts(path)
     path.write_bytes('{"prompt": "na\u00efve"}\n'.encode("latin-1"))
     with pytest.raises(PromptsError, match="is not text in UTF-8.*; save it as UTF-8"):
         read_prompts(path)

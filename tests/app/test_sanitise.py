@@ -16,22 +16,14 @@ from app.sanitise import MAX_STRING, Sanitiser, escape_json, sanitise
 
 CORPUS = {
     "clipboard, OSC 52 with BEL": ("a\x1b]52;c;cm0gLXJmIC8=\x07b", "ab"),
-    "clipboard, OSC 52 with ST": ("a\x1b]52;c;cm0gLXJmIC8=\x1b\\b", "ab"),
     "clipboard, 8-bit OSC": ("a\x9d52;c;cm0=\x9cb", "ab"),
-    "window title": ("\x1b]0;owned\x07ls", "ls"),
     "hyperlink": ("\x1b]8;;http://evil.example\x1b\\ls\x1b]8;;\x1b\\", "ls"),
     "colour": ("\x1b[31;1mred\x1b[0m", "red"),
-    "private mode": ("\x1b[?1049hx\x1b[?25l", "x"),
     "8-bit CSI": ("a\x9b2Jb", "ab"),
-    "clear screen and home": ("\x1b[2J\x1b[Hdone", "done"),
-    "report asked, terminal would type": ("\x1b[6n\x1b[c\x1bZls", "ls"),
     "full reset": ("\x1bcls", "ls"),
     "character set": ("\x1b(0ls\x1b(B", "ls"),
-    "DCS, sixel": ('\x1bP0;0;8q"1;1\x1b\\x', "x"),
     "DCS, tmux passthrough": ("\x1bPtmux;\x1b\x1b]52;c;eA==\x07\x1b\\x", "x"),
-    "APC, kitty graphics": ("\x1b_Gf=100;AAAA\x1b\\x", "x"),
     "PM": ("\x1b^private\x1b\\x", "x"),
-    "SOS": ("\x1bXstring\x1b\\x", "x"),
     "C1 alone": ("a\x84\x85\x8d\x8fb", "ab"),
     "bell, backspaces over text": ("safe\x07\x08\x08\x08\x08rm", "saferm"),
     "carriage return hides a command": ("rm -rf /\rls       ", "rm -rf /ls       "),
@@ -44,49 +36,35 @@ CORPUS = {
     "escape at the end": ("ls\x1b", "ls"),
     "CSI at the end": ("ls\x1b[31", "ls"),
     "newline breaks a CSI": ("\x1b[3\nls", "\nls"),
-    "plain text": (
-        "tar -xzf\tarchive.tar.gz\n# ünï ☃ 🐢 العربية עברית",
-        "tar -xzf\tarchive.tar.gz\n# ünï ☃ 🐢 العربية עברית",
-    ),
 }
 ZWNJ, ZWJ, TEXT_FORM, EMOJI_FORM = "\u200c", "\u200d", "\ufe0e", "\ufe0f"
 
 REMOVED = {
     "Trojan Source, an early return": ("'''\u202e\u2066 return\u2069\u2066'''; go()", "''' return'''; go()"),
-    "Trojan Source, a homoglyph by zero width": (
-        "is\u200bAdmin is\u2060Admin is\ufeffAdmin",
-        "isAdmin isAdmin isAdmin",
-    ),
-    "marks of direction": ("a\u200eb\u200fc\u061cd", "abcd"),
+    "Trojan Source, a homoglyph": ("is\u200bAdmin is\u2060Admin is\ufeffAdmin", "isAdmin isAdmin isAdmin"),
     "joiners between Latin letters": (f"rm{ZWJ} -r{ZWNJ}f", "rm -rf"),
     "joiners at both ends and doubled": (f"{ZWJ}می{ZWNJ}{ZWNJ}{ZWJ}خواهم{ZWNJ}", f"می{ZWNJ}خواهم"),
     "an emoji joined to a letter": (f"👩{ZWJ}a a{ZWJ}👩", "👩a a👩"),
     "soft hyphen and grapheme joiner": ("pass\u00adwd\u034f", "passwd"),
-    "Hangul fillers, which look like spaces": ("a\u3164b\uffa0c\u115f\u1160", "abc"),
     "invisible operators": ("f\u2061x\u2062y\u2063z\u2064", "fxyz"),
     "tags that spell hidden words": ("ok\U000e0001\U000e0069\U000e0067\U000e006e\U000e007f", "ok"),
     "tags behind a flag": ("🏴\U000e0067\U000e0062\U000e007f", "🏴"),
     "selectors that carry bytes": ("a\ufe01\U000e0101😀\ufe01\ufe02\U000e0123b", "a😀\ufe01b"),
     "annotations": ("\ufff9word\ufffanote\ufffb", "wordnote"),
-    "deprecated controls": ("a\u206a\u206fb", "ab"),
-    "musical controls": ("a\U0001d173b", "ab"),
     "a control sequence between an emoji and its joiner": (f"👩{ZWJ}\x1b[31m💻", f"👩{ZWJ}💻"),
 }
 KEPT = {
+    "plain text": "tar -xzf\tarchive.tar.gz\n# ünï ☃ 🐢 العربية עברית",
     "Persian": f"می{ZWNJ}خواهم کتاب{ZWNJ}ها",
     "Hindi": f"क्{ZWJ}ष श्री क्{ZWNJ}ष र्{ZWJ}",
     "Sinhala": f"ශ්{ZWJ}රී ලංකාව",
     "family": f"👨{ZWJ}👩{ZWJ}👧{ZWJ}👦",
     "profession with a skin tone": f"👩🏽{ZWJ}💻",
     "heart on fire": f"❤{EMOJI_FORM}{ZWJ}🔥",
-    "head that shakes": f"🙂{ZWJ}↔{EMOJI_FORM}",
-    "rainbow flag": f"🏳{EMOJI_FORM}{ZWJ}🌈",
     "keycap": f"1{EMOJI_FORM}\u20e3 #{EMOJI_FORM}\u20e3",
     "sign as text": f"☎{TEXT_FORM} ©{EMOJI_FORM}",
     "ideograph's form": "葛\U000e0100",
-    "Hebrew, Arabic": "עברית العربية",
     "Mongolian": "ᠠ\u180b",
-    "accents": "e\u0301 Ünï",
 }
 
 
