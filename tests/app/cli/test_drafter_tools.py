@@ -10,7 +10,7 @@ import pytest
 
 from drafter.runtime import Drafter
 from drafter.search import Pace
-from models.config import DATASTORE, ENCODER, FLOAT, GRAPH, read_config, sha256
+from models.config import DATASTORE, ENCODER, GRAPH, read_config, sha256
 from tests.support.commands import Outrider
 
 pytestmark = pytest.mark.training
@@ -54,29 +54,25 @@ def test_a_trained_drafter_drafts_for_its_target(outrider: Outrider, questions: 
     before = {path.name: sha256(path) for path in out.iterdir()}
     assert outrider(*command, "--steps", "2").code == 0
     assert {path.name: sha256(path) for path in out.iterdir()} == before
-    assert outrider(*command, "--steps", "2", "--datastore", "0").code == 0
-    assert {path.name for path in out.iterdir()} == set(before) - {DATASTORE}
-    assert Drafter.load(out).datastore().tokens.tolist() == []
-
-    longer = out.with_name("longer")
-    assert outrider(*command[:-1], str(longer), "--steps", "1", "--init", str(out)).code == 0
-    assert (config.steps, read_config(longer).steps) == (2, 3)
 
     other = (*command[:-1], str(out.with_name("other")), "--steps", "1", "--inference-layers", "0")
     assert outrider(*other, "--init", str(out)).says(1, "has 1 for inference layers: what begins with it cannot have 0")
     mixed = (*command[:-1], str(out.with_name("mixed")), "--steps", "1", "--layer-self-attention")
-    refused = outrider(*mixed, "--init", str(out))
-    assert refused.code == 1 and "has False for layer self attention: what begins with it cannot" in refused.err
+    assert outrider(*mixed, "--init", str(out)).says(1, "has False for layer self attention: what begins with it")
+    assert outrider(*other, "--first-layers", "1", "--layer-self-attention", "--datastore", "0").code == 0
+    made = read_config(out.with_name("other"))
+    assert (made.inference_layers, made.first_layers) == (0, 1)
+    assert made.layer_self_attention and not config.layer_self_attention
+    assert "F = 1, N = 0" in outrider("drafter", "info", str(out.with_name("other"))).out
+    assert not (out.with_name("other") / DATASTORE).exists()
+
+    longer = out.with_name("longer")
+    assert outrider(*command[:-1], str(longer), "--steps", "1", "--init", str(out)).code == 0
+    assert (config.steps, read_config(longer).steps) == (2, 3)
     (longer / ENCODER).write_bytes(b"")
     refused = outrider(*command[:-1], str(out.with_name("third")), "--init", str(longer))
-    assert refused.code == 1 and f"{ENCODER} does not match its checksum" in refused.err
+    assert refused.says(1, f"{ENCODER} does not match its checksum")
     assert not (out.with_name("third.work") / "answers.jsonl").exists(), "nothing was computed"
-    assert outrider(*mixed).code == 0
-    assert read_config(out.with_name("mixed")).layer_self_attention and not config.layer_self_attention
-    assert outrider(*other, "--first-layers", "1").code == 0
-    config = read_config(out.with_name("other"))
-    assert (config.inference_layers, config.first_layers) == (0, 1)
-    assert "F = 1, N = 0" in outrider("drafter", "info", str(out.with_name("other"))).out
 
 
 def test_it_is_measured_on_questions_that_it_did_not_learn_from(
@@ -89,12 +85,11 @@ def test_it_is_measured_on_questions_that_it_did_not_learn_from(
     trained = outrider(*made, "--steps", "1", "--device", "cpu")
     assert trained.code == 0, trained.err
     held = [json.loads(line)["prompt"] for line in (tmp_path / "mine.work/held_out.jsonl").read_text().splitlines()]
-    drafter = Drafter.load(out)
     answers = [json.loads(line)["ids"] for line in (tmp_path / "mine.work/answers.jsonl").read_text().splitlines()]
+    drafter = Drafter.load(out)
     learnt = [drafter.text.decode(ids) for ids in answers]
     assert len(held) == 9 and len(learnt) == 81
     assert not [question for question in held if any(question in text for text in learnt)]
-    assert all(any(question in text for text in learnt) for question in asked if question not in held)
 
     # The command of the card, run beside the drafter and its work folder, gives the figure of the card.
     card = (out / "README.md").read_text()
@@ -110,28 +105,18 @@ def test_it_is_measured_on_questions_that_it_did_not_learn_from(
     assert f"| {told} |" in card and f"tau: {told}" in trained.err
     assert "9 questions" in card and "so int8 costs" in card and "accepted at depth" in card
     assert row["prompts"] == 9 and row["max_tokens"] == 12 and 1 <= low <= row["tau"] <= high
-    assert f"{row['tau']:.2f} tokens a round" in shown.out and "9 questions" in shown.out
-    assert set(row["by_staleness"]) == {"1", "8"} and "tokens since memory" in shown.out
-    assert "tau: 9/9" in shown.err and "tau: 9/9" in trained.err
-
-
-@pytest.fixture
-def stranger(tmp_path: Path) -> Path:
-    """A pair like the tiny one, with other weights."""
-    from tests.support.tiny import build_pair
-
-    return build_pair(tmp_path / "stranger", seed=7)
+    assert f"{row['tau']:.2f} tokens a round" in shown.out and "tokens since memory" in shown.out
+    assert set(row["by_staleness"]) == {"1", "8"}
 
 
 def test_a_drafter_of_other_weights_is_refused(
-    outrider: Outrider, questions: Path, tiny_pair: Path, stranger: Path
+    outrider: Outrider, questions: Path, tiny_pair: Path, other_pair: Path
 ) -> None:
     command = ("drafter", "eval", "--prompts", str(questions), "--max-tokens", "4", "--temperature", "0.8")
-    own = outrider(*command, "--target", str(stranger / "target"), "--drafter", str(stranger / "drafter"))
+    own = outrider(*command, "--target", str(tiny_pair / "target"), "--drafter", str(tiny_pair / "drafter"))
     assert own.code == 0 and "temperature 0.8" in own.out and "tokens since memory" not in own.out, own.err
-    refused = outrider(*command, "--target", str(stranger / "target"), "--drafter", str(tiny_pair / "drafter"))
-    assert (refused.code, refused.out) == (1, "")
-    assert "made for other weights" in refused.err
+    refused = outrider(*command, "--target", str(other_pair / "target"), "--drafter", str(tiny_pair / "drafter"))
+    assert refused.says(1, "made for other weights") and refused.out == ""
 
 
 def test_without_a_file_the_stored_questions_are_asked(outrider: Outrider, tmp_path: Path, tiny_pair: Path) -> None:
@@ -139,17 +124,15 @@ def test_without_a_file_the_stored_questions_are_asked(outrider: Outrider, tmp_p
     assert outrider(*command, "--steps", "1").says(1, "too few")
     for question in ("list files", "unpack it"):
         assert outrider("ask", question, "--mode", "offline", "--max-tokens", "2").code == 0
-    assert outrider(*command, "--steps", "1").code == 0
+    assert outrider(*command, "--steps", "1", "--max-tokens", "12").code == 0
     lines = (tmp_path / "mine.work" / "answers.jsonl").read_text().splitlines()
-    drafter = Drafter.load(tmp_path / "mine")
     assert len(lines) == 2
-    assert "list files" in drafter.text.decode(json.loads(lines[0])["ids"])
+    assert "list files" in Drafter.load(tmp_path / "mine").text.decode(json.loads(lines[0])["ids"])
 
 
 def test_quantising_again_gives_the_same_graph(outrider: Outrider, tiny_pair: Path, tmp_path: Path) -> None:
     folder = tmp_path / "copy"
     shutil.copytree(tiny_pair / "drafter", folder)
-    assert (folder / FLOAT).exists()
     done = outrider("drafter", "quantise", str(folder))
     assert done.code == 0 and "top-1 agreement" in done.out, done.err
     once = sha256(folder / GRAPH)
@@ -175,7 +158,6 @@ NOWHERE = "There is no folder /nowhere"
         ("train --target TARGET --out x --prompts QUESTIONS --inference-layers 3", 1, "the model has 3 layers"),
         ("train --target TARGET --out x --prompts QUESTIONS --device mps", 1, "PyTorch finds no mps device here"),
         ("eval --target /nowhere --prompts QUESTIONS", 1, NOWHERE),
-        ("eval --target TARGET --prompts /nowhere", 2, "/nowhere cannot be read"),
         ("eval --target TARGET", 1, "no question is stored yet"),
         ("eval --target TARGET --drafter /nowhere --prompts QUESTIONS", 1, "No drafter in"),
         ("eval --target TARGET --prompts QUESTIONS --json /no/where", 1, "there is no folder /no"),
@@ -190,4 +172,4 @@ def test_what_cannot_be_done_is_said_in_a_sentence(
     monkeypatch.chdir(questions.parent)
     known = {"QUESTIONS": str(questions), "TARGET": str(tiny_pair / "target")}
     outcome = outrider("drafter", *(known.get(word, word) for word in command.split()))
-    assert (outcome.code, outcome.out) == (code, "") and sentence in outcome.err
+    assert outcome.says(code, sentence) and outcome.out == ""

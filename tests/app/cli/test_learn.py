@@ -33,18 +33,20 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "nice", lambda by: by)
 
 
+LEARNT = Version(
+    number=0, created="2030-01-02T00:00:00+00:00", state="not better", answers=31, tokens=900, tau_before=3.0,
+    tau_after=3.5, low=0.1, high=0.2, fixed=0.0, seconds=1.0,
+)  # fmt: skip
+
+
 def publish(home: Path, tiny_pair: Path, count: int = 1) -> Versions:
     """Put versions that guess wrong in use."""
     config = read_config(tiny_pair / "drafter")
     versions, random = Versions.of(home / "data/drafters/learnt", config), np.random.default_rng(0)
     kept = len(config.draft_vocabulary) or config.vocabulary
     for _ in range(count):
-        down = random.normal(size=(config.hidden, 2)).astype(np.float32)
-        about = Version(
-            number=0, created="2030-01-02T00:00:00+00:00", state="not better", answers=31, tokens=900, tau_before=3.0,
-            tau_after=3.5, low=0.1, high=0.2, fixed=0.0, seconds=1.0,
-        )  # fmt: skip
-        versions.publish(about, Correction(down, random.normal(size=(2, kept)).astype(np.float32)))
+        down, up = random.normal(size=(config.hidden, 2)), random.normal(size=(2, kept))
+        versions.publish(LEARNT, Correction(down.astype(np.float32), up.astype(np.float32)))
     return versions
 
 
@@ -89,10 +91,6 @@ def test_the_layers_of_a_drafter_learn_too(
     assert after["text"].strip() == before.strip()
     with Store.open(home / "data/outrider.db") as store:
         assert store.branches.thread(after["conversation"])[-1].stats["learnt"] == used.number
-    assert outrider("learn").code == 0
-    newest = versions.all()[-1]
-    assert not newest.deep and set(used.messages) < set(newest.messages), "its graph has learnt from these too"
-    assert newest.state == "not better" or newest.graph == used.number
 
 
 def test_a_version_is_taken_back(outrider: Outrider, home: Path, tiny_pair: Path) -> None:
@@ -128,7 +126,7 @@ def test_killed_while_it_learns_the_old_version_drafts_on(
     answer_many(outrider, verifier.url, 30, tmp_path)
     versions = publish(home, tiny_pair)
     lock = home / "data/drafters/learnt/lock"
-    for after in (0.0, 0.1, 0.4):
+    for after in (0.0, 0.2):
         lock.unlink(missing_ok=True)
         command = [sys.executable, "-m", "app.cli", "learn"]
         with subprocess.Popen(command, cwd=REPOSITORY, env={**os.environ, "OUTRIDER_HOME": str(home)}) as learning:
@@ -145,7 +143,14 @@ def test_killed_while_it_learns_the_old_version_drafts_on(
     assert versions.all()[-1].number >= 2, "it learnt to the end"
 
 
-def test_one_switch_turns_it_off(outrider: Outrider, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_switch_turns_it_off_and_two_do_not_learn_at_once(
+    outrider: Outrider, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock = home / "data/drafters/learnt/lock"
+    lock.parent.mkdir(parents=True)
+    with lock.open("ab") as file:
+        assert try_lock(file)
+        assert outrider("learn").says(1, "another `outrider learn` is at work")
     monkeypatch.setenv("OUTRIDER_LEARN", "false")
     assert outrider("learn").says(1, "learn = false")
 
@@ -155,29 +160,20 @@ def test_deep_learning_without_pytorch_is_refused(outrider: Outrider, monkeypatc
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "torch" else found(name))
     for options in ([], ["--watch"]):
         ran = outrider("learn", "--deep", *options)
-        assert ran.code == 1 and "needs PyTorch" in ran.err and "pip install" in ran.err
+        assert ran.says(1, "needs PyTorch") and "pip install" in ran.err
 
 
 def test_a_small_model_whose_files_are_broken_is_no_success(outrider: Outrider, tiny_pair: Path, home: Path) -> None:
-    broken = home / "data/drafters/made/one"
-    shutil.copytree(tiny_pair / "drafter", broken)
+    broken = shutil.copytree(tiny_pair / "drafter", home / "data/drafters/made/one")
     (broken / CONFIG).write_text("{")
     assert outrider("learn").says(1, "one")
 
 
-def test_two_do_not_learn_at_once(outrider: Outrider, home: Path) -> None:
-    lock = home / "data/drafters/learnt/lock"
-    lock.parent.mkdir(parents=True)
-    with lock.open("ab") as file:
-        assert try_lock(file)
-        assert outrider("learn").says(1, "another `outrider learn` is at work")
-
-
-@pytest.mark.parametrize(
-    ("online", "expected"), [([], False), (["1"], False), (["0"], True), (["0", "1"], False), (["0", "0"], True)]
-)
-def test_a_battery_is_known_by_what_linux_says_of_the_mains(online: list[str], expected: bool, tmp_path: Path) -> None:
-    for number, said in enumerate(online):
-        (tmp_path / f"AC{number}").mkdir()
-        (tmp_path / f"AC{number}/online").write_text(f"{said}\n")
-    assert on_battery(tmp_path) == expected
+def test_a_battery_is_known_by_what_linux_says_of_the_mains(tmp_path: Path) -> None:
+    for number, (online, expected) in enumerate([("", False), ("1", False), ("0", True), ("01", False), ("00", True)]):
+        supplies = tmp_path / str(number)
+        supplies.mkdir()
+        for at, said in enumerate(online):
+            (supplies / f"AC{at}").mkdir()
+            (supplies / f"AC{at}/online").write_text(f"{said}\n")
+        assert on_battery(supplies) == expected

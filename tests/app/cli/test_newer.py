@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -14,6 +14,7 @@ from drafter.learning.versions import Version, Versions
 from drafter.step import Correction
 from models.config import GRAPH, read_config, write_config
 from remote.verifier.learning.artefacts import Artefacts, Learnt
+from tests.app.cli.test_learn import LEARNT
 from tests.support.commands import Outrider, answer_many
 from tests.support.figures import on_shelf
 from tests.support.learnable import bewilder, build_learnable
@@ -44,25 +45,34 @@ def outrider(outrider: Outrider, monkeypatch: pytest.MonkeyPatch) -> Outrider:
     return outrider
 
 
+Serve = Callable[..., VerifierProcess]
+
+
 @pytest.fixture
-def taught(tmp_path: Path) -> Iterator[list[VerifierProcess]]:
-    serving: list[VerifierProcess] = []
-    yield serving
-    for one in serving:
+def serve(tmp_path: Path) -> Iterator[Serve]:
+    """Starts a server whose drafter came as in `pair`, and has learnt to guess as that in `taught`.
+
+    A second one takes the place of the first.
+    """
+    started: list[VerifierProcess] = []
+
+    def start(pair: Path, taught: Path | None = None) -> VerifierProcess:
+        home, base = tmp_path / "server", pair / "drafter"
+        if taught is not None:
+            artefacts = Artefacts(home / "data/drafters/made/learnt", base, read_config(base))
+            graph = artefacts.scratch("everyone")
+            shutil.copyfile(taught / "drafter" / GRAPH, graph)
+            artefacts.publish("everyone", graph, ABOUT)
+        one = VerifierProcess(pair, options=("--learn", "own"), home=home)
+        for before in started:
+            one.port = before.port
+            before.stop()
+        started.append(one)
+        return one.start()
+
+    yield start
+    for one in started:
         one.stop()
-
-
-def serve(pair: Path, taught: Path | None, tmp_path: Path, before: VerifierProcess | None = None) -> VerifierProcess:
-    """A server whose drafter came as in `pair`, and has learnt to guess as that in `taught`."""
-    home, base = tmp_path / "server", pair / "drafter"
-    if taught is not None:
-        artefacts = Artefacts(home / "data/drafters/made/learnt", base, read_config(base))
-        graph = artefacts.scratch("everyone")
-        shutil.copyfile(taught / "drafter" / GRAPH, graph)
-        artefacts.publish("everyone", graph, ABOUT)
-    one = VerifierProcess(pair, options=("--learn", "own"), home=home)
-    one.port = before.port if before is not None else 0
-    return one.start()
 
 
 def versions_of(home: Path) -> list[Version]:
@@ -71,17 +81,14 @@ def versions_of(home: Path) -> list[Version]:
 
 
 def test_a_better_one_is_taken_after_a_look_that_was_agreed_to(
-    outrider: Outrider, home: Path, pairs: Path, tmp_path: Path, taught: list[VerifierProcess],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
-    taught.append(serve(pairs / "bad", None, tmp_path))
-    url = taught[0].url
+    outrider: Outrider, home: Path, pairs: Path, tmp_path: Path, serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = serve(pairs / "bad").url
     assert outrider("drafter", "fetch", url).code == 0
     (folder,) = (home / "data/drafters/fetched").iterdir()
     assert origins(folder) == [url]
     answer_many(outrider, url, FEWEST, tmp_path)
-    taught[0].stop()
-    taught.append(serve(pairs / "bad", pairs / "good", tmp_path, taught[0]))
+    serve(pairs / "bad", taught=pairs / "good")
 
     # Nobody has named that server here, so nobody is asked; then it is named.
     monkeypatch.setattr("os.nice", lambda by: by)
@@ -108,11 +115,9 @@ def test_a_better_one_is_taken_after_a_look_that_was_agreed_to(
 
 
 def test_a_worse_one_is_taken_only_where_nothing_was_learnt_and_nothing_can_judge_it(
-    outrider: Outrider, home: Path, pairs: Path, tmp_path: Path, taught: list[VerifierProcess],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
-    taught.append(serve(pairs / "good", None, tmp_path))
-    url, other_home = taught[0].url, tmp_path / "another-device"
+    outrider: Outrider, home: Path, pairs: Path, tmp_path: Path, serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url, other_home = serve(pairs / "good").url, tmp_path / "another-device"
     for device in (other_home, home):
         monkeypatch.setenv("OUTRIDER_HOME", str(device))
         assert outrider("drafter", "fetch", url).code == 0
@@ -120,13 +125,8 @@ def test_a_worse_one_is_taken_only_where_nothing_was_learnt_and_nothing_can_judg
     (folder,) = (home / "data/drafters/fetched").iterdir()
     config = read_config(folder)
     own = Versions.of(home / "data/drafters/learnt", config)
-    about = Version(
-        number=0, created="2030-01-02T00:00:00+00:00", state="not better", answers=31, tokens=900, tau_before=3.0,
-        tau_after=3.5, low=0.1, high=0.2, fixed=0.0, seconds=1.0,
-    )  # fmt: skip
-    own.publish(about, Correction.none(config))
-    taught[0].stop()
-    taught.append(serve(pairs / "good", pairs / "bad", tmp_path, taught[0]))
+    own.publish(LEARNT, Correction.none(config))
+    serve(pairs / "good", taught=pairs / "bad")
 
     few = outrider("drafter", "fetch", url)
     assert few.code == 1 and "29 checked answers to judge the newer version" in few.err
@@ -150,15 +150,13 @@ def test_a_worse_one_is_taken_only_where_nothing_was_learnt_and_nothing_can_judg
     assert outrider("learn", "--forget").code == 0 and versions_of(other_home) == []
 
 
-def test_an_origin_is_noted_once_and_goes_with_its_folder(tmp_path: Path) -> None:
-    folder = tmp_path / "model"
-    folder.mkdir()
-    assert origins(folder) == []
+def test_an_origin_is_noted_once_and_a_damaged_note_is_none(tmp_path: Path) -> None:
+    assert origins(tmp_path) == []
     for address in ("http://127.0.0.1:9", "http://127.0.0.1:9/", None, "https://office.example"):
-        note_origin(folder, address)
-    assert origins(folder) == ["http://127.0.0.1:9", "https://office.example"]
-    (folder / ORIGINS).write_text("{}")
-    assert origins(folder) == []
+        note_origin(tmp_path, address)
+    assert origins(tmp_path) == ["http://127.0.0.1:9", "https://office.example"]
+    (tmp_path / ORIGINS).write_text("{}")
+    assert origins(tmp_path) == []
 
 
 def test_one_without_figures_is_not_used_until_it_is_fetched_again(outrider: Outrider, pairs: Path, home: Path) -> None:
