@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 
 import pytest
@@ -55,19 +56,11 @@ def test_answers_do_not_change_what_is_read(prompt: Prompt) -> None:
     assert one[3] == other[3]
 
 
-FOLLOW_UPS = (
-    *("and recursively?", "now as root", "what about hidden ones?", "only the last ten", "explain the flags"),
-    *("sorry, i meant notes.txt", "Do it for notes.txt instead", "on my mac", "the mac version please"),
-    *("just the names", "sort it by date"),
-)
-QUESTIONS = (
-    *("find a file and delete it", "Andrea's files", "show my ip address", "justify the text of notes.txt"),
-    *("the machine is slow", "sort notes.txt"),
-)
-
-
 def test_a_follow_up_goes_on_and_a_question_of_its_own_does_not() -> None:
-    assert [one for one in (*FOLLOW_UPS, *QUESTIONS) if goes_on(one)] == [*FOLLOW_UPS]
+    follow_ups = ["and recursively?", "now as root", "only the last ten", "sorry, i meant notes.txt"]
+    follow_ups += ["Do it for notes.txt instead", "on my mac", "just the names", "sort it by date"]
+    questions = ["find a file and delete it", "Andrea's files", "justify the text of notes.txt", "sort notes.txt"]
+    assert [one for one in follow_ups + questions if goes_on(one)] == follow_ups
 
 
 def test_a_follow_up_is_searched_with_what_it_goes_on_from(pages: Pages) -> None:
@@ -86,16 +79,12 @@ def test_the_examples_are_short_together(prompt: Prompt, pages: Pages) -> None:
 
 
 def test_the_recipe_loads_nothing_heavy() -> None:
-    import subprocess
-
     code = "import sys, models.guide.prompt; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert not {"numpy", "onnxruntime", "torch", "httpx", "tokenizers"} & set(loaded)
 
 
-@pytest.mark.parametrize(
-    ("system", "name"), [("linux", "Linux"), ("darwin", "macOS"), ("win32", "Windows"), ("freebsd14", "Unix")]
-)
+@pytest.mark.parametrize(("system", "name"), [("linux", "Linux"), ("darwin", "macOS"), ("freebsd14", "Unix")])
 def test_the_task_names_the_system(pages: Pages, system: str, name: str) -> None:
     prompt = Prompt(pages, platforms_of(system))
     assert prompt.apply([("user", "thanks!")])[0] == ("system", f"Answer with a shell command for {name}.")

@@ -7,12 +7,11 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from drafter.runtime import Drafter
 from models.config import CONFIG, DrafterCorrupt, DrafterError, DrafterMissing
-from models.guide.flags import flags_of, meanings
+from models.guide.flags import flags_of
 from models.guide.pages import FILE, OWN, Example, Page, Pages
 from models.guide.search import Hit
 from models.guide.sources import sources
@@ -63,14 +62,6 @@ def test_a_file_elsewhere_is_not_read(folder: Path, file: str) -> None:
         Drafter.load(folder)
 
 
-def test_a_recipe_without_its_fields_is_refused(folder: Path) -> None:
-    config = msgspec.json.decode((folder / CONFIG).read_bytes())
-    del config["prompt_recipe"]["sha256"]
-    (folder / CONFIG).write_bytes(msgspec.json.encode(config))
-    with pytest.raises(DrafterCorrupt, match="sha256"):
-        Drafter.load(folder)
-
-
 # ---- pages -----------------------------------------------------------------------------------------------------------
 
 
@@ -80,17 +71,13 @@ def test_a_page_has_its_description_and_its_own_examples(pages: Pages) -> None:
     assert found.examples[0] == Example("extract a compressed archive file", "tar xf path/to/archive.tar.gz")
     assert len(found.examples) == 3, "Outrider's own example of tar does not stand on the page"
     assert pages.page("tar", "osx") is None and pages.page("nothing", "common") is None
+    elsewhere = pages.find("ipconfig", ("linux", "windows", "osx"))
+    assert elsewhere is not None and elsewhere.platform == "windows", "the first of these that has it"
     choices, own = pages.page("systemctl", "linux"), pages.page("tmux", OWN)
     assert choices is not None and own is not None, "what tldr has no page of is Outrider's own"
     assert [one.command for one in choices.examples] == ["systemctl start unit", "systemctl stop unit"]
     assert [one.command for one in own.examples] == ["tmux new -s name"]
     assert "tldr-pages team" in pages.licence and "creativecommons.org/licenses/by/4.0" in pages.licence
-
-
-def test_the_first_platform_that_has_the_page_gives_it(pages: Pages) -> None:
-    found = pages.find("ipconfig", ("linux", "windows", "osx"))
-    assert found is not None and found.platform == "windows"
-    assert pages.find("ipconfig", ("linux", "common")) is None
 
 
 def test_programs_are_those_of_pages_and_those_that_examples_run(pages: Pages) -> None:
@@ -99,12 +86,7 @@ def test_programs_are_those_of_pages_and_those_that_examples_run(pages: Pages) -
     assert pages.programs() >= {"tar", "tmux", "du"}
 
 
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(DrafterMissing, match=r"pages\.db is missing"):
-        Pages.open(tmp_path / "pages.db")
-
-
-@pytest.mark.parametrize("content", [b"", b"no database at all" * 99, b"SQLite format 3\x00" + b"\xff" * 4096])
+@pytest.mark.parametrize("content", [b"", b"no database at all" * 99])
 def test_a_file_of_another_kind_is_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "pages.db").write_bytes(content)
     with pytest.raises(DrafterCorrupt, match="Reinstall"):
@@ -143,11 +125,7 @@ def hit(name: str, *, platform: str = "common", own: bool = False) -> Hit:
     return Hit(Page(name, platform, "", (example,)), example, 1.0, own)
 
 
-def names(hits: list[Hit], answer: str) -> list[str]:
-    return [one.page.name for one in sources(hits, answer)]
-
-
-HITS = [hit("tar"), hit("git commit"), hit("sort"), hit("g++")]
+HITS = [hit("tar"), hit("git commit"), hit("sort")]
 
 
 @pytest.mark.parametrize(
@@ -158,17 +136,14 @@ HITS = [hit("tar"), hit("git commit"), hit("sort"), hit("g++")]
         ("```sh\nls | sort -u && git  commit -m 'tar'\n```", ["git commit", "sort"]),
         ("```sh\nfind . -print0 | xargs -0 sort\n```", ["sort"]),
         ("```sh\nLC_ALL=C sort x\n```", ["sort"]),
-        ("```sh\ng++ a.cc\n```", ["g++"]),
         ("Type `tar xf a.tar`.", ["tar"]),
-        ("```sh\necho tar\n```", []),
         ("```sh\ngit push\n```", []),
         ("```sh\ntarget\nsorted x\ntar-split y\n```", []),
         ("I would use tar here.", []),
-        ("", []),
     ],
 )
 def test_a_page_is_a_source_if_the_command_runs_its_program(answer: str, found: list[str]) -> None:
-    assert names(HITS, answer) == found
+    assert [one.page.name for one in sources(HITS, answer)] == found
 
 
 def test_each_page_is_named_once_and_by_its_own_example_if_one_was_there() -> None:
@@ -186,23 +161,15 @@ def test_each_page_is_named_once_and_by_its_own_example_if_one_was_there() -> No
 @pytest.mark.parametrize(
     ("command", "flags"),
     [
-        ("tar -xzf photos.tar.gz -C out", ["-x", "-z", "-f", "-C"]),
         ("tar xzvf photos.tar.gz", ["-x", "-z", "-v", "-f"]),
         ("find . -type f -name '*.log' -mtime +7 -delete", ["-type f", "-name", "-mtime", "-delete"]),
         ("sudo du -h --max-depth=1 /var | sort -hr | head -n5", ["-h", "--max-depth", "-h", "-r", "-n"]),
         ("LC_ALL=C sort -t, -k2 data.csv", ["-t", "-k"]),
-        ("tar czpvf x.tgz x", ["-c", "-z", "-p", "-v", "-f"]),
-        ("tar -cvf c.tar x", ["-c", "-v", "-f"]),
         ("ps axuww", ["a", "x", "u", "w"]),
-        ("ps -ef", ["-e", "-f"]),
-        ("netstat -tulpn", ["-t", "-u", "-l", "-p", "-n"]),
         ("ps aux --sort=-%mem", ["aux", "--sort"]),
-        ("git commit -m 'it -x works'", ["-m"]),
         ("dd if=/dev/zero of=x.img bs=1M count=10", ["if=", "of=", "bs=", "count="]),
         ('grep -rn "don\'t" src', ["-r", "-n"]),
-        ("frobnicate -x", []),
         ("ls report-l", []),
-        ("", []),
         ("echo 'torn", []),
     ],
 )
@@ -212,9 +179,3 @@ def test_the_flags_of_a_command(command: str, flags: list[str]) -> None:
 
 def test_a_flag_is_told_once_for_a_program() -> None:
     assert [(one.program, one.flag) for one in flags_of("grep -i a x | grep -i b")] == [("grep", "-i")]
-
-
-def test_meanings_are_ends_of_a_sentence() -> None:
-    for program, flags in meanings().items():
-        for flag, meaning in flags.items():
-            assert meaning and not meaning[0].isspace() and meaning[-1] != ".", f"{program} {flag}"
