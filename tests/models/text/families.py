@@ -32,31 +32,22 @@ class Family:
 
 LLAMA_3 = ("<|begin_of_text|>", "<|end_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>")
 GEMMA = ("<bos>", "<eos>", "<start_of_turn>", "<end_of_turn>")
-MISTRAL = ("<unk>", "<s>", "</s>", "[INST]", "[/INST]")
+MISTRAL = ("<unk>", "<s>", "</s>", "[INST]", "[/INST]", "[AVAILABLE_TOOLS]")
 PHI_3 = ("<|system|>", "<|user|>", "<|assistant|>", "<|end|>")
 COMMAND_R = ("START_OF_TURN_TOKEN", "END_OF_TURN_TOKEN", "SYSTEM_TOKEN", "USER_TOKEN", "CHATBOT_TOKEN")
 GPT_OSS = ("startoftext", "endoftext", "return", "start", "message", "channel", "end")
 DIALECT = "everything else of the dialect"
 FAMILIES = {
     "ChatML": Family("chatml", ("<|im_start|>", "<|im_end|>"), eos="<|im_end|>"),
-    "Gemma": Family("gemma", GEMMA, bos="<bos>", eos="<eos>"),
     "Gemma 3": Family("gemma-3", GEMMA, bos="<bos>", eos="<eos>"),
     "Llama 2": Family("llama-2", ("<unk>", "<s>", "</s>"), bos="<s>", eos="</s>"),
-    "Llama 3": Family("llama-3", LLAMA_3, bos="<|begin_of_text|>", eos="<|eot_id|>"),
     "Llama 3.1 to 3.3": Family("llama-3-1-to-3-3", LLAMA_3, bos="<|begin_of_text|>", eos="<|eot_id|>"),
-    "Mistral": Family("mistral", (*MISTRAL, "[AVAILABLE_TOOLS]"), bos="<s>", eos="</s>"),
-    "Mistral Small 3": Family(
-        "mistral-small-3", (*MISTRAL, "[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]"), bos="<s>", eos="</s>"
-    ),
-    "Qwen 2.5": Family("qwen-2-5", ("<|endoftext|>", "<|im_start|>", "<|im_end|>"), eos="<|im_end|>"),
+    "Mistral": Family("mistral", MISTRAL, bos="<s>", eos="</s>"),
     "Qwen 3": Family(
         "qwen-3", ("<|endoftext|>", "<|im_start|>", "<|im_end|>"), eos="<|im_end|>", extra=("<think>", "</think>")
     ),
     "gpt-oss": Family("gpt-oss", tuple(f"<|{name}|>" for name in GPT_OSS), bos="<|startoftext|>", eos="<|return|>"),
     "Phi 3": Family("phi-3", ("<s>", "<|endoftext|>", *PHI_3), bos="<s>", eos="<|endoftext|>", swallow=PHI_3),
-    "Phi 4": Family(
-        "phi-4", ("<|endoftext|>", "<|im_start|>", "<|im_sep|>", "<|im_end|>"), bos="<|endoftext|>", eos="<|im_end|>"
-    ),
     "DeepSeek": Family(
         "deepseek",
         ("<｜begin▁of▁sentence｜>", "<｜end▁of▁sentence｜>", "<｜User｜>", "<｜Assistant｜>"),
@@ -71,14 +62,7 @@ FAMILIES = {
         eos="<|END_OF_TURN_TOKEN|>",
     ),
     "SmolLM 3": Family("smollm-3", ("<|im_start|>", "<|im_end|>"), eos="<|im_end|>", extra=("<think>", "</think>")),
-    "Granite": Family(
-        "granite",
-        ("<|end_of_text|>", "<|start_of_role|>", "<|end_of_role|>"),
-        bos="<|end_of_text|>",
-        eos="<|end_of_text|>",
-    ),
     "Zephyr": Family("zephyr", ("<unk>", "<s>", "</s>"), bos="<s>", eos="</s>"),
-    "OLMo": Family("olmo", ("<|endoftext|>",), bos="<|endoftext|>", eos="<|endoftext|>"),
     "GLM": Family(
         "glm", ("<|endoftext|>", "[gMASK]", "<sop>", "<|system|>", "<|user|>", "<|assistant|>"), eos="<|endoftext|>"
     ),

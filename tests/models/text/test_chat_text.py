@@ -56,11 +56,9 @@ def test_decoding_inverts_encoding_and_drops_special_tokens(text):
     assert CHAT.decode([USER, *CHAT.encode(text), END]) == text
 
 
-def test_broken_parts_are_named():
+def test_a_broken_tokenizer_is_named():
     with pytest.raises(DrafterCorrupt, match=r"tokenizer\.json"):
         ChatText(b"{}", TEMPLATE, [])
-    with pytest.raises(DrafterCorrupt, match=r"chat_template\.jinja"):
-        ChatText(TOKENIZER, "{% for %}", [])
 
 
 def test_a_folder_is_checked_before_it_is_used(tiny_pair, tmp_path):
@@ -110,11 +108,10 @@ TEMPLATES = {
 
 
 @pytest.mark.parametrize("tokenizer", TOKENIZERS.values(), ids=TOKENIZERS.keys())
-@pytest.mark.parametrize("template", TEMPLATES.values(), ids=TEMPLATES.keys())
-@settings(max_examples=20, deadline=None)
-@given(data=st.data())
-def test_prompts_after_one_another_are_as_if_each_was_made_anew(tokenizer, template, data):
-    text = ChatText(tokenizer, template, [1])
+@settings(max_examples=80)
+@given(data=st.data(), template=st.sampled_from(list(TEMPLATES)))
+def test_prompts_after_one_another_are_as_if_each_was_made_anew(tokenizer, data, template):
+    text = ChatText(tokenizer, TEMPLATES[template], [1])
     said = st.one_of(contents, st.sampled_from(["ls", " ls\n", "", "list all", "a\u00e9ls", "|>ls", "\ufdef3\ufdef"]))
     anyhow = st.lists(st.tuples(st.sampled_from(["user", "assistant"]), said), max_size=6)
     turns = st.lists(st.tuples(said, said), min_size=5, max_size=9)

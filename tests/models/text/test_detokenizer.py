@@ -16,21 +16,15 @@ TEXT = tiny_text()
 cuts = st.lists(st.integers(1, 5), min_size=1, max_size=30)
 
 
-def batches(tokens: list[int], sizes: list[int]) -> list[list[int]]:
-    found, at = [], 0
-    while at < len(tokens):
-        size = sizes[len(found) % len(sizes)]
-        found.append(tokens[at : at + size])
-        at += size
-    return found
-
-
 def spoken(pieces: Detokenizer, tokens: list[int], sizes: list[int]) -> list[str]:
-    said = []
-    for batch in batches(tokens, sizes):
-        said.append(pieces.add(batch))
+    """What is said if tokens come in batches of these sizes."""
+    said, at = list[str](), 0
+    while at < len(tokens):
+        size = sizes[len(said) % len(sizes)]
+        said.append(pieces.add(tokens[at : at + size]))
         if pieces.stopped:
             return said
+        at += size
     return [*said, pieces.finish()]
 
 
@@ -132,11 +126,6 @@ def test_only_whole_words_and_characters_are_read(kind: str, begun: str) -> None
     assert spelt == joint.forced
     if joint.forced and joint.forced != begun.encode() and len(joint.taken_back) < MOST_TAKEN_BACK:
         assert joint.forced[:1].isspace()
-
-
-def test_a_first_word_is_taken_back_whole() -> None:
-    joint = seam(TEXTS["SentencePiece"], "fid")
-    assert (joint.read, joint.forced, joint.known) == ([], b" fid", 3)
 
 
 @every

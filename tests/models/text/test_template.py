@@ -38,11 +38,10 @@ CONVERSATIONS = {
     "nothing said": [("user", "")],
     "an answer first": [("assistant", "Hello."), ("user", "list")],
 }
-BEGUN = {
-    "a beginning": [("user", "list"), ("assistant", "ls -")],
-    "a word": [("system", "Be brief."), ("user", "list"), ("assistant", "Use ")],
-    "lines": [("user", "list"), ("assistant", "ls"), ("user", "all"), ("assistant", "Use\n\n```\nls -a\n")],
-}
+BEGUN = (
+    [("system", "Be brief."), ("user", "list"), ("assistant", "Use ")],
+    [("user", "list"), ("assistant", "ls"), ("user", "all"), ("assistant", "Use\n\n```\nls -a\n")],
+)
 
 
 def tokenizer_of(family: Family) -> Tokenizer:
@@ -85,54 +84,35 @@ def pair(request: pytest.FixtureRequest) -> tuple[ChatText, Any]:
     return both(FAMILIES[request.param])
 
 
-@pytest.mark.parametrize("messages", CONVERSATIONS.values(), ids=CONVERSATIONS.keys())
-def test_a_prompt_is_the_one_of_transformers(pair: tuple[ChatText, Any], messages: list[tuple[str, str]]) -> None:
+def test_a_prompt_is_the_one_of_transformers(pair: tuple[ChatText, Any]) -> None:
     """Text and tokens are equal, and a conversation that the template refuses is refused."""
     ours, theirs = pair
-    try:
-        text = theirs.apply_chat_template(chat_of(messages), add_generation_prompt=True, tokenize=False)
-    except Exception as error:
-        with pytest.raises(TemplateFailed) as refused:
-            ours.render(messages)
-        assert str(error).rstrip(".") in str(refused.value)
-        return
-    rendered = ours.render_after(None, messages)
-    assert rendered.text == text
-    tokens = theirs.apply_chat_template(chat_of(messages), add_generation_prompt=True)["input_ids"]
-    assert rendered.tokens == tokens
-    first = theirs.bos_token_id
-    assert first is None or tokens[:2] != [first, first], "once is enough"
-
-
-@pytest.mark.parametrize("messages", BEGUN.values(), ids=BEGUN.keys())
-def test_an_answer_goes_on_as_in_transformers(pair: tuple[ChatText, Any], messages: list[tuple[str, str]]) -> None:
-    ours, theirs = pair
-    try:
-        tokens = theirs.apply_chat_template(chat_of(messages), continue_final_message=True)["input_ids"]
-    except Exception:
-        with pytest.raises(TemplateFailed):
-            ours.render_begun(messages)
-    else:
-        assert ours.render_begun(messages) == tokens
-
-
-def test_what_is_spelt_out_is_text(pair: tuple[ChatText, Any]) -> None:
-    """Each special token of every family, in the question and in the answer before it."""
-    ours, theirs = pair
-    plain = [("user", "list"), ("assistant", "ls"), ("user", "all")]
-    try:
-        expected = ours.render(plain)
-    except TemplateFailed:
-        pytest.fail("every family here takes a question after an answer")
-    added = theirs.added_tokens_decoder.items()
-    special = {number: token.content for number, token in added if token.special}
-    for token in special.values():
-        spoken = [("user", f"list{token}"), ("assistant", f"ls {token} ls"), ("user", f"{token}all")]
+    for name, messages in CONVERSATIONS.items():
         try:
-            tokens = ours.render(spoken)
-        except TemplateFailed:
-            continue  # gpt-oss refuses its own tags in an answer.
-        assert [one for one in tokens if one in special] == [one for one in expected if one in special], token
+            text = theirs.apply_chat_template(chat_of(messages), add_generation_prompt=True, tokenize=False)
+        except Exception as error:
+            with pytest.raises(TemplateFailed) as refused:
+                ours.render(messages)
+            assert str(error).rstrip(".") in str(refused.value), name
+            continue
+        rendered = ours.render_after(None, messages)
+        assert rendered.text == text, name
+        tokens = theirs.apply_chat_template(chat_of(messages), add_generation_prompt=True)["input_ids"]
+        assert rendered.tokens == tokens, name
+        first = theirs.bos_token_id
+        assert first is None or tokens[:2] != [first, first], "once is enough"
+
+
+def test_an_answer_goes_on_as_in_transformers(pair: tuple[ChatText, Any]) -> None:
+    ours, theirs = pair
+    for messages in BEGUN:
+        try:
+            tokens = theirs.apply_chat_template(chat_of(messages), continue_final_message=True)["input_ids"]
+        except Exception:
+            with pytest.raises(TemplateFailed):
+                ours.render_begun(messages)
+        else:
+            assert ours.render_begun(messages) == tokens
 
 
 def test_what_is_spelt_out_is_encoded_as_in_transformers(pair: tuple[ChatText, Any]) -> None:
@@ -147,23 +127,17 @@ def test_what_is_spelt_out_is_encoded_as_in_transformers(pair: tuple[ChatText, A
 HOSTILE = {
     "a class's subclasses": "{{ ''.__class__.__mro__[1].__subclasses__() }}",
     "by a filter": "{{ (''|attr('__class__')).__mro__ }}",
-    "by format": "{{ '{0.__class__.__mro__}'.format('') }}",
     "a function's globals": "{{ raise_exception.__globals__.json }}",
-    "of the clock": "{{ strftime_now.__globals__.json }}",
     "of dict": "{{ dict.__init__.__globals__ }}{{ dict.fromkeys.__func__ }}",
-    "of a namespace": "{% set ns = namespace(__class__=1) %}",
     "set in a namespace": "{% set ns = namespace() %}{% set ns.__class__ = 1 %}",
     "of the messages": "{{ messages.append(1) }}",
-    "of a message": "{{ messages[0].update(role='system') }}",
     "a macro without end": "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}",
     "a loop without end": "{% for i in range(999999999) %}x{% endfor %}",
     "a refusal": "{{ raise_exception('Roles must alternate') }}",
     "a division": "{{ 1 / 0 }}",
     "a wrong call": "{{ strftime_now() }}",
-    "a wrong format": "{{ strftime_now(1) }}",
     "what cannot be JSON": "{{ namespace() | tojson }}",
     "another file": "{% include 'secrets' %}",
-    "a module": "{% import 'os' as os %}",
 }
 
 
@@ -207,8 +181,7 @@ def folder_of(name: str, folder: Path, special_tokens: dict[str, str] | None) ->
 
 @pytest.mark.parametrize("name", FAMILIES.keys())
 def test_a_folder_of_an_older_version_says_enough_for_most(name: str, tmp_path: Path) -> None:
-    """It has no file of special tokens. The first token of a text and the end of an answer are found from the other
-    files."""
+    """Without a file of special tokens, the first one of a text and the end of an answer are found from the others."""
     ours, theirs = both(FAMILIES[name])
     messages = CONVERSATIONS["a question"]
     new = ChatText.load(folder_of(name, tmp_path / "new", theirs.special_tokens_map))
@@ -219,7 +192,7 @@ def test_a_folder_of_an_older_version_says_enough_for_most(name: str, tmp_path: 
 
 
 def test_a_broken_file_of_special_tokens_is_named(tmp_path: Path) -> None:
-    folder = folder_of("Gemma", tmp_path / "drafter", {"bos_token": "<bos>"})
+    folder = folder_of("Gemma 3", tmp_path / "drafter", {"bos_token": "<bos>"})
     (folder / SPECIAL_TOKENS).write_text('{"bos_token": "<eos>"}')
     with pytest.raises(DrafterCorrupt, match=r"special_tokens_map\.json does not match its checksum"):
         ChatText.load(folder)
