@@ -9,7 +9,6 @@ from models.memory import (
     LARGEST,
     MalformedMemory,
     dequantise,
-    memory_bits,
     memory_bytes,
     pack_memory,
     quantise,
@@ -18,8 +17,6 @@ from models.memory import (
 )
 
 formats = st.lists(st.tuples(st.integers(1, 4), st.integers(1, 9)), max_size=3)
-
-
 bits_of_a_number = st.sampled_from([4, 8])
 
 
@@ -69,13 +66,6 @@ def test_any_bytes_give_sound_rows_or_the_typed_error(data, count, layers):
     except MalformedMemory:
         return
     assert all(np.isfinite(dequantise(row.keys, row.key_scales)).all() for row in rows)
-
-
-def test_four_bits_take_about_half():
-    rows = random_rows(0, 3, [(2, 64)], 4)
-    assert len(pack_memory(rows, 4)) == 3 * 4 * 34 < 0.53 * len(pack_memory(rows, 8))
-    assert memory_bits(pack_memory(rows, 4), 3, [(2, 64)]) == 4
-    assert memory_bits(pack_memory(rows, 8), 3, [(2, 64)]) == 8
 
 
 @pytest.mark.parametrize("scale", [np.nan, -1.0])

@@ -84,15 +84,14 @@ def test_a_graph_whose_weights_lie_beside_it_is_loaded_from_its_file(
         assert exact_here(inline) == inline
 
 
-@pytest.mark.parametrize("damage", [lambda b: b[:-7], lambda b: b"no model at all", lambda b: b[: len(b) // 2]])
-def test_what_is_no_model_is_told(model: bytes, damage: object) -> None:
-    with pytest.raises(ValueError, match="ONNX model"):
-        unsigned(damage(model))  # type: ignore[operator]
+def test_what_is_no_model_is_told(model: bytes) -> None:
+    for damaged in (model[:-7], b"no model at all"):
+        with pytest.raises(ValueError, match="ONNX model"):
+            unsigned(damaged)
 
 
 @pytest.mark.parametrize(
-    ("machine", "flags", "exact"),
-    [("x86_64", "fpu sse", False), ("AMD64", "avx512_vnni", True), ("x86_64", "avx_vnni", True), ("arm64", "", True)],
+    ("machine", "flags", "exact"), [("x86_64", "fpu sse", False), ("AMD64", "avx512_vnni", True), ("arm64", "", True)]
 )
 def test_which_processors_add_up_exactly(
     machine: str, flags: str, exact: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

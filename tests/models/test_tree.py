@@ -43,14 +43,6 @@ def test_the_likeliest_path_takes_the_best_child_at_each_level(tree, scored):
     assert at not in children
 
 
-@given(st.lists(st.integers(0, 9), max_size=12))
-def test_a_chain_is_one_path(tokens):
-    chain = DraftTree.chain(tokens)
-    assert chain.depths().tolist() == list(range(1, len(tokens) + 1))
-    assert chain.likeliest_path() == chain.path(len(tokens) - 1) == list(range(len(tokens)))
-    assert (chain.tokens.dtype, chain.parents.dtype) == (np.int32, np.int32)
-
-
 @pytest.mark.parametrize(
     "tokens, parents, log_probs, why",
     [

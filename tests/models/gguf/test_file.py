@@ -22,7 +22,6 @@ from models.gguf.text import first_difference, text_source
 from models.text.text_side import read_text_side
 from models.tree import DraftTree
 from remote.verifier.loader import opened
-from remote.verifier.making.maker import kept_drafter
 from remote.verifier.options import ServeOptions
 from tests.remote.verifier.tiny import save_speaking
 from tests.support.gguf_files import LlamaVocabulary
@@ -67,15 +66,6 @@ def test_the_text_side_is_unpacked_from_the_file(model_folder: Path, alone: Path
     assert theirs(TEXT)["input_ids"] == found.text.encode(TEXT)
 
 
-def test_what_lies_beside_the_file_is_taken_as_it_is(model_folder: Path, alone: Path, tmp_path: Path) -> None:
-    shutil.copy(alone, tmp_path)
-    for name in ("tokenizer.json", "config.json", "tokenizer_config.json", "chat_template.jinja"):
-        shutil.copy(model_folder / name, tmp_path)
-    with text_source(str(tmp_path / alone.name)) as folder:
-        assert Path(folder) == tmp_path
-        assert read_text_side(tmp_path).tokenizer == read_text_side(model_folder).tokenizer
-
-
 @pytest.mark.parametrize("family", ["llama", "qwen3"])
 def test_pytorch_reads_the_same_weights(family: str, tmp_path: Path) -> None:
     save_speaking(family, tmp_path / "tiny", [TEXT])
@@ -107,19 +97,6 @@ def test_its_licence_comes_from_the_file_or_the_card_beside_it(alone: Path, tmp_
     assert licence(str(tmp_path / alone.name)) == "apache-2.0"
 
 
-@pytest.fixture
-def file(alone: Path, tmp_path: Path) -> Path:
-    (tmp_path / "files").mkdir()
-    return Path(shutil.copy(alone, tmp_path / "files" / "tiny.gguf"))
-
-
-def test_its_drafter_is_kept_by_the_file_as_it_is(file: Path, tmp_path: Path) -> None:
-    first = kept_drafter(str(file), 1000, tmp_path / "made")
-    assert first == kept_drafter(str(file), 1000, tmp_path / "made") != kept_drafter(str(file), 2000, tmp_path / "made")
-    os.utime(file, ns=(0, 0))
-    assert first != kept_drafter(str(file), 1000, tmp_path / "made")
-
-
 def test_without_llama_cpp_it_says_what_to_install(alone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "llama_cpp", None)
     with pytest.raises(MissingPackage, match=r"\.\[gguf\].*--engine torch"):
@@ -135,27 +112,19 @@ def test_neither_pytorch_nor_transformers_is_needed(alone: Path, monkeypatch: py
     assert licence(str(alone)) == "mit"
 
 
-@pytest.fixture
-def strange(alone: Path, tmp_path: Path) -> Path:
+def test_transformers_translates_what_is_not_known_here_and_without_it_there_is_advice(
+    alone: Path, model_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A file whose tokenizer splits text by a rule that is not known here. transformers does not ask for the rule."""
-    data = alone.read_bytes()
+    data, strange = alone.read_bytes(), tmp_path / "strange.gguf"
     assert data.count(b"gpt-2") == 1
-    path = tmp_path / "files" / "strange.gguf"
-    path.parent.mkdir()
-    path.write_bytes(data.replace(b"gpt-2", b"gpt-0"))
-    return path
-
-
-def test_transformers_translates_what_is_not_known_here(strange: Path, model_folder: Path) -> None:
+    strange.write_bytes(data.replace(b"gpt-2", b"gpt-0"))
     with text_source(str(strange)) as folder:
         found = read_text_side(Path(folder))
     wanted = read_text_side(model_folder)
     assert found.text is not None and wanted.text is not None
     assert found.text.render([("user", TEXT)]) == wanted.text.render([("user", TEXT)])
     assert found.stop_tokens == (END,)
-
-
-def test_without_transformers_it_says_what_to_do(strange: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "gguf", None)
     said = r"strange\.gguf splits text by the rule gpt-0, .*gguf is missing: .*tokenizer.json and config.json beside it"
     with pytest.raises(MissingPackage, match=said), text_source(str(strange)):
@@ -163,6 +132,12 @@ def test_without_transformers_it_says_what_to_do(strange: Path, monkeypatch: pyt
 
 
 # ---- keeping it -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def file(alone: Path, tmp_path: Path) -> Path:
+    (tmp_path / "files").mkdir()
+    return Path(shutil.copy(alone, tmp_path / "files" / "tiny.gguf"))
 
 
 def text_of(file: Path, kept: Path) -> tuple[Path, bytes]:
@@ -190,12 +165,12 @@ def test_what_was_made_is_found_again(file: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["tokenizer.json", "tokenizer_config.json", "config.json", "made.json"])
-@pytest.mark.parametrize("damage", [lambda path: path.unlink(), lambda path: path.write_bytes(path.read_bytes()[:-9])])
-def test_what_is_damaged_is_made_again(file: Path, tmp_path: Path, name: str, damage: Callable[[Path], None]) -> None:
+@pytest.mark.parametrize("gone", [True, False])
+def test_what_is_damaged_is_made_again(file: Path, tmp_path: Path, name: str, gone: bool) -> None:
     kept = tmp_path / "kept"
     _, tokenizer = text_of(file, kept)
     [entry] = kept.iterdir()
-    damage(entry / name)
+    (entry / name).unlink() if gone else (entry / name).write_bytes((entry / name).read_bytes()[:-9])
     assert text_of(file, kept)[1] == tokenizer and text_of(file, kept) == (entry, tokenizer)
 
 

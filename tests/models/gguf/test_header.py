@@ -52,15 +52,12 @@ def test_every_entry_comes_back(file: Path) -> None:
 
 
 def test_the_size_of_a_whole_file_is_known(tmp_path: Path) -> None:
-    for kind in ("F32", "F16", "Q8_0", "Q4_K"):
-        path = tmp_path / f"{kind}.gguf"
+    for kind in ("F32", "Q8_0", "Q4_K"):
+        path, quantised = tmp_path / f"{kind}.gguf", gguf.GGMLQuantizationType[kind]
+        block, size = gguf.GGML_QUANT_SIZES[quantised]
         writer = gguf.GGUFWriter(path, "llama")
         for rows in (3, 1):
-            data = np.zeros((rows, 256), np.float32)
-            quantised = gguf.GGMLQuantizationType[kind]
-            _, size = gguf.GGML_QUANT_SIZES[quantised]
-            content = data.tobytes()[: rows * 256 // gguf.GGML_QUANT_SIZES[quantised][0] * size]
-            raw = np.frombuffer(content, np.uint8).reshape(rows, -1)
+            raw = np.zeros((rows, 256 // block * size), np.uint8)
             writer.add_tensor(f"of {rows}", raw, raw_dtype=quantised)
         writer.write_header_to_file()
         writer.write_kv_data_to_file()
@@ -93,13 +90,13 @@ def test_a_file_cut_short_at_any_byte_is_told(file: Path, tmp_path: Path) -> Non
     whole, cut = file.read_bytes(), tmp_path / "cut.gguf"
     for size in range(len(whole)):
         cut.write_bytes(whole[:size])
-        for only in (None, ("a.number",)):
-            try:
-                header = read_header(cut, only)
-            except CorruptWeights as error:
-                assert str(cut) in str(error) and "Fetch it again" in str(error)
-            else:  # Only the padding is gone.
-                assert header.entries == read_header(file, only).entries and whole[size:].strip(b"\0") == b""
+        only = ("a.number",) if size % 2 else None
+        try:
+            header = read_header(cut, only)
+        except CorruptWeights as error:
+            assert str(cut) in str(error) and "Fetch it again" in str(error)
+        else:  # Only the padding is gone.
+            assert header.entries == read_header(file, only).entries and whole[size:].strip(b"\0") == b""
 
 
 @given(at=st.integers(min_value=0), value=st.integers(0, 255))
@@ -122,7 +119,6 @@ def test_a_changed_byte_never_breaks_the_reader(file: Path, at: int, value: int)
         (entry(9, struct.pack("<IQ", 4, 1 << 40)), "1,099,511,627,776 numbers"),
         (entry(9, struct.pack("<IQ", 8, 3) + struct.pack("<Q", 1 << 63) * 3), "ends within|a text of"),
         (entry(9, struct.pack("<IQ", 9, 1)), "unknown type, 9"),
-        (entry(13, b""), "unknown type, 13"),
     ],
 )
 @pytest.mark.parametrize("only", [None, ()])
@@ -133,12 +129,9 @@ def test_a_header_that_promises_too_much_is_refused(
         read_header(headed(tmp_path / "a.gguf", rest + b"\0" * 64), only)
 
 
-def test_too_many_entries_are_refused(tmp_path: Path) -> None:
+def test_other_files_are_told_apart(tmp_path: Path) -> None:
     with pytest.raises(CorruptWeights, match="1,099,511,627,776 entries"):
         read_header(headed(tmp_path / "a.gguf", b"", entries=1 << 40))
-
-
-def test_other_files_are_told_apart(tmp_path: Path, file: Path) -> None:
     version_2 = headed(tmp_path / "2.gguf", entry(4, struct.pack("<I", 7)), version=2)
     assert read_header(version_2).number("a") == 7
     with pytest.raises(CorruptWeights, match=r"version 1, and this reads 2 and 3\. Fetch or convert it again"):
