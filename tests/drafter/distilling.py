@@ -5,31 +5,20 @@ from __future__ import annotations
 import msgspec
 import torch
 from torch import Tensor, nn
-from transformers import LlamaConfig, LlamaForCausalLM
+from transformers import LlamaForCausalLM
 
 from drafter.training.batches import Batch
 from drafter.training.distil import Distiller
 from drafter.training.target import Features, drafter_config, features
 from models.config import DrafterConfig
+from tests.remote.verifier.tiny import CONFIGS
 
 VOCABULARY = 61
 
 
 def tiny_target(seed: int = 0) -> LlamaForCausalLM:
-    config = LlamaConfig(
-        vocab_size=VOCABULARY,
-        hidden_size=32,
-        intermediate_size=48,
-        num_hidden_layers=4,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        head_dim=8,
-        max_position_embeddings=512,
-        tie_word_embeddings=False,
-        bos_token_id=None,
-        eos_token_id=1,
-        pad_token_id=0,
-    )
+    config = CONFIGS["llama"]()
+    config.vocab_size, config.num_hidden_layers = VOCABULARY, 4
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         target = LlamaForCausalLM(config).eval().requires_grad_(False)

@@ -80,8 +80,9 @@ def with_hints(questions):
     return [("system", f"Of {len(questions)} questions, this is the last!"), ("user", questions[-1])]
 
 
-@pytest.mark.parametrize("asked_as", [question_alone, with_hints], ids=["plain", "recipe"])
-@pytest.mark.parametrize("new_tokens", [NEW_TOKENS, 2], ids=["ended", "cut"])
+@pytest.mark.parametrize(
+    ("asked_as", "new_tokens"), [(question_alone, NEW_TOKENS), (with_hints, NEW_TOKENS), (question_alone, 2)]
+)
 def test_every_turn_is_asked_as_the_template_asks_it(target, tokenizer, tmp_path, new_tokens, asked_as):
     path, followed = tmp_path / "answers.jsonl", []
     generate_answers(target, tokenizer, QUESTIONS, path, batch=2, new_tokens=new_tokens, asked_as=asked_as)
@@ -142,14 +143,10 @@ def test_at_most_a_tenth_is_set_aside_and_spread_evenly(tmp_path):
         assert [json.loads(line) for line in lines] == [{"prompt": question} for question in held]
 
 
-def test_of_few_none_is_set_aside(tmp_path):
-    asked = conversations(FEWEST * SHARE - 1)
+def test_of_few_none_is_set_aside_nor_of_more_once_those_may_have_been_learnt_from(tmp_path):
+    asked, more = conversations(FEWEST * SHARE - 1), conversations(500)
     assert hold_out(asked, tmp_path) == (asked, [])
-    assert len(hold_out(conversations(500), tmp_path)[1]) == 50
-    # More are not set aside either, once those few may have been learnt from.
-    hold_out(asked, tmp_path)
     (tmp_path / ANSWERS).write_text("")
-    more = conversations(500)
     assert hold_out(more, tmp_path) == (more, [])
 
 

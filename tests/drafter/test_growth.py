@@ -39,7 +39,6 @@ def grown(target: Target, talk: SelfTalk, folder: Path) -> Growth:
 
 def test_every_conversation_has_a_question_and_an_answer_and_every_second_answer_is_greedy(talk: SelfTalk) -> None:
     said = talk.some(3, 8)
-    assert [one.ids for one in said] == [one.ids for one in talk.some(3, 8)]
     assert len({tuple(one.ids) for one in said}) == 8
     greedy = 0
     for one in said:
@@ -77,15 +76,22 @@ def test_a_full_stock_drops_the_oldest_and_the_rest_is_what_the_target_computes(
         assert torch.allclose(seen.keys_values, whole.keys_values[:, :, config.replaced :], atol=0.02, rtol=0.01)
 
 
+def steps(growth: Growth) -> int:
+    with growth.grown() as model:
+        return model.config.steps
+
+
 def test_after_a_kill_it_goes_on_from_its_checkpoint(tiny_pair: Path, talk: SelfTalk, tmp_path: Path) -> None:
     target = load_target(str(tiny_pair / "target"), device="cpu", half=True)
     first = grown(target, talk, tmp_path)
-    first.go_on(1.0)
+    while steps(first) < 2:
+        first.go_on(0.1)
     again = grown(target, talk, tmp_path)
-    assert again.seconds == first.seconds >= 1.0
+    assert again.seconds == first.seconds and steps(again) == steps(first)
     with first.grown() as mine, again.grown() as its:
         assert all(map(torch.equal, learnt(mine), learnt(its)))
-    again.go_on(0.5)
+    while steps(again) == steps(first):
+        again.go_on(0.1)
     with first.grown() as mine, again.grown() as its:
         assert again.seconds > first.seconds and not all(map(torch.equal, learnt(mine), learnt(its)))
         assert torch.equal(mine.encoder.to_hidden.weight, its.encoder.to_hidden.weight), "stored memory stays valid"

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from torch import nn
 
 from drafter.training import precision
-from drafter.training.loop import Schedule, fit, optimisers, trained_parameters
-from drafter.training.losses import Losses, agrees, divergence
+from drafter.training.loop import Schedule, fit
+from drafter.training.losses import Losses, divergence
 from drafter.training.muon import Muon
 
 
@@ -36,15 +36,6 @@ class Tiny(nn.Module):
         self.layer = nn.Linear(4, 4)
         self.head = nn.Linear(4, 5, bias=False)
         self.frozen = nn.Linear(4, 4).requires_grad_(False)
-
-
-def test_muon_gets_the_hidden_matrices_only():
-    model = Tiny()
-    muon, rest = optimisers(model, 1e-3)
-    held = [{id(weight) for group in one.param_groups for weight in group["params"]} for one in (muon, rest)]
-    assert held[0] == {id(model.layer.weight)}
-    assert held[1] == {id(weight) for weight in (model.embedding.weight, model.layer.bias, model.head.weight)}
-    assert trained_parameters(model) == 20 + 20 + 20
 
 
 def run(out, steps: int) -> Tiny:
@@ -90,23 +81,12 @@ def test_a_step_leaves_nothing_of_its_graph_in_memory(tmp_path):
 # ---- losses ----------------------------------------------------------------------------------------------------------
 
 
-def distributions(seed: int, spread: float) -> tuple[torch.Tensor, torch.Tensor]:
-    random = torch.Generator().manual_seed(seed)
-    logits = torch.randn(2, 5, 9, generator=random) * spread
-    return torch.log_softmax(logits[0], dim=-1), torch.log_softmax(logits[1], dim=-1)
-
-
 @given(st.integers(0, 2**31), st.floats(0.1, 4))
 def test_the_distance_is_that_of_kullback_and_leibler(seed, spread):
-    wanted, guessed = distributions(seed, spread)
+    logits = torch.randn(2, 5, 9, generator=torch.Generator().manual_seed(seed)) * spread
+    wanted, guessed = torch.log_softmax(logits, dim=-1)
     kl = torch.nn.functional.kl_div(guessed, wanted, reduction="none", log_target=True).sum(-1)
     torch.testing.assert_close(divergence(wanted, guessed), kl, atol=1e-5, rtol=1e-4)
-
-
-def test_agreement_is_about_the_likeliest_token():
-    wanted = torch.tensor([[0.6, 0.4], [0.6, 0.4]]).log()
-    guessed = torch.tensor([[0.9, 0.1], [0.4, 0.6]]).log()
-    assert agrees(wanted, guessed).tolist() == [1.0, 0.0]
 
 
 # ---- precision -------------------------------------------------------------------------------------------------------
@@ -144,7 +124,7 @@ def test_muon_in_float32_learns_what_the_one_of_torch_does_in_bfloat16(measured,
     torch.testing.assert_close(kept, ourselves.state[ours]["momentum_buffer"])
 
 
-@pytest.mark.parametrize(("half", "wanted"), [(0.001, torch.bfloat16), (0.0018, torch.bfloat16), (0.1, torch.float32)])
+@pytest.mark.parametrize(("half", "wanted"), [(0.0018, torch.bfloat16), (0.1, torch.float32)])
 def test_a_processor_computes_in_what_it_multiplies_quickly(measured, half, wanted):
     measured(half, 0.001)
     matrix = torch.ones(4, 4)

@@ -15,7 +15,6 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from drafter.training.answers import generate_answers
 from drafter.training.loop import fit
 from drafter.training.losses import Losses
-from drafter.training.processes import NoDevice, choose_device
 from models.config import read_config
 from tests.drafter.together import QUESTIONS, STEPS, Toy, schedule
 from tests.support.serving import REPOSITORY
@@ -101,10 +100,3 @@ def test_the_command_leaves_one_whole_drafter(out):
     read_config(out / "mine", verify=tuple(config.files))
     assert len((out / "mine.work" / "answers.jsonl").read_text().splitlines()) == len(QUESTIONS)
     assert "processes 2" in (out / "mine" / "README.md").read_text()
-
-
-def test_a_device_that_is_not_there_is_said():
-    if not torch.cuda.is_available():
-        with pytest.raises(NoDevice, match="no cuda device here"):
-            choose_device("cuda")
-    assert choose_device("cpu") == "cpu"

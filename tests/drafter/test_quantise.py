@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import platform
-from collections import Counter
 from pathlib import Path
 from typing import get_args
 
@@ -17,6 +16,7 @@ from models.config import FLOAT, GRAPH, GRAPH_WEIGHTS, DrafterCorrupt, Scheme, r
 from models.engines.quantise import quantise_graph
 from models.memory import dequantise
 from models.ort import onnxruntime
+from tests.drafter.trees import same_tree
 
 CPU = Path("/proc/cpuinfo")
 VNNI = platform.machine() not in ("x86_64", "AMD64") or not CPU.exists() or "vnni" in CPU.read_text()
@@ -37,25 +37,6 @@ def quantised(request, tiny, tmp_path_factory):
     return request.param, path
 
 
-def linear_layers(tiny):
-    """Linear layers: 7 of a self-attention (q, k, v, o, three of the MLP), 5 of the cross-attention, 1 of the head."""
-    return 13 + 7 * (tiny.config.first_layers + tiny.config.inference_layers)
-
-
-def test_every_weight_is_quantised_and_the_graph_keeps_its_interface(tiny, quantised):
-    scheme, path = quantised
-    weights = [tensor for tensor in onnx.load(path).graph.initializer if len(tensor.dims) > 1]
-    types = Counter(tensor.data_type for tensor in weights if not tensor.name.endswith((".scale", ".scales")))
-    null_rows = types.pop(onnx.TensorProto.FLOAT)
-    assert null_rows == 2  # The cross-attention's key and value where there is no memory.
-    embedding, layers = 1, linear_layers(tiny)
-    if scheme == "int8":
-        assert types == {onnx.TensorProto.INT8: layers + embedding}
-    else:
-        assert types == {onnx.TensorProto.UINT8: layers, onnx.TensorProto.INT8: embedding}
-    assert StepGraph(path, tiny.config).cache_shapes == tiny.step.cache_shapes
-
-
 def test_quantised_is_close_to_float(tiny, quantised):
     scheme, path = quantised
     skip_without_vnni(scheme, "int8")
@@ -65,11 +46,8 @@ def test_quantised_is_close_to_float(tiny, quantised):
     )
     inputs = [prompt(tiny.step, tiny.tokens(seed, 30), memory if seed % 2 else None) for seed in range(10)]
     parity = compare(tiny.step, StepGraph(path, tiny.config), inputs)
-    print(scheme, parity)
-    assert parity.rows == 300
     assert parity.agreement > (0.4 if scheme == "nbits4" else 0.85)
     assert parity.mean_difference < (1.0 if scheme == "nbits4" else 0.1)
-    assert f"{parity.agreement:.1%}" in str(parity)
 
 
 @pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="these kernels add up in their own order")
@@ -78,22 +56,12 @@ def test_a_row_is_the_same_to_the_last_bit_whatever_runs_beside_it(tiny, quantis
     assert StepGraph(quantised[1], tiny.config).independent_rows
 
 
-def test_auto_multiplies_large_matrices_by_output_and_small_ones_by_block(tiny, tmp_path, monkeypatch):
-    monkeypatch.setattr("models.engines.quantise.LARGE", 32 * 48)  # The MLPs' size; the other matrices are smaller.
-    quantise_graph(tiny.path, tmp_path / "auto.onnx", "auto")
-    found = Counter(node.op_type for node in onnx.load(tmp_path / "auto.onnx").graph.node)
-    large = 3 * (2 + tiny.config.first_layers + tiny.config.inference_layers)
-    assert (found["MatMulIntegerToFloat"], found["MatMulNBits"]) == (large, linear_layers(tiny) - large)
-    assert StepGraph(tmp_path / "auto.onnx", tiny.config).independent_rows or platform.machine() != "x86_64"
-
-
 @pytest.mark.parametrize("scheme", get_args(Scheme))
-@pytest.mark.parametrize("inputs", [32, 70, 96])
-def test_a_layer_with_a_bias_is_close_to_float_at_any_width(tmp_path, scheme, inputs):
+def test_a_layer_with_a_bias_is_close_to_float_at_any_width(tmp_path, scheme):
     """70 is no whole number of blocks; one block is all zeros."""
     skip_without_vnni(scheme, "int8")
     random, node = np.random.default_rng(0), onnx.helper.make_node
-    table, weight, bias = (random.normal(size=size).astype(np.float32) for size in ((9, inputs), (5, inputs), 5))
+    table, weight, bias = (random.normal(size=size).astype(np.float32) for size in ((9, 70), (5, 70), 5))
     weight[0, :64] = 0
     plain = np.ascontiguousarray(weight.T)
     nodes = [
@@ -119,36 +87,23 @@ def test_a_layer_with_a_bias_is_close_to_float_at_any_width(tmp_path, scheme, in
     np.testing.assert_allclose(y, z + bias, atol=1e-5)  # The runtime may add the bias before the last sum.
 
 
-def test_weights_beside_the_graph_give_the_same_steps(tiny, tmp_path, monkeypatch):
-    apart = tmp_path / "float.onnx"
-    onnx.save(onnx.load(tiny.path), apart, save_as_external_data=True, location="float.data", size_threshold=0)
-    quantise_graph(tiny.path, tmp_path / "whole.onnx", "auto")
-    quantise_graph(apart, tmp_path / "joined.onnx", "auto")
-    monkeypatch.setattr("models.engines.quantise.INLINE", 0)
-    sizes = set()
-    for _ in range(2):
-        quantise_graph(apart, tmp_path / "parted.onnx", "auto")
-        sizes.add((tmp_path / "parted.onnx.data").stat().st_size)
-    assert len(sizes) == 1, "what was there is replaced"
-    assert not (tmp_path / "joined.onnx.data").exists()
-    assert (tmp_path / "parted.onnx").stat().st_size < (tmp_path / "whole.onnx").stat().st_size
-    whole, *others = (StepGraph(tmp_path / f"{name}.onnx", tiny.config) for name in ("whole", "joined", "parted"))
-    for other in others:
-        parity = compare(whole, other, [prompt(whole, tiny.tokens(0, 9))])
-        assert (parity.agreement, parity.largest_difference) == (1.0, 0.0)
-
-
 def test_an_artefact_in_pieces_is_checked_as_one(folder, monkeypatch):
     from drafter.training.pipeline import requantise  # Seconds, for PyTorch.
 
+    def drafted():
+        context = Drafter.load(folder).context()
+        context.commit([5, 9, 2])
+        return context.draft(Pace(2, 2, 6))
+
+    requantise(folder, "nbits8")
+    whole = drafted()
     for module in ("onnx_nodes", "quantise"):  # Weights lie beside the graph, as those of a large drafter do.
         monkeypatch.setattr(f"models.engines.{module}.INLINE", 0)
-    requantise(folder, "nbits8")
+    for _ in ("made", "replaced"):
+        requantise(folder, "nbits8")
     config = read_config(folder)
     assert config.scheme == "nbits8" and {GRAPH, GRAPH_WEIGHTS, FLOAT} <= set(config.files)
-    draft = Drafter.load(folder).context()
-    draft.commit([5, 9, 2])
-    assert len(draft.draft(Pace(2, 2, 6))) == 6
+    same_tree(drafted(), whole, atol=0.0)
     weights = bytearray((folder / GRAPH_WEIGHTS).read_bytes())
     weights[len(weights) // 2] ^= 1
     (folder / GRAPH_WEIGHTS).write_bytes(weights)

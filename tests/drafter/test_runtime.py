@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import subprocess
 import sys
 from dataclasses import replace
@@ -18,11 +17,9 @@ from drafter.cache import CHUNK
 from drafter.model.torch_step import TorchStep
 from drafter.runtime import Drafter
 from drafter.search import Pace
-from drafter.second_stage import SecondStage
 from drafter.step import StepGraph
 from drafter.training.export import compare, export_graph, prompt
 from models.config import CONFIG, FLOAT, GRAPH, DrafterCorrupt, DrafterError, DrafterMissing, read_config, write_config
-from models.tree import NEVER
 from tests.drafter.conftest import draft_model
 from tests.drafter.trees import same_tree, write_alone
 
@@ -88,13 +85,6 @@ def test_drafting_never_imports_torch(tiny_pair):
 CPU = torch.device("cpu")
 GPUS = [torch.device("cuda")] * torch.cuda.is_available() + [torch.device("mps")] * torch.backends.mps.is_available()
 BUSH = Pace(depth=4, breadth=4, nodes=24)
-KINDS = {
-    "float": (None, torch.float32),
-    "bfloat16": (None, torch.bfloat16),
-    "int8": (8, torch.float32),
-    "int8, bfloat16": (8, torch.bfloat16),
-    "int4": (4, torch.float32),
-}
 
 few = settings(max_examples=6)
 seeds = st.integers(0, 2**31)
@@ -104,38 +94,6 @@ seeds = st.integers(0, 2**31)
 def floats(request, tiny):
     """A tiny drafter in PyTorch, as exact as its float graph."""
     return replace(tiny, step=TorchStep(draft_model(tiny.config), request.param, bits=None, dtype=torch.float32))
-
-
-@pytest.fixture(scope="module", params=KINDS)
-def kind(request, tiny):
-    """One of each kind of number."""
-    bits, dtype = KINDS[request.param]
-    return replace(tiny, step=TorchStep(draft_model(tiny.config), CPU, bits, dtype))
-
-
-# ---- a step ----------------------------------------------------------------------------------------------------------
-
-
-@few
-@given(seeds, st.integers(0, 40), st.integers(1, 9), st.integers(0, 30))
-def test_a_step_in_floats_is_the_graph_s(tiny, floats, seed, cached, count, remembered):
-    random = np.random.default_rng(seed)
-
-    def pair(shape, rows):
-        return tuple(random.normal(size=(2, shape[0], rows, shape[1])).astype(np.float32))
-
-    mask = np.where(random.random((count, cached + count)) < 0.3, NEVER, np.float32(0))
-    mask[:, cached:][np.diag_indices(count)] = 0
-    past = [pair(shape, cached) for shape in tiny.step.cache_shapes]
-    memory = pair(tiny.config.memory_layers[0], remembered)
-    arguments = (np.array(tiny.tokens(seed, count)), cached + np.arange(count), mask, past, memory)
-    graph, torch_step = tiny.step(*arguments), floats.step(*arguments)
-    assert torch_step.log_probs.dtype == np.float32 and torch_step.ids.dtype == np.int64
-    np.testing.assert_array_equal(graph.ids, torch_step.ids)
-    np.testing.assert_allclose(graph.log_probs, torch_step.log_probs, atol=2e-4)
-    assert len(graph.rows) == len(torch_step.rows) == len(tiny.step.cache_shapes) == len(floats.step.cache_shapes)
-    for one, other in zip(itertools.chain(*graph.rows), itertools.chain(*torch_step.rows), strict=True):
-        np.testing.assert_allclose(one, other.cpu(), atol=2e-4)
 
 
 @pytest.mark.parametrize("shape", [{"blocks": 2}, {"first_layers": 0, "inference_layers": 2}, {"first_layers": 2}])
@@ -149,29 +107,13 @@ def test_whatever_layers_it_has_the_graph_computes_what_the_model_does(tiny, tmp
 
 
 @pytest.mark.parametrize(
-    ("name", "agreement", "difference"),
-    [("bfloat16", 0.9, 0.1), ("int8", 0.9, 0.1), ("int8, bfloat16", 0.9, 0.1), ("int4", 0.4, 0.8)],
+    ("bits", "dtype", "agreement", "difference"),
+    [(None, torch.bfloat16, 0.9, 0.1), (8, torch.bfloat16, 0.9, 0.1), (4, torch.float32, 0.4, 0.8)],
 )
-def test_other_numbers_stay_close_to_floats(tiny, name, agreement, difference):
-    bits, dtype = KINDS[name]
+def test_other_numbers_stay_close_to_floats(tiny, bits, dtype, agreement, difference):
     step = TorchStep(draft_model(tiny.config), CPU, bits, dtype)
     parity = compare(tiny.step, step, [prompt(tiny.step, tiny.tokens(seed, 30)) for seed in range(10)])
-    print(name, parity)
     assert parity.agreement > agreement and 0 < parity.mean_difference < difference
-
-
-def test_every_linear_layer_is_quantised_and_the_head_never_below_int8(tiny):
-    for bits in (8, 4):
-        step = TorchStep(draft_model(tiny.config), CPU, bits)._step
-        kinds = {name: module.weight_qtype.bits for name, module in step.named_modules() if hasattr(module, "qweight")}
-        linear = [name for name, module in step.named_modules() if isinstance(module, torch.nn.Linear)]
-        assert sorted(kinds) == sorted(linear)
-        assert kinds.pop("head") == 8 and set(kinds.values()) == {bits}
-        # q, k, v, o and three of the MLP; q, o, three.
-        assert len(kinds) == 12 + 7 * (tiny.config.first_layers + tiny.config.inference_layers)
-
-
-# ---- a context -------------------------------------------------------------------------------------------------------
 
 
 @few
@@ -201,45 +143,24 @@ def test_a_context_writes_the_text_of_the_graph(tiny, floats, temperature):
 
 @few
 @given(seeds, st.integers(1, 4))
-def test_kept_rows_are_those_of_a_fresh_context(kind, seed, accepted):
-    tokens, memory = kind.tokens(seed, 12), kind.memory(seed, 9)
-    context = kind.context(tokens, memory)
+def test_kept_rows_of_bfloat16_are_those_of_a_fresh_context(tiny, seed, accepted):
+    half = replace(tiny, step=TorchStep(draft_model(tiny.config), CPU, None, torch.bfloat16))
+    tokens, memory = tiny.tokens(seed, 12), tiny.memory(seed, 9)
+    context = half.context(tokens, memory)
     tree = context.draft(BUSH)
     path = [int(tree.tokens[node]) for node in tree.likeliest_path()[:accepted]]
     context.commit([*path, 7])
-    fresh = kind.context([*tokens, *path, 7], memory)
     rows = []
-    for one in (context, fresh):
+    for one in (context, half.context(context.tokens, memory)):
         one.draft(BUSH)
         rows.append([part.float() for slab in one._cache._slabs for part in slab.rows(len(one.tokens))])
     for kept, new in zip(*rows, strict=True):
-        torch.testing.assert_close(kept, new, rtol=0.02, atol=0.05 if kind.step.slab(1, 1).keys.itemsize == 2 else 1e-3)
+        torch.testing.assert_close(kept, new, rtol=0.02, atol=0.05)
 
 
 def test_a_long_conversation_outgrows_its_slabs(tiny, floats):
     tokens, memory = tiny.tokens(0, CHUNK + 50), tiny.memory(0, CHUNK + 20)
     same_tree(floats.context(tokens, memory).draft(BUSH), tiny.context(tokens, memory).draft(BUSH))
-
-
-class Oracle(SecondStage):
-    """Guesses the text that comes."""
-
-    def __init__(self, text):
-        super().__init__()
-        self.text = text
-
-    def guess(self, most=16):
-        return self.text[len(self._said.tokens) :][: min(most, 5)]
-
-
-def test_a_second_stage_helps_trees_and_stays_out_of_the_text(floats):
-    tokens = floats.tokens(0, 12)
-    text = write_alone(floats.context(tokens), 30)
-    context = floats.context(tokens, second_stage=Oracle(tokens + text))
-    assert not floats.step.independent_rows
-    tree = context.draft(Pace(depth=2, breadth=1, nodes=24, deepest=8))
-    assert tree.tokens[tree.likeliest_path()].tolist()[:5] == text[:5]
-    assert write_alone(context, 10) == text[:10]  # One token a step.
 
 
 # ---- from a folder ---------------------------------------------------------------------------------------------------
@@ -274,7 +195,7 @@ def test_the_graph_is_not_needed_but_the_weights_are(folder):
         Drafter.load(folder, "torch")
 
 
-@pytest.mark.parametrize("damage", [lambda data: data[:-9], lambda data: b"\x00" + data[1:], lambda data: b""])
+@pytest.mark.parametrize("damage", [lambda data: data[:-9], lambda data: b""])
 def test_damaged_weights_are_refused_by_their_checksum_or_by_their_form(folder, damage):
     (folder / FLOAT).write_bytes(damage((folder / FLOAT).read_bytes()))
     with pytest.raises(DrafterCorrupt, match=r"model\.safetensors does not match its checksum"):

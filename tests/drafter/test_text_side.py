@@ -1,5 +1,4 @@
-"""A drafter is made only for a target that a device asks with the same tokens. This is known before the first
-answer."""
+"""A drafter is made only for a target that a device asks with the same tokens, which is known before any answer."""
 
 from __future__ import annotations
 
@@ -10,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from drafter.training.answers import ANSWERS, generate_answers
+from drafter.training.pipeline import Plan, build
 from drafter.training.target import UnsupportedTarget
 from drafter.training.text_side import read_text_side
 from models.config import SPECIAL_TOKENS, TEMPLATE, write_config
 from models.engines.target import load_target
 from models.text.chat_text import ChatText
 from tests.models.text.test_template import tiny_config
-from tests.support.commands import Outrider, runner
 
 MODERN = (
     "{{ bos_token }}{% for message in messages %}<|{{ message.role }}|>{% generation %}{{ message.content }}"
@@ -34,25 +33,6 @@ def target(tiny_pair: Path, tmp_path: Path) -> Path:
     settings = json.loads((folder / "tokenizer_config.json").read_text())
     (folder / "tokenizer_config.json").write_text(json.dumps({**settings, "bos_token": "<|system|>"}))
     return folder
-
-
-@pytest.fixture
-def outrider(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path, tiny_pair: Path
-) -> Outrider:
-    return runner(monkeypatch, capsys, tmp_path / "home", tiny_pair / "drafter")
-
-
-@pytest.fixture
-def questions(tmp_path: Path) -> Path:
-    path = tmp_path / "questions.jsonl"
-    path.write_text('{"prompt": "list files"}\n{"turns": ["unpack it", "and delete it?"]}\n')
-    return path
-
-
-def command(target: Path, questions: Path, out: Path) -> tuple[str, ...]:
-    made = ("drafter", "train", "--target", str(target), "--prompts", str(questions), "--out", str(out))
-    return (*made, "--steps", "1", "--max-tokens", "6")
 
 
 def test_a_drafter_asks_as_its_target_is_asked(target: Path, tmp_path: Path) -> None:
@@ -74,7 +54,6 @@ def test_a_drafter_asks_as_its_target_is_asked(target: Path, tmp_path: Path) -> 
 
 REFUSED = {
     "a broken template": ("{% for %}", "cannot have a drafter: chat_template.jinja cannot be read"),
-    "one that refuses": ("{{ raise_exception('Use the other one') }}", "Use the other one"),
     "no further turn": ("{% if messages[1:] %}{{ raise_exception('One question') }}{% endif %}", "One question"),
     "a token of nobody": ("<|new|>{{ messages[0].content }}", "give other tokens on a device than in transformers"),
 }
@@ -82,25 +61,18 @@ REFUSED = {
 
 @pytest.mark.parametrize(("template", "said"), REFUSED.values(), ids=REFUSED.keys())
 def test_a_target_that_cannot_be_asked_is_told_at_the_start(
-    outrider: Outrider, target: Path, questions: Path, template: str, said: str
+    target: Path, tmp_path: Path, template: str, said: str
 ) -> None:
     (target / TEMPLATE).write_text(template)
     settings = json.loads((target / "tokenizer_config.json").read_text())
-    new = {
-        "content": "<|new|>",
-        "special": True,
-        "lstrip": False,
-        "rstrip": False,
-        "single_word": False,
-        "normalized": False,
-    }
-    (target / "tokenizer_config.json").write_text(
-        json.dumps({**settings, "added_tokens_decoder": {"319": new}, "pad_token": "<|new|>"})
-    )
-    out = questions.with_name("mine")
-    refused = outrider(*command(target, questions, out))
-    assert refused.code == 1 and said in refused.err, refused.err
-    assert not (out.with_name("mine.work") / ANSWERS).exists(), "nothing was computed"
+    new = {"content": "<|new|>", "special": True}
+    new |= dict.fromkeys(("lstrip", "rstrip", "single_word", "normalized"), False)
+    added = {"added_tokens_decoder": {"319": new}, "pad_token": "<|new|>"}
+    (target / "tokenizer_config.json").write_text(json.dumps({**settings, **added}))
+    model, questions = load_target(str(target), device="cpu").model, [["list"], ["find", "all?"]]
+    with pytest.raises(UnsupportedTarget, match=said):
+        build(model, str(target), "tiny", questions, tmp_path / "work", tmp_path / "mine", Plan())
+    assert not (tmp_path / "work").exists(), "nothing was computed"
 
 
 def test_several_templates_have_a_default(target: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 
 import numpy as np
@@ -16,7 +15,7 @@ from drafter.context import DraftContext
 from drafter.model import StepModule, save_weights
 from drafter.search import Pace
 from drafter.step import Correction, Slab, Step, cache_shapes
-from drafter.training.batches import OVERLAP, AnsweredConversation, Batch, anchors, batches
+from drafter.training.batches import AnsweredConversation, Batch, anchors, batches
 from drafter.training.distil import Distiller, train
 from drafter.training.recipe import Recipe
 from models.config import ENCODER, FLOAT, write_config
@@ -30,9 +29,6 @@ pytestmark = pytest.mark.training
 EVERY_TOKEN = Pace(depth=1, breadth=VOCABULARY, nodes=VOCABULARY)
 HASTY = Recipe(gaps=(2, 5), tail=0.2, blank=0.3)
 """Gaps that make short conversations meet every case."""
-
-
-seeds = st.integers(0, 2**31)
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +80,7 @@ def pack(conversations: list[AnsweredConversation], rng: np.random.Generator, op
 OWN = {"exit_norm": False, "from_target": True}
 """Parts of a drafter's own, as `drafter_config` has them for this target."""
 SHAPES = [
-    *((count, {}, seed) for count in (0, 1, 2) for seed in (0, 1, 2)),
+    *((count, {}, seed) for seed, count in enumerate((0, 1, 2))),
     *((count, shape, 0) for count in (0, 1) for shape in ({"first_layers": 0}, {"first_layers": 2}, {"blocks": 2})),
     *((count, {own: not usual}, 0) for count in (0, 1) for own, usual in OWN.items()),
     (1, {"layer_self_attention": False}, 0),
@@ -134,33 +130,6 @@ def conversations(draw) -> AnsweredConversation:
     return AnsweredConversation(list(range(ids)), learn)
 
 
-@given(conversations(), seeds, st.sampled_from([(0.0, (3, 7)), (1.0, (12, 256))]))
-def test_gaps_are_the_recipes_and_questions_have_none(sample, seed, kind):
-    tail, (least, most) = kind
-    recipe = Recipe(gaps=(3, 7), tail=tail, blank=0.0)
-    seen = anchors(len(sample.ids), sample.learn, 2, recipe, np.random.default_rng(seed))
-    staleness = np.arange(len(seen)) - seen
-    assert staleness.min() >= 1 and staleness.max() <= most
-    assert seen.min() >= -1 and (np.diff(seen) >= 0).all(), "it never moves back"
-    answered = np.zeros(len(seen), bool)
-    for begin, end in sample.learn:
-        answered[begin:end] = True
-        within = [anchor for anchor in sorted(set(seen.tolist())) if begin <= anchor < end]
-        gaps = set(np.diff(within).tolist())
-        assert len(gaps) <= 1 and all(least <= gap <= most for gap in gaps)
-    after_a_question = ~np.concatenate(([False], answered[:-1]))
-    assert (staleness[after_a_question] == 1).all()
-
-
-@given(conversations(), seeds)
-def test_a_blank_leaves_what_came_before_the_last_turn(sample, seed):
-    recipe = Recipe(blank=1.0)
-    seen = anchors(len(sample.ids), sample.learn, 2, recipe, np.random.default_rng(seed))
-    before = sample.learn[-2][1] if len(sample.learn) > 1 else 2
-    assert seen.max() < before
-    assert (seen[:2] == [-1, 0]).all()
-
-
 @given(st.lists(conversations(), min_size=1, max_size=5), st.integers(0, 2**31), st.integers(0, 4))
 @settings(max_examples=20)
 def test_batches_keep_conversations_apart_and_mark_what_predicts_an_answer(samples, seed, step):
@@ -194,9 +163,9 @@ def test_batches_keep_conversations_apart_and_mark_what_predicts_an_answer(sampl
     assert met >= 3
 
 
-@pytest.mark.parametrize("inference_layers", [0, 1, 2])
-def test_features_are_what_the_verifier_feeds_to_the_encoder(target, inference_layers):
-    distiller = tiny_distiller(target, inference_layers)
+@pytest.mark.parametrize(("inference_layers", "bits"), [(0, 8), (2, 4)])
+def test_features_are_what_the_verifier_feeds_to_the_encoder(target, inference_layers, bits):
+    distiller = tiny_distiller(target, inference_layers, memory_bits=bits)
     engine = TorchEngine(target, distiller.encoder)
     rng = np.random.default_rng(4)
     parts = [rng.integers(VOCABULARY, size=size).tolist() for size in (9, 13)]
@@ -238,7 +207,7 @@ def loss_of(distiller, target, data, recipe):
 
 def test_training_learns_and_resumes_from_its_checkpoint(target, spoken, tmp_path):
     config = tiny_distiller(target, inference_layers=1).config
-    recipe = Recipe(steps=0, rows=4, rate=1e-2, warmup=1, decay=0.0, local=0.0)
+    recipe = Recipe(steps=0, rows=2, rate=1e-2, warmup=1, decay=0.0, local=0.0)
     untrained = train(config, target, spoken, tmp_path / "untrained", recipe)
     whole = train(config, target, spoken, tmp_path / "whole", replace(recipe, steps=8))
     before, after = (loss_of(model, target, spoken, recipe) for model in (untrained, whole))
@@ -250,62 +219,15 @@ def test_training_learns_and_resumes_from_its_checkpoint(target, spoken, tmp_pat
     resumed = train(config, target, spoken, broken_off, replace(recipe, steps=8))
     for name, weight in whole.state_dict().items():
         torch.testing.assert_close(resumed.state_dict()[name], weight, msg=name)
-    steps = [json.loads(line)["step"] for line in (broken_off / "log.jsonl").read_text().splitlines()]
-    assert steps == [0, 3, 7]
 
     frozen = {**whole.draft.embedding.state_dict(), **whole.draft.head.state_dict()}
     borrowed = {**untrained.draft.embedding.state_dict(), **untrained.draft.head.state_dict()}
     assert all(torch.equal(frozen[name], borrowed[name]) for name in frozen)
 
 
-@pytest.mark.parametrize("inference_layers", [0, 2])
-def test_an_untrained_stream_ends_where_the_targets_states_lie(target, spoken, tmp_path, inference_layers):
-    config = tiny_distiller(target, inference_layers, exit_norm=True, from_target=False).config
-    recipe = Recipe(steps=0, rows=4)
-    model = train(config, target, spoken, tmp_path, recipe)
-    batch = next(batches(spoken, recipe))
-    states = features_of(target, batch, config).entry[batch.segments > 0]
-    stream = model.draft.exit(torch.randn(4000, states.shape[1], generator=torch.Generator().manual_seed(1)))
-    # The target's are those of bfloat16, in which it teaches.
-    torch.testing.assert_close(stream.mean(dim=0), states.mean(dim=0), atol=0.1 * states.std().item(), rtol=0.0)
-    torch.testing.assert_close(stream.std(dim=0), states.std(dim=0), atol=0.0, rtol=0.1)
-
-
-def test_self_attention_sees_little_at_first_and_everything_later(spoken):
-    recipe = Recipe(steps=100, rows=4, row=72, local=0.5, blank=0.0)
-    shares = []
-    for step in (0, 25, 50, 99):
-        batch = next(batches(spoken, recipe, step))
-        used = batch.segments > 0
-        little = torch.stack([batch.near[used] > 0, (batch.start - OVERLAP)[used] > 0]).all(dim=0)
-        assert torch.equal(batch.near[used][little], (batch.start - OVERLAP)[used][little])
-        shares.append(little.float().mean().item())
-    assert shares[0] > shares[1] > shares[2] == shares[3] == 0
-    everything = next(batches(spoken, replace(recipe, local=0.0), 0))
-    assert not everything.near.any()
-
-
-def test_what_self_attention_does_not_see_changes_nothing(target):
-    distiller = tiny_distiller(target, 0, first_layers=0)
-    sample = AnsweredConversation(np.random.default_rng(2).integers(VOCABULARY, size=20).tolist(), [(5, 20)])
-    batch = pack([sample], np.random.default_rng(0), opening=2)
-    batch.learn[:] = False
-    batch.learn[0, 15:20] = True
-    seen = features_of(target, batch, distiller.config)
-
-    def loss(changed: int, near: int) -> float:
-        ids = batch.ids.clone()
-        ids[0, changed] = (ids[0, changed] + 1) % VOCABULARY
-        other = replace(batch, ids=ids, near=torch.full_like(batch.near, near))
-        return distiller(other, seen, HASTY).total.item()
-
-    assert loss(3, near=9) == loss(4, near=9) != loss(10, near=9)
-    assert loss(3, near=0) != loss(4, near=0)
-
-
 def test_training_begins_with_an_older_drafter(target, spoken, tmp_path):
     config = tiny_distiller(target, inference_layers=1).config
-    recipe = Recipe(steps=8, rows=1, rate=1e-2, warmup=1, decay=0.0)
+    recipe = Recipe(steps=2, rows=1, rate=1e-2, warmup=1, decay=0.0)
     old = train(config, target, spoken, tmp_path / "old", recipe)
     folder = tmp_path / "artefact"
     folder.mkdir()
@@ -314,13 +236,9 @@ def test_training_begins_with_an_older_drafter(target, spoken, tmp_path):
     write_config(folder, config)
     learnt_on = tiny_target(seed=9)
     new = train(config, learnt_on, spoken, tmp_path / "new", replace(recipe, steps=0), init=folder)
-    own = {name for name, weight in new.draft.named_parameters() if weight.requires_grad}
-    for name, weight in old.draft.state_dict().items():
-        if name in own:
-            assert torch.equal(new.draft.state_dict()[name], weight.bfloat16().float()), name
-    assert all(
-        torch.equal(new.encoder.state_dict()[name], weight.bfloat16().float())
-        for name, weight in old.encoder.state_dict().items()
-    )
+    for before, after in ((old.draft, new.draft), (old.encoder, new.encoder)):
+        own = {name for name, weight in after.named_parameters() if weight.requires_grad}
+        for name in own:
+            assert torch.equal(after.state_dict()[name], before.state_dict()[name].bfloat16().float()), name
     # What a drafter borrows comes from the target that it is trained for now.
     assert torch.equal(new.draft.head.weight, learnt_on.get_output_embeddings().weight)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import pytest
 
 from drafter.learning.correction import Rates, agreement, learn
 from drafter.learning.distributions import MOST
@@ -50,9 +49,8 @@ def test_a_shift_is_followed() -> None:
     assert agreement(unseen, learnt) > agreement(unseen, None) + 0.1
 
 
-@pytest.mark.parametrize("rate", [2e-3, 1e-2])
-def test_where_there_is_no_shift_nothing_gets_worse(rate: float) -> None:
-    learnt = learn(drawn(600, 1, 0.0), drawn(300, 2, 0.0), VOCABULARY, Rates(rate=rate))
+def test_where_there_is_no_shift_nothing_gets_worse() -> None:
+    learnt = learn(drawn(600, 1, 0.0), drawn(300, 2, 0.0), VOCABULARY, Rates(rate=1e-2))
     unseen = drawn(1000, 3, 0.0)
     assert agreement(unseen, learnt) > agreement(unseen, None) - 0.01
 
@@ -68,19 +66,8 @@ def test_what_the_target_might_have_said_teaches_more_than_what_it_said() -> Non
     assert agreement(unseen, by_chances) > agreement(unseen, by_choice) + 0.02
 
 
-def test_it_is_learnt_from_where_the_choice_cannot_be_drafted() -> None:
-    learnt = replace(drawn(1500, 1, 1.0, told=True), chosen=np.full(1500, -1))
-    better = learn(learnt, drawn(400, 2, 1.0), VOCABULARY, Rates(rate=1e-2))
-    unseen = drawn(1000, 3, 1.0)
-    assert better is not None and agreement(unseen, better) > agreement(unseen, None) + 0.05
-
-
-def test_tokens_that_the_head_cannot_draft_teach_nothing() -> None:
+def test_of_nothing_nothing_is_learnt_and_it_stops_when_it_is_told_to() -> None:
     samples, judged = drawn(50, 1, 1.0), drawn(50, 2, 1.0)
-    unlearnt = replace(samples, chosen=np.full(50, -1))
-    assert learn(unlearnt, judged, VOCABULARY) is None
+    assert learn(replace(samples, chosen=np.full(50, -1)), judged, VOCABULARY) is None, "the head cannot draft these"
     assert learn(samples, samples.take(slice(0, 0)), VOCABULARY) is None
-
-
-def test_it_stops_when_it_is_told_to() -> None:
-    assert learn(drawn(500, 1, 1.0), drawn(100, 2, 1.0), VOCABULARY, halted=lambda: True) is None
+    assert learn(samples, judged, VOCABULARY, halted=lambda: True) is None

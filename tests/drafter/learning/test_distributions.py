@@ -26,7 +26,7 @@ def same(one: Distributions, other: Distributions) -> bool:
     return all(np.array_equal(getattr(one, name), getattr(other, name)) for name in Distributions.__dataclass_fields__)
 
 
-@pytest.mark.parametrize("count", [0, 1, 20])
+@pytest.mark.parametrize("count", [0, 20])
 def test_they_survive_their_bytes(count: int) -> None:
     whole = drawn([(7 + at, TEXT if at % 3 else 5 + at) for at in range(count)])
     data = whole.pack()
@@ -34,13 +34,12 @@ def test_they_survive_their_bytes(count: int) -> None:
     assert len(data) == 8 + 9 * count + 6 * int((whole.tokens != NONE).sum())
 
 
-@pytest.mark.parametrize("count", [1, 9])
-def test_damaged_bytes_are_refused(count: int) -> None:
-    data = drawn([(at, TEXT) for at in range(count)]).pack()
+def test_damaged_bytes_are_refused() -> None:
+    data = drawn([(at, TEXT) for at in range(9)]).pack()
     for wrong in (b"", data[:5], data[:-1], data + b"\0", data[:4] + b"\xff\xff\xff\xff" + data[8:]):
         with pytest.raises(MalformedDistributions):
             Distributions.unpack(wrong)
-    at = 8 + 8 * count
+    at = 8 + 8 * 9
     with pytest.raises(MalformedDistributions, match="from 1 to 8|are announced"):
         Distributions.unpack(data[:at] + bytes([MOST + 1]) + data[at + 1 :])
 

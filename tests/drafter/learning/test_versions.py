@@ -12,12 +12,13 @@ import pytest
 from drafter.learning.versions import INDEX, Version, Versions
 from drafter.step import Correction
 from models.config import DrafterConfig, DrafterCorrupt
-from tests.drafter.conftest import Tiny, some_correction
+from tests.drafter.conftest import some_correction
+from tests.models.text.test_template import tiny_config
 
 
 @pytest.fixture
-def config(tiny: Tiny) -> DrafterConfig:
-    return tiny.config
+def config() -> DrafterConfig:
+    return tiny_config(stop_tokens=())
 
 
 @pytest.fixture
@@ -68,18 +69,23 @@ def test_two_older_ones_are_kept_and_come_back(versions: Versions, config: Draft
     assert versions.publish(about(), some_correction(config)).number == 6
 
 
-@pytest.mark.parametrize("damage", ["cut", "changed", "missing", "junk"])
-def test_a_damaged_version_is_refused_with_advice(versions: Versions, config: DrafterConfig, damage: str) -> None:
+def test_damaged_and_missing_files_are_refused_with_advice(versions: Versions, config: DrafterConfig) -> None:
     used = versions.publish(about(), some_correction(config))
     path = versions.folder / "version-1.npz"
     data = bytearray(path.read_bytes())
-    if damage == "missing":
-        path.unlink()
-    else:
-        data[len(data) // 2] ^= 1
-        path.write_bytes({"cut": bytes(data[:100]), "junk": b"junk"}.get(damage, bytes(data)))
-    with pytest.raises(DrafterCorrupt, match="outrider learn"):
-        versions.load(used, config)
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    for _ in ("changed", "missing"):
+        with pytest.raises(DrafterCorrupt, match="outrider learn"):
+            versions.load(used, config)
+        path.unlink(missing_ok=True)
+    deep = versions.publish(about(), None, graph(versions, b"whole"))
+    path = versions.folder / "version-2.onnx"
+    path.write_bytes(b"half")
+    for _ in ("changed", "missing"):
+        with pytest.raises(DrafterCorrupt, match="outrider learn --deep"):
+            versions.graph(deep)
+        path.unlink(missing_ok=True)
 
 
 def test_weights_of_another_drafter_are_refused(versions: Versions, config: DrafterConfig) -> None:
@@ -132,16 +138,6 @@ def test_graphs_are_kept_as_long_as_a_version_drafts_with_them(versions: Version
     (versions.folder / "version-1.onnx").unlink()
     back = versions.roll_back()
     assert back is not None and back[1] is None, "the correction's graph is gone"
-
-
-def test_a_damaged_graph_is_refused_with_advice(versions: Versions) -> None:
-    used = versions.publish(about(), None, graph(versions, b"whole"))
-    (versions.folder / "version-1.onnx").write_bytes(b"half")
-    with pytest.raises(DrafterCorrupt, match="outrider learn --deep"):
-        versions.graph(used)
-    (versions.folder / "version-1.onnx").unlink()
-    with pytest.raises(DrafterCorrupt, match="outrider learn --deep"):
-        versions.graph(used)
 
 
 def test_an_index_that_cannot_be_read_tells_of_no_version(versions: Versions, config: DrafterConfig) -> None:
