@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -78,29 +79,15 @@ def some_correction(config: DrafterConfig, seed: int = 0) -> Correction:
 
 @pytest.fixture(scope="session", params=[(0, 0), (1, 1)], ids=["N=0", "N=1, F=1"])
 def tiny(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Tiny:
-    from drafter.training.export import export_graph  # torch takes seconds; the tests that need no drafter run without.
+    # torch takes seconds; the tests that need no drafter run without.
+    from drafter.training.export import export_graph
+    from tests.remote.verifier.tiny import encoder_config
 
-    config = DrafterConfig(
-        target="tiny",
-        vocabulary=VOCABULARY,
-        hidden=32,
-        target_layers=3,
-        target_kv_heads=2,
-        target_head_size=8,
-        heads=4,
-        kv_heads=2,
-        head_size=8,
-        ffn=48,
-        encoder_ffn=48,
-        inference_layers=request.param[0],
-        first_layers=request.param[1],
-        target_heads=4,
-        target_ffn=48,
-        rope_theta=10_000.0,
-        norm_eps=1e-6,
-        top=16,
+    layers, first_layers = request.param
+    config = msgspec.structs.replace(
+        encoder_config(layers), vocabulary=VOCABULARY, first_layers=first_layers, heads=4, head_size=8, top=16,
         draft_vocabulary=tuple(range(0, VOCABULARY, 2)),
-    )
+    )  # fmt: skip
     name = f"step-{config.inference_layers}-{config.first_layers}"
     path = made_once(tmp_path_factory, name, lambda folder: export_graph(draft_model(config), folder / GRAPH)) / GRAPH
     return Tiny(config, path, StepGraph(path, config))

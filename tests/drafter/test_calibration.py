@@ -8,11 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drafter.calibration import Calibration, judged
-from drafter.multicandidate import DraftSampling
-from drafter.search import Pace
 from models.tree import ROOT, Candidates, DraftTree
-from tests.drafter.test_multicandidate import sampled
-from tests.drafter.test_search import Table, seeds
+from tests.drafter.test_search import seeds
 from tests.models.test_tree import trees
 
 TEN = np.arange(10)
@@ -89,38 +86,12 @@ def refusing(log_probs, depths):
 
 @pytest.mark.parametrize("truth, most", [(overconfident, 0.03), (honest, 0.02), (refusing, 0.01)])
 def test_it_comes_near_the_truth(truth, most):
-    calibration, random = trained(1500, truth), np.random.default_rng(99)
-    errors, untrained = [], []
-    for _ in range(200):
+    calibration, random, errors = trained(800, truth), np.random.default_rng(99), []
+    for _ in range(100):
         tree = some_tree(random)
-        actual = truth(tree.log_probs, tree.depths())
-        errors.append(np.abs(np.exp(calibration(tree.log_probs, tree.depths())) - actual).mean())
-        untrained.append(np.abs(np.exp(tree.log_probs) - actual).mean())
+        learnt = np.exp(calibration(tree.log_probs, tree.depths()))
+        errors.append(np.abs(learnt - truth(tree.log_probs, tree.depths())).mean())
     assert np.mean(errors) < most
-    assert truth is honest or np.mean(errors) < np.mean(untrained) / 2
-
-
-def test_it_learns_what_an_attempt_is_worth():
-    """The target takes the first of a list of equal candidates with 0.8, and the second of the rest with 0.2."""
-    random, calibration = np.random.default_rng(0), Calibration()
-    lists = {ROOT: Candidates(TEN, np.ones(10))}
-    tree = DraftTree(np.array([3, 5]), np.array([ROOT, ROOT]), candidates=lists)
-    for _ in range(3000):
-        node = 0 if random.random() < 0.8 else 1 if random.random() < 0.2 else ROOT
-        calibration.learn(tree, [] if node == ROOT else [node], 10**6)
-    log_probs = np.log([1 / 10, 1 / 9])
-    np.testing.assert_allclose(np.exp(calibration(log_probs, 1, np.array([1, 2]))), [0.8, 0.2], atol=0.08)
-
-
-def test_recent_verdicts_count_more_than_old_ones():
-    calibration, random = Calibration(), np.random.default_rng(1)
-    tree = DraftTree(TEN[:1], np.array([ROOT]), np.array([-0.7], np.float32))
-    shares = []
-    for share in (0.9, 0.1):
-        for _ in range(1500):
-            calibration.learn(tree, [0] if random.random() < share else [], 10**6)
-        shares.append(float(np.exp(calibration(tree.log_probs, 1))[0]))
-    assert shares[0] == pytest.approx(0.9, abs=0.06) and shares[1] == pytest.approx(0.1, abs=0.12)
 
 
 # ---- what a verdict says ---------------------------------------------------------------------------------------------
@@ -155,26 +126,13 @@ def test_a_tree_that_was_not_drafted_teaches_nothing():
     assert calibration.dump() == Calibration().dump()
 
 
-# ---- in the search ---------------------------------------------------------------------------------------------------
-
-
-def test_experience_changes_the_shape():
-    """If the second level is always refused, a tree has none."""
-    calibration = trained(400, lambda log_probs, depths: np.where(depths == 1, np.exp(log_probs), 0.0))
-    before = [Table(seed).grow(Pace(4, 4, 6)).depths().mean() for seed in range(30)]
-    after = [Table(seed).grow(Pace(4, 4, 6), calibration).depths().mean() for seed in range(30)]
-    assert np.mean(after) < np.mean(before)
-    sampled(Table(0), Pace(4, 4, 6), DraftSampling(1.0), acceptance=calibration)
-
-
 # ---- as a few numbers ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("rounds", [0, 1, 50])
-def test_it_survives_its_numbers(rounds):
-    calibration = trained(rounds, overconfident)
+def test_it_survives_its_numbers():
+    calibration = trained(50, overconfident)
     again = Calibration.load(calibration.dump())
-    assert again.dump() == calibration.dump() and len(again.dump()) == 14
+    assert again.dump() == calibration.dump()
     tree = some_tree(np.random.default_rng(3))
     for one in (calibration, again):
         one.learn(tree, [0], 10**6)

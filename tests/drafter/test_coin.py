@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import itertools
 import math
 
 import numpy as np
@@ -14,14 +13,15 @@ from hypothesis import strategies as st
 from drafter.coin import Coins, arrivals, coin, contenders, race
 from drafter.context import DraftContext
 from drafter.search import Pace
+from tests.drafter.trees import write_alone
 
 
 def test_each_token_wins_with_its_probability():
     weights = np.array([0.5, 0.0, 3.0, 1e-9, 1.5, 0.0, 5.0])
     tokens = np.array([40, 3, 7, 11, 90_000, 2, 15])
-    won = [race(tokens, weights, 7, position) for position in range(20_000)]
+    won = [race(tokens, weights, 7, position) for position in range(4000)]
     counts = np.array([won.count(token) for token in tokens])
-    expected = 20_000 * weights / weights.sum()
+    expected = 4000 * weights / weights.sum()
     assert counts[[1, 3, 5]].sum() == 0
     likely = [0, 2, 4, 6]
     assert ((counts[likely] - expected[likely]) ** 2 / expected[likely]).sum() < 16.3  # 3 degrees, p = 0.001
@@ -73,8 +73,6 @@ def test_a_tiny_temperature_takes_the_likeliest():
 # ---- written out a second time ---------------------------------------------------------------------------------------
 
 
-TEMPERATURES = (0.5, 1.0, 2.0)
-COUNT = 24
 TOP = 16
 """Candidates of a step, as the config of the tiny drafter has them."""
 
@@ -107,26 +105,21 @@ def drawn(context: DraftContext, temperature: float, seed: int, position: int) -
     return min(times, key=times.__getitem__)
 
 
-@pytest.mark.parametrize("seed", [0, 1, 7, -1, 2**40 + 3])
-@pytest.mark.parametrize("position", [0, 1, 5, 1000, 2**33])
+@pytest.mark.parametrize("seed", [0, -1, 2**40 + 3])
+@pytest.mark.parametrize("position", [0, 1000, 2**33])
 def test_the_coins_are_as_they_are_written_down(seed, position):
-    tokens = np.array([0, 1, 7, 151_935, 2**31 - 1])
+    tokens = np.array([0, 1, 151_935, 2**31 - 1])
     np.testing.assert_allclose(arrivals(seed, position, tokens), [arrival(seed, position, int(t)) for t in tokens])
-    assert [coin(seed, position, attempt) for attempt in range(3)] == [
-        toss(seed, position, attempt) for attempt in range(3)
-    ]
-    assert coin(seed, position) != coin(seed, position + 1) != coin(seed + 1, position)
+    attempts = range(3)
+    assert [coin(seed, position, one) for one in attempts] == [toss(seed, position, one) for one in attempts]
 
 
-@pytest.mark.parametrize("temperature", TEMPERATURES)
-@pytest.mark.parametrize("length", [1, 9])
-def test_each_token_is_drawn_with_the_coin_of_its_own_place(tiny, temperature, length):
-    for seed in (0, 11, 12345):
-        prompt = tiny.tokens(seed, length)
-        context, other = tiny.context(prompt), tiny.context(prompt)
-        text = list(itertools.chain.from_iterable(itertools.islice(context.generate(temperature, seed), COUNT)))
-        expected = []
-        for place in range(length, length + COUNT):
-            expected.append(drawn(other, temperature, seed, place))
-            other.commit(expected[-1:])
-        assert text == expected
+@pytest.mark.parametrize(("temperature", "seed", "length"), [(0.5, 0, 1), (1.0, 11, 9), (2.0, 12345, 1)])
+def test_each_token_is_drawn_with_the_coin_of_its_own_place(tiny, temperature, seed, length):
+    prompt, count = tiny.tokens(seed, length), 24
+    context, other = tiny.context(prompt), tiny.context(prompt)
+    expected = []
+    for place in range(length, length + count):
+        expected.append(drawn(other, temperature, seed, place))
+        other.commit(expected[-1:])
+    assert write_alone(context, count, temperature, seed) == expected

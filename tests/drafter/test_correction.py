@@ -32,11 +32,6 @@ def correctable(config: DrafterConfig) -> DrafterConfig:
     return msgspec.structs.replace(config, correctable=True)
 
 
-def kept(config: DrafterConfig) -> list[int]:
-    """The tokens that the head can draft, in its order."""
-    return list(config.draft_vocabulary) or list(range(config.vocabulary))
-
-
 def run(step: StepGraph, tokens: list[int], seen: int = 0) -> Step:
     """Run tokens after `seen` rows of zeros."""
     count = len(tokens)
@@ -56,8 +51,9 @@ def test_it_is_added_to_the_logits(tiny: Tiny, graphs: Path, name: str) -> None:
     assert plain.states is not None and corrected.states is not None
     np.testing.assert_array_equal(plain.states, corrected.states)
     added = plain.states @ step.correction.down @ step.correction.up
-    whole = np.full((5, len(kept(config))), -np.inf, np.float32)
-    places = [np.searchsorted(kept(config), ids) for ids in (plain.ids, corrected.ids)]
+    kept = config.draft_vocabulary
+    whole = np.full((5, len(kept)), -np.inf, np.float32)
+    places = [np.searchsorted(kept, ids) for ids in (plain.ids, corrected.ids)]
     np.put_along_axis(whole, places[0], plain.log_probs, axis=1)
     differences = np.take_along_axis(whole + added, places[1], axis=1) - corrected.log_probs
     known = np.isfinite(differences)

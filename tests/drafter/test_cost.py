@@ -7,18 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drafter.cost import FIRST_NODE, LONGEST_WAIT, WAITING, Cost, CostMeter
+from drafter.cost import LONGEST_WAIT, WAITING, Cost, CostMeter
 
 milliseconds = st.floats(1e-3, 0.2)
 
 
-def taught(cost: Cost, rounds: int, sizes: tuple[int, ...], noise: float = 0.0) -> CostMeter:
-    meter, random = CostMeter(), np.random.default_rng(0)
+def taught(cost: Cost, rounds: int, sizes: tuple[int, ...]) -> CostMeter:
+    meter = CostMeter()
     for number in range(rounds):
-        off = 1 + noise * random.standard_normal()
         nodes = sizes[number % len(sizes)]
-        meter.drafted(1 + number % 8, (1 + number % 8) * cost.level * off)
-        meter.judged(nodes, (cost.round + nodes * cost.node) * off)
+        meter.drafted(1 + number % 8, (1 + number % 8) * cost.level)
+        meter.judged(nodes, cost.round + nodes * cost.node)
     return meter
 
 
@@ -51,19 +50,6 @@ def test_the_rows_of_a_draft_are_told_from_its_calls():
     assert meter.cost.level == pytest.approx(0.015, rel=0.1) and meter.cost.row == pytest.approx(0.004, rel=0.1)
 
 
-def test_noise_averages_out():
-    cost = taught(Cost(0.02, 0.002, 0.0004), 400, (2, 6, 12, 20), noise=0.1).cost
-    assert cost.level == pytest.approx(0.002, rel=0.1)
-    assert cost.node == pytest.approx(0.0004, rel=0.4)
-    assert cost.round == pytest.approx(0.02, rel=0.15)
-
-
-def test_where_all_rounds_are_of_one_size_a_node_is_guessed():
-    cost = taught(Cost(0.03, 0.002, 0.0), 50, (10,)).cost
-    assert cost.node == pytest.approx(FIRST_NODE * 0.002, rel=0.01)
-    assert cost.round + 10 * cost.node == pytest.approx(0.03)
-
-
 def test_a_pause_of_the_machine_counts_little_and_a_line_that_changes_is_followed():
     meter = taught(Cost(0.02, 0.002, 0.0005), 100, (0, 8, 16))
     before = meter.cost
@@ -94,23 +80,13 @@ def test_the_line_is_waited_for_beside_the_verifier():
     assert meter.cost.round == pytest.approx(alone.round + 0.3), "a better line is noticed at once"
 
 
-def test_before_anything_is_measured_a_first_guess_stands():
-    first = Cost(0.1, 0.01, 0.001)
-    meter, asked = CostMeter(first), CostMeter(first)
-    meter.waited(3.0)
-    meter.judged(4, 0.5)
-    assert meter.cost is first
-    meter.drafted(2, 0.01)
-    assert meter.cost.level == pytest.approx(0.005) and meter.cost.round > 3
-    asked.drafted(4, 0.08)
-    assert asked.cost == Cost(0.1, 0.02, 0.001), "what a call takes is known before any verdict"
-
-
-def test_the_line_counts_as_first_guessed_until_it_was_waited_for():
+def test_a_first_guess_stands_until_something_is_measured():
     meter = CostMeter(Cost(0.1, 0.01, 0.001))
-    meter.drafted(1, 0.002)
+    assert meter.cost == meter.first
+    meter.drafted(4, 0.08)
+    assert meter.cost == Cost(0.1, 0.02, 0.001), "what a call takes is known before any verdict"
     meter.judged(0, 0.02)
-    assert meter.cost.round == pytest.approx(0.12)
+    assert meter.cost.round == pytest.approx(0.12), "the line counts as guessed until it was waited for"
     meter.waited(0.5)
     assert meter.cost.round == pytest.approx(0.52)
     meter.waited(3600.0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from drafter.pacer import SAVED, SHARE, Allowance, Pacer, Recent, Trial
+from drafter.pacer import Pacer, Recent, Trial
 from drafter.payoff import LONGEST as LONGEST_REST
 from drafter.payoff import TRIALS as PAYOFF_TRIALS
 from drafter.payoff import Payoff
@@ -55,31 +55,12 @@ def test_what_is_not_worth_trying_is_not_tried_and_a_trial_ends_when_it_is_no_lo
     assert pacer.way == "left" and not pacer.trying
 
 
-def test_a_way_whose_rate_is_known_without_is_never_tried() -> None:
-    pacer = Pacer(False, {False: Trial(0, 0), True: Trial(2, REST)}, longest=LONGEST)
-    ways = []
-    for _ in range(100):
-        ways.append(pacer.way)
-        pacer.went(pacer.way, True)
-    assert all(ways[1:])
-
-
-def test_single_rounds_are_reversed_once_in_a_while() -> None:
-    pacer = Pacer(True, dict.fromkeys((True, False), Trial(1, 15)), longest=15, guessed=True)
-    for better in (True, False):
-        assert [pacer.decide(better) for _ in range(160)].count(not better) == 10
-
-
 def test_recent_work_weighs_more_and_a_pause_counts_little() -> None:
     recent = Recent(kept=0.9)
     assert (recent.seconds, recent.amounts, recent.rate) == (0.0, (), 0.0)
     for _ in range(100):
         recent.add(0.1, 2.0)
-    assert (recent.seconds, recent.amounts, recent.rate) == (
-        pytest.approx(0.1),
-        pytest.approx((2.0,)),
-        pytest.approx(20.0),
-    )
+    assert recent.seconds == pytest.approx(0.1) and recent.rate == pytest.approx(20.0)
     recent.add(60.0, 2.0)
     assert recent.seconds < 0.13
     for _ in range(30):
@@ -87,18 +68,6 @@ def test_recent_work_weighs_more_and_a_pause_counts_little() -> None:
     assert recent.seconds == pytest.approx(0.2, rel=0.1)
     recent.carry(1.0, 0.0)
     assert recent.seconds == pytest.approx(0.3, rel=0.1) and recent.amounts == pytest.approx((2.0,))
-
-
-def test_trials_cost_at_most_their_share() -> None:
-    allowance, spent = Allowance(), 0.0
-    for _ in range(1000):
-        allowance.earned(1.0)
-        if allowance.left >= 2.0:
-            allowance.spent(2.0)
-            spent += 2.0
-    assert spent == pytest.approx(1000 * SHARE, abs=2.0)
-    allowance.earned(1e6)
-    assert allowance.left == SAVED
 
 
 # ---- whether drafts pay ----------------------------------------------------------------------------------------------
@@ -119,11 +88,6 @@ def drafts(payoff: Payoff, rounds: int, drafted: float, plain: float, *, tau: in
     return kinds
 
 
-def test_where_a_round_without_a_draft_gains_more_a_second_nothing_is_drafted() -> None:
-    kinds = drafts(Payoff(), 100, drafted=0.012, plain=0.002)
-    assert all(kinds[:DRAFTED]) and not any(kinds[DRAFTED:])
-
-
 def test_where_drafts_gain_more_a_few_rounds_go_without_and_no_more() -> None:
     kinds = drafts(Payoff(), 3 * LONGEST_REST, drafted=0.012, plain=0.008)
     assert kinds.count(False) <= 6 * PLAIN and kinds[-1]
@@ -136,7 +100,8 @@ def test_over_a_slow_line_nothing_is_tried() -> None:
 
 def test_what_did_not_pay_is_tried_again() -> None:
     payoff = Payoff()
-    drafts(payoff, 50, drafted=0.012, plain=0.002)
+    kinds = drafts(payoff, 50, drafted=0.012, plain=0.002)
+    assert all(kinds[:DRAFTED]) and not any(kinds[DRAFTED:])
     kinds = drafts(payoff, LONGEST_REST + DRAFTED, drafted=0.004, plain=0.002)
     assert kinds.count(True) >= DRAFTED and payoff.pays, "drafts have become cheaper"
     drafts(payoff, 2 * LONGEST_REST, drafted=0.012, plain=0.002)

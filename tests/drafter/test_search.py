@@ -3,6 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -52,14 +53,18 @@ class Table:
         return path
 
 
-def plain(table, pace):
+def plain(table, pace, acceptance=None):
     """A plain version of the search: path -> score."""
     scores, frontier = {}, {(): 0.0}
-    for _ in range(pace.depth):
+    for depth in range(1, pace.depth + 1):
         level = {}
         for path, score in frontier.items():
-            for log_prob, token in list(zip(*table.proposals(path), strict=True))[: pace.breadth]:
-                level[(*path, int(token))] = score + min(float(log_prob), 0.0)
+            log_probs, tokens = table.proposals(path)
+            logs = np.minimum(log_probs[: pace.breadth], 0)
+            if acceptance is not None:
+                logs = acceptance(logs, depth, 1)
+                logs = logs - max(0.0, np.log(np.exp(logs).sum()))
+            level |= {(*path, int(token)): score + float(log) for token, log in zip(tokens, logs, strict=False)}
         scores |= level
         frontier = dict(sorted(level.items(), key=lambda item: -item[1])[: pace.breadth])
     return dict(sorted(scores.items(), key=lambda item: -item[1])[: pace.nodes])
@@ -70,13 +75,14 @@ def paths_of(tree):
 
 
 @given(seeds, paces, st.booleans())
-def test_it_finds_the_best_candidates(seed, pace, coarse):
-    tree, best = Table(seed, coarse=coarse).grow(pace), plain(Table(seed, coarse=coarse), pace)
+def test_it_finds_the_best_candidates_level_by_level_within_the_pace(seed, pace, coarse):
+    table = Table(seed, coarse=coarse)
+    tree, best = table.grow(pace), plain(Table(seed, coarse=coarse), pace)
     scores = [float(tree.log_probs[tree.path(node)].sum()) for node in range(len(tree))]
-    assert len(tree) == len(best)
     np.testing.assert_allclose(sorted(scores), sorted(best.values()), atol=1e-4)
-    if not coarse:
-        assert set(paths_of(tree)) == set(best)
+    assert len(set(paths_of(tree))) == len(tree) <= pace.nodes and tree.depths().max() <= pace.depth
+    assert coarse or set(paths_of(tree)) == set(best)
+    assert len(table.calls) <= pace.depth - 1 and max(table.calls, default=0) <= pace.breadth
 
 
 @given(seeds, paces, st.floats(0.1, 3))
@@ -84,37 +90,9 @@ def test_calibrated_chances_rank_the_nodes(seed, pace, slope):
     def acceptance(log_probs, depth, attempt):
         return slope * log_probs.astype(np.float64) / depth
 
-    tree, best = Table(seed).grow(pace, acceptance), calibrated(Table(seed), pace, acceptance)
+    tree, best = Table(seed).grow(pace, acceptance), plain(Table(seed), pace, acceptance)
     assert set(paths_of(tree)) == set(best)
     np.testing.assert_allclose(sorted(np.log(tree.acceptance)), sorted(best.values()), atol=1e-4)
-
-
-def calibrated(table, pace, acceptance):
-    """A plain version of the calibrated search: path -> score."""
-    scores, frontier = {}, {(): 0.0}
-    for depth in range(1, pace.depth + 1):
-        level = {}
-        for path, score in frontier.items():
-            log_probs, tokens = table.proposals(path)
-            logs = acceptance(np.minimum(log_probs[: pace.breadth], 0), depth, 1)
-            logs = logs - max(0.0, np.log(np.exp(logs).sum()))
-            level |= {(*path, int(token)): score + log for token, log in zip(tokens, logs, strict=False)}
-        scores |= level
-        frontier = dict(sorted(level.items(), key=lambda item: -item[1])[: pace.breadth])
-    return dict(sorted(scores.items(), key=lambda item: -item[1])[: pace.nodes])
-
-
-@given(seeds, paces, st.booleans())
-def test_every_call_runs_a_level_within_the_pace(seed, pace, coarse):
-    table = Table(seed, coarse=coarse)
-    tree = table.grow(pace)
-    assert len(table.calls) <= pace.depth - 1
-    assert max(table.calls, default=0) <= pace.breadth
-    assert len(tree) <= pace.nodes and tree.depths().max() <= pace.depth
-    assert len(set(paths_of(tree))) == len(tree)
-    again = Table(seed, coarse=coarse).grow(pace)
-    np.testing.assert_array_equal(tree.tokens, again.tokens)
-    np.testing.assert_array_equal(tree.parents, again.parents)
 
 
 # ---- with a cost -----------------------------------------------------------------------------------------------------
@@ -147,25 +125,19 @@ deep_paces = st.builds(Pace, *(st.integers(1, most) for most in (5, 4, 30)), dee
 
 
 @given(seeds, deep_paces, guesses, st.booleans())
-def test_a_guess_never_makes_a_tree_worse(seed, pace, guess, coarse):
+def test_a_guess_never_makes_a_tree_worse_and_runs_beside_the_first_level(seed, pace, guess, coarse):
     table = Table(seed, coarse=coarse)
     guess = [*table.path(guess[0]), *guess[1]][: pace.deepest]
+    # `Table.expand` refuses to run a path again.
     tree, without = table.grow(pace, guess=guess), Table(seed, coarse=coarse).grow(pace)
     assert worth(tree) >= worth(without) - 1e-4
     assert len(without) <= len(tree) <= pace.nodes and tree.depths().max() <= max(pace.depth, pace.deepest)
-    for path, node in zip(paths_of(tree), range(len(tree))):
-        proposed = dict(zip(table.proposals(path[:-1])[1].tolist(), table.proposals(path[:-1])[0]))
-        assert abs(min(proposed[path[-1]], 0) - tree.log_probs[node]) < 1e-5
-
-
-@given(seeds, deep_paces, guesses)
-def test_a_guess_runs_beside_the_first_level_and_nothing_runs_twice(seed, pace, guess):
-    table = Table(seed)
-    guess = [*table.path(guess[0]), *guess[1]][: pace.deepest]
-    table.grow(pace, guess=guess)  # `Table.expand` refuses to run a path again.
     assert len(table.calls) <= pace.depth - 1
     assert max(table.calls[:1], default=0) <= pace.breadth + len(guess)
     assert max(table.calls[1:], default=0) <= pace.breadth
+    for path, node in zip(paths_of(tree), range(len(tree))):
+        proposed = dict(zip(table.proposals(path[:-1])[1].tolist(), table.proposals(path[:-1])[0]))
+        assert abs(min(proposed[path[-1]], 0) - tree.log_probs[node]) < 1e-5
 
 
 def test_a_copy_goes_deeper_than_the_search():
@@ -184,34 +156,11 @@ def test_a_copy_goes_deeper_than_the_search():
         assert tree.depths().max() == deepest and tuple(copy[:deepest]) in paths_of(tree)
 
 
-def test_a_hopeless_level_is_not_run():
-    calls = []
-
-    def sure(tokens, parents):
-        calls.append(len(tokens))
-        return np.full((len(tokens), 4), -9.0, np.float32), np.arange(4)[None].repeat(len(tokens), 0)
-
-    first = np.full((1, 4), np.log(0.25), np.float32), np.arange(4)[None]
-    assert len(grow(first, sure, Pace(depth=8, breadth=4, nodes=4))) == 4
-    assert calls == [4]
-
-
 def test_few_proposals_are_enough_and_no_room_gives_the_empty_tree():
     for pace in (Pace(0, 1, 1), Pace(1, 0, 1), Pace(1, 1, 0)):
         assert len(Table(0).grow(pace)) == 0
     for top, breadth, nodes in ((1, 8, 3), (2, 3, 2 + 4 + 3 * 2), (2, 8, 2 + 4 + 8)):
         assert len(Table(0, top=top).grow(Pace(3, breadth, 99))) == nodes
-
-
-@given(seeds, deep_paces, guesses, costs)
-def test_by_cost_a_guess_that_has_run_is_followed_for_nothing(seed, pace, guess, cost):
-    table = Table(seed)
-    guess = [*table.path(guess[0]), *guess[1]][: pace.deepest]
-    tree = table.grow(replace(pace, cost=cost), guess=guess)
-    chances, levels = -np.sort(-tree.acceptance), 1 + len(table.calls)
-    assert cost.rates(chances, levels).argmax() == len(tree)
-    free = Table(seed).grow(replace(pace, cost=replace(cost, level=0.0, node=0.0)), guess=guess)
-    assert set(paths_of(tree)) <= set(paths_of(free)) or len(free) == pace.nodes
 
 
 def test_a_chain_of_sure_tokens_is_followed_however_dear_a_call_is():
@@ -232,7 +181,18 @@ def test_a_chain_of_sure_tokens_is_followed_however_dear_a_call_is():
     assert grow(sure(1), expand, dear).depths().max() == 1 and not calls
 
 
-def test_a_level_must_pay_for_the_verifying_of_its_nodes_too():
+@pytest.mark.parametrize(
+    ("cost", "run"),
+    [
+        # 1 to hope for below each of the root's two children, which make 2 tokens in 1.01 s and what they cost.
+        (Cost(1.0, 0.01, node=0.490), [2]),
+        (Cost(1.0, 0.01, node=0.497), []),
+        # 2 tokens in 1.01 s, and 0.5 to hope for below each. The first row comes with its call.
+        (Cost(1.0, 0.01, 0.0, row=0.24), [2]),
+        (Cost(1.0, 0.01, 0.0, row=0.26), [1]),
+    ],
+)
+def test_a_level_must_pay_for_its_rows_and_for_the_verifying_of_its_nodes(cost, run):
     """A call costs next to nothing here. What it proposes costs about as much as it brings."""
     calls = []
 
@@ -240,28 +200,5 @@ def test_a_level_must_pay_for_the_verifying_of_its_nodes_too():
         calls.append(len(tokens))
         return np.log(np.full((len(tokens), 2), 0.5, np.float32)), np.tile([7, 8], (len(tokens), 1))
 
-    def grown(node):
-        calls.clear()
-        grow(halves([0], None), halves, Pace(2, 2, 6, deepest=2, cost=Cost(1.0, 0.01, node)))
-        return calls[1:]
-
-    # Of 1 to hope for below each of the root's two children, which make 2 tokens in 1.01 s and what they cost.
-    assert grown(node=0.490) == [2]
-    assert grown(node=0.497) == []
-
-
-def test_a_row_that_costs_more_than_it_brings_is_left_out_but_the_first_comes_with_its_call():
-    calls = []
-
-    def halves(tokens, parents):
-        calls.append(len(tokens))
-        return np.log(np.full((len(tokens), 2), 0.5, np.float32)), np.tile([7, 8], (len(tokens), 1))
-
-    def grown(row):
-        calls.clear()
-        grow(halves([0], None), halves, Pace(2, 2, 6, deepest=2, cost=Cost(1.0, 0.01, 0.0, row)))
-        return calls[1:]
-
-    # 2 tokens in 1.01 s, and 0.5 to hope for below each of the two children.
-    assert grown(row=0.24) == [2]
-    assert grown(row=0.26) == [1]
+    grow(halves([0], None), halves, Pace(2, 2, 6, deepest=2, cost=cost))
+    assert calls[1:] == run
