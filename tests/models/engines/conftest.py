@@ -107,15 +107,16 @@ def onnx_bench(kind: str, folder: Path, *, int8: bool) -> Bench:
 def llama_bench(kind: str, folder: Path) -> Bench:
     """A GGUF file on llama.cpp, whose cache holds float16. Skipped without the `gguf` extra."""
     pytest.importorskip("llama_cpp", reason="llama.cpp is not installed: pip install '.[gguf]'")
-    model = tiny_model(kind)
-    model.save_pretrained(folder / "target")
-    write_gguf(folder / "target", folder / "target.gguf")
-    engine = LlamaEngine(folder / "target.gguf", tiny_array_encoder(folder) if kind == "llama" else None, chunk=CHUNK)
+    model, file = tiny_model(kind), folder / "target.gguf"
+    if not file.exists():
+        model.save_pretrained(folder / "target")
+        write_gguf(folder / "target", file)
+    engine = LlamaEngine(file, tiny_array_encoder(folder) if kind == "llama" else None, chunk=CHUNK)
     return Bench(engine, model, 0.01, False, 0.02)
 
 
 def tiny_array_encoder(folder: Path) -> ArrayEncoder:
-    (folder / "drafter").mkdir()
+    (folder / "drafter").mkdir(exist_ok=True)
     save_weights(tiny_encoder(), folder / "drafter" / ENCODER)
     write_config(folder / "drafter", encoder_config())
     return ArrayEncoder.load(folder / "drafter")
@@ -130,11 +131,12 @@ def torch_bench(kind: str) -> Bench:
 def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Bench]:
     """The bench of a name, made once."""
     kept: dict[str, Bench] = {}
+    folders = tmp_path_factory.mktemp("engines")
 
     def bench(name: str) -> Bench:
         if name not in kept:
             runtime, _, kind = name.partition(" ")
-            folder = tmp_path_factory.mktemp("engine")
+            (folder := folders / name).mkdir(exist_ok=True)
             if runtime == "llama.cpp":
                 return llama_bench(kind, folder)  # Its contexts share lanes, so each test has an engine of its own.
             if runtime == "torch":

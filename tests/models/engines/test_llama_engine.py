@@ -20,7 +20,7 @@ from models.engines.llama_rows import CacheRows, UnreadableRows
 from models.engines.memory_encoder import ArrayEncoder
 from models.errors import CorruptWeights
 from models.tree import DraftTree
-from tests.models.engines.conftest import Bench, asked, holding, llama_bench
+from tests.models.engines.conftest import Bench, asked, holding
 from tests.remote.verifier.tiny import encoder_config, random_tree, tiny_model
 from tests.support.gguf_writer import write_gguf
 
@@ -62,13 +62,12 @@ def test_rows_come_in_the_order_of_their_positions(transposed: bool) -> None:
     [
         lambda whole: whole[:-1],
         lambda whole: whole + b"x",
-        lambda whole: b"",
         lambda whole: whole[:8] + struct.pack("=I", 2) + whole[12:],
         lambda whole: whole[:16] + struct.pack("=i", 9) + whole[20:],
         lambda whole: whole[: 16 + 4 * 12 + 4] + struct.pack("=I", 4) + whole[16 + 4 * 12 + 8 :],
         lambda whole: whole[: 16 + 4 * 12 + 8] + struct.pack("=i", 0) + whole[16 + 4 * 12 + 12 :],
     ],
-    ids=["short", "long", "empty", "streams", "positions", "layers", "type"],
+    ids=["short", "long", "streams", "positions", "layers", "type"],
 )
 def test_an_unknown_layout_is_refused(damage: Callable[[bytes], bytes]) -> None:
     rows = np.zeros((4, 3, 2, 4), np.float32)
@@ -78,9 +77,17 @@ def test_an_unknown_layout_is_refused(damage: Callable[[bytes], bytes]) -> None:
         CacheRows.read(damage(written), range(5, 9), (3, 2, 4), interleaved=False)
 
 
+def target_in(folder: Path, kind: str) -> Path:
+    """A GGUF file."""
+    pytest.importorskip("llama_cpp", reason="llama.cpp is not installed: pip install '.[gguf]'")
+    tiny_model(kind).save_pretrained(folder / "target")
+    write_gguf(folder / "target", folder / "target.gguf")
+    return folder / "target.gguf"
+
+
 @pytest.fixture(params=["llama", "gemma3-mixed"])
-def llama(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Bench]:
-    bench = llama_bench(request.param, tmp_path)
+def llama(made: Callable[[str], Bench], request: pytest.FixtureRequest) -> Iterator[Bench]:
+    bench = made(f"llama.cpp {request.param}")
     yield bench
     assert isinstance(bench.engine, LlamaEngine)
     bench.engine.close()
@@ -90,9 +97,8 @@ def test_a_conversation_that_outgrows_its_lane_takes_its_rows_along(llama: Bench
     engine = llama.engine
     assert isinstance(engine, LlamaEngine) and engine.lane_cells == SMALLEST
     rng = random.Random(2)
-    short, long = engine.context(), engine.context()
-    for context in (short, long):
-        context.assign(0, [rng.randrange(48) for _ in range(20)])
+    short, long = (holding(engine, [rng.randrange(48) for _ in range(20)]) for _ in range(2))
+    assert isinstance(short, LlamaContext) and isinstance(long, LlamaContext)
     engine.forward([asked(context, EMPTY) for context in (short, long)])
     assert short.lane is long.lane is not None
     long.assign(20, [rng.randrange(48) for _ in range(2 * SMALLEST)])
@@ -103,26 +109,21 @@ def test_a_conversation_that_outgrows_its_lane_takes_its_rows_along(llama: Bench
     other = holding(engine, [rng.randrange(48) for _ in range(SMALLEST)])
     engine.verify(other, EMPTY)
     assert all(lane.holders for lane in engine._lanes), "empty ones are gone"
-    for context in (short, other):
-        context.release()
 
 
 def test_so_many_sessions_share_a_lane_as_it_has_room_for(llama: Bench) -> None:
     engine = llama.engine
     assert isinstance(engine, LlamaEngine)
-    contexts = [engine.context() for _ in range(10)]
-    for number, context in enumerate(contexts):
-        context.assign(0, [number, *(at % 48 for at in range(SMALLEST // 4 - 10))])
+    contexts = [holding(engine, [number, *(at % 48 for at in range(SMALLEST // 4 - 10))]) for number in range(10)]
     for context in contexts:
         while engine.read(context):
             pass
     together = engine.forward([asked(context, EMPTY) for context in contexts])
-    lanes = {context.lane for context in contexts}
+    lanes = {context.lane for context in contexts if isinstance(context, LlamaContext)}
     assert len(lanes) == 3 and all(sum(c.capacity for c in lane.holders) <= lane.cells for lane in lanes if lane)
     for context, logits in zip(contexts, together):
-        context.assign(len(context.tokens), [])
         assert isinstance(logits, np.ndarray)
-        llama.same(logits[0], engine.verify(context, EMPTY)[0])
+        llama.same_as_anew(context, logits[0])
         context.release()
 
 
@@ -138,16 +139,12 @@ def test_lanes_take_no_more_memory_than_they_may(llama: Bench) -> None:
     longer = holding(engine, [9] * 300)
     for context in (longer, *contexts):
         llama.same_as_anew(context)
-    for context in (longer, *contexts):
-        context.release()
 
 
 def test_who_asks_nothing_for_a_while_leaves_the_lane_and_comes_back(llama: Bench) -> None:
     engine = llama.engine
-    idle, busy = engine.context(), engine.context()
     tokens = [2 + at % 40 for at in range(50)]
-    idle.assign(0, tokens)
-    busy.assign(0, tokens[:9])
+    idle, busy = holding(engine, tokens), holding(engine, tokens[:9])
     engine.verify(idle, EMPTY)
     for _ in range(IDLE + IDLE // 4):
         engine.verify(busy, EMPTY)
@@ -182,37 +179,30 @@ def test_who_is_asked_something_quite_different_gives_its_place_up_without_rows(
     assert changed.lane is None or turns < IDLE
     for context in (changed, busy):
         llama.same_as_anew(context)
-    for context in (changed, busy):
-        context.release()
 
 
 def test_the_rows_of_a_long_idle_session_serve_a_short_one_that_begins_like_it(llama: Bench) -> None:
     engine = llama.engine
     assert isinstance(engine, LlamaEngine)
-    long, busy, short = engine.context(), engine.context(), engine.context()
     tokens = [2 + at % 40 for at in range(SMALLEST + 50)]
-    long.assign(0, tokens)
+    long, busy = holding(engine, tokens), holding(engine, [9] * (SMALLEST // 2))
+    short = holding(engine, [*tokens[:30], 1, 1])
+    assert isinstance(short, LlamaContext) and isinstance(long, LlamaContext)
     engine.verify(long, EMPTY)
     long.park()
-    busy.assign(0, [9] * (SMALLEST // 2))
     engine.verify(busy, EMPTY)
-    short.assign(0, [*tokens[:30], 1, 1])
     short.adopt(long, 30)
     found = engine.verify(short, EMPTY)[0]
     assert short.lane is not None and short.lane.cells >= len(tokens), "all that was parked has to fit for a moment"
     short.release()
     short.assign(0, [*tokens[:30], 1, 1])
     llama.same(found, engine.verify(short, EMPTY)[0])
-    for context in (long, busy, short):
-        context.release()
 
 
 def test_rows_that_gave_way_to_those_of_others_are_computed_again(llama: Bench) -> None:
     """llama.cpp takes the places of rows that no layer with a window sees any more, and a rewind does see them."""
     engine, rng = llama.engine, random.Random(8)
-    gone, kept, new, beside = (engine.context() for _ in range(4))
-    for context, length in ((gone, 40), (kept, 60), (new, 70), (beside, 3)):
-        context.assign(0, [rng.randrange(48) for _ in range(length)])
+    gone, kept, new, beside = (holding(engine, [rng.randrange(48) for _ in range(size)]) for size in (40, 60, 70, 3))
     engine.forward([asked(context, EMPTY) for context in (gone, kept)])  # Who runs alone gets a lane to itself.
     gone.release()
     engine.forward([asked(context, EMPTY) for context in (new, beside)])
@@ -224,51 +214,27 @@ def test_rows_that_gave_way_to_those_of_others_are_computed_again(llama: Bench) 
     assert kept.computed == (0 if llama.windowed else 8) and kept.rewinds == (2 if llama.windowed else 1)
     for context in (like, kept, new):
         llama.same_as_anew(context)
-    for context in (like, kept, new, beside):
-        context.release()
-
-
-def test_many_sessions_with_wide_trees_have_the_rows_that_count(llama: Bench) -> None:
-    engine = llama.engine
-    wide = DraftTree(np.arange(3, 43), np.full(40, -1))
-    contexts = [engine.context() for _ in range(12)]
-    for number, context in enumerate(contexts):
-        context.assign(0, [number + 1, 5, 9])
-    for context, logits in zip(contexts, engine.forward([asked(context, wide) for context in contexts])):
-        assert isinstance(logits, np.ndarray) and logits.shape == (41, 48)
-        context.commit(wide, [17], 6)
-        assert context.tokens[-2:] == [20, 6]
-        llama.same_as_anew(context, engine.verify(context, random_tree(random.Random(1), 5))[0])
-    for context in contexts:
-        context.release()
 
 
 def test_where_rows_cannot_be_read_there_is_no_memory_and_it_is_said(tmp_path: Path) -> None:
-    pytest.importorskip("llama_cpp", reason="llama.cpp is not installed: pip install '.[gguf]'")
-    tiny_model("gemma3-mixed").save_pretrained(tmp_path / "target")
-    write_gguf(tmp_path / "target", tmp_path / "target.gguf")
-    config = msgspec.structs.replace(encoder_config(), target_head_size=16)
-    encoder = MemoryEncoder(config)
+    file, config = target_in(tmp_path, "gemma3-mixed"), msgspec.structs.replace(encoder_config(), target_head_size=16)
     (tmp_path / "drafter").mkdir()
-    save_weights(encoder, tmp_path / "drafter" / ENCODER)
+    save_weights(MemoryEncoder(config), tmp_path / "drafter" / ENCODER)
     write_config(tmp_path / "drafter", config)
-    engine = LlamaEngine(tmp_path / "target.gguf", ArrayEncoder.load(tmp_path / "drafter"), threads=1)
+    engine = LlamaEngine(file, ArrayEncoder.load(tmp_path / "drafter"), threads=1)
     assert engine.encoder is None and engine.takes_drafts
     assert engine.why_no_drafter is not None and "memory cannot be read" in engine.why_no_drafter
     engine.close()
 
 
 def test_a_check_that_fails_once_is_made_again(tmp_path: Path) -> None:
-    pytest.importorskip("llama_cpp", reason="llama.cpp is not installed: pip install '.[gguf]'")
-
     class WithoutRoom(LlamaEngine):
         def _run(self, requests: Sequence[Forward]) -> list[Floats]:
             raise EngineError("there is no room")
 
-    tiny_model("llama").save_pretrained(tmp_path / "target")
-    write_gguf(tmp_path / "target", tmp_path / "target.gguf")
+    file = target_in(tmp_path, "llama")
     for kind, takes in ((WithoutRoom, False), (LlamaEngine, True)):
-        engine = kind(tmp_path / "target.gguf", threads=1, kept=tmp_path / "kept")
+        engine = kind(file, threads=1, kept=tmp_path / "kept")
         assert engine.takes_drafts == takes
         engine.close()
 
