@@ -28,16 +28,16 @@ def test_a_seed_makes_the_same_mix_again() -> None:
 
 
 def test_runs_with_faults_lose_nothing_and_a_wrong_token_is_told(
-    tiny_pair: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tiny_pair: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alone, asked = chaos.target_alone, 0
 
     async def other_target(*arguments) -> list[int]:
-        """From the third question on it says something else."""
+        """From the second run on, which is the fourth answer, it says something else."""
         nonlocal asked
         answer = await alone(*arguments)
         asked += 1
-        return answer if asked < 3 else [answer[0] + 1, *answer[1:]]
+        return answer if asked <= 3 else [answer[0] + 1, *answer[1:]]
 
     monkeypatch.setattr(chaos, "target_alone", other_target)
     asks = ("list all files", "unpack a tar archive", "show disk usage", "find a file by name")
@@ -45,24 +45,9 @@ def test_runs_with_faults_lose_nothing_and_a_wrong_token_is_told(
     out = tmp_path / "out.json"
     options = [f"--target={tiny_pair / 'target'}", f"--moa={tiny_pair / 'drafter'}", "--verifiers=2"]
     options += [f"--prompts={tmp_path / 'prompts.jsonl'}", "--max-tokens=32", f"--json={out}"]
-    assert main([*options, "--runs=3", "--seed=2600", "--mode=edge"]) == 1
-    written = json.loads(out.read_text())
-    assert written["machine"]["cores"] >= 1
-    *rows, total = written["rows"]
-    assert [row["violations"] == [] for row in rows] == [True, True, False]
-    assert "is not the target's own" in rows[2]["violations"][0]
-    assert all(row["faults"] for row in rows) and total["violations"] == len(rows[2]["violations"])
-    assert total["tokens"] == sum(row["tokens"] for row in rows) and total["verified"] > 0
-    assert capsys.readouterr().out.count("\n") == 4
-
-
-def test_a_model_on_this_device_that_writes_meanwhile_and_is_killed_loses_nothing(
-    tiny_pair: Path, tmp_path: Path
-) -> None:
-    (tmp_path / "prompts.jsonl").write_text('{"prompt": "list all files"}\n')
-    out = tmp_path / "out.json"
-    options = [f"--target={tiny_pair / 'target'}", f"--moa={tiny_pair / 'drafter'}", "--verifiers=2"]
-    options += [f"--prompts={tmp_path / 'prompts.jsonl'}", "--max-tokens=48", f"--json={out}"]
-    assert main([*options, f"--stand-in={tiny_pair / 'target'}", "--runs=1", "--seed=0", "--mode=hosted"]) == 0
-    row, _ = json.loads(out.read_text())["rows"]
-    assert row["offline"] > 0 and row["faults"]
+    assert main([*options, "--runs=2", "--seed=0", "--mode=edge"]) == 1
+    first, second, total = json.loads(out.read_text())["rows"]
+    assert first["faults"] and second["faults"] and first["violations"] == []
+    assert "is not the target's own" in second["violations"][0]
+    assert total["violations"] == len(second["violations"]) and total["verified"] > 0
+    assert total["tokens"] == first["tokens"] + second["tokens"]

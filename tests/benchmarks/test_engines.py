@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
-from pathlib import Path
 
 import pytest
 
-from benchmarks import service, single_device
+from benchmarks import single_device
 from benchmarks.single_device import PACES, DifferentTokens, plainly, run
 
 WAYS = ("", ", second stage", ", as the app drafts", ", fixed pace")
@@ -36,12 +35,3 @@ def test_an_answer_that_differs_stops_it_or_is_counted_where_it_may(engine, draf
         run(ways, prompts[:1])
     timed = run(ways, prompts, strict=False)
     assert (timed["plain"].alike, timed["shorter"].alike) == (2, 0)
-
-
-def test_llama_cpp_is_given_what_it_needs_for_as_many_clients(tmp_path: Path) -> None:
-    words = ["--engines", "llama", "--clients", "1,16", "--llama-server", "llama-server", "--gguf", "q8_0"]
-    ours, _, last = service.servers(service.parser().parse_args(words), tmp_path)
-    [file] = tmp_path.rglob("*.gguf")
-    assert last.title == "llama.cpp, q8_0" and last.command[:3] == ("llama-server", "-m", str(file))
-    assert last.command[last.command.index("--parallel") + 1] == "16"
-    assert ours.command[ours.command.index("--model") + 1] == str(file) and (file.parent / "tokenizer.json").is_file()

@@ -14,7 +14,7 @@ import pytest
 from benchmarks.execution import REQUESTS, Request, command_of, judged, read_requests, shared_trees
 from benchmarks.execution_sandbox import Folder, NoSandbox, check, run
 
-EVERY = 12
+EVERY = 25
 """Every so many requests are run here; `python -m benchmarks.execution --gold` runs all."""
 
 
@@ -33,20 +33,9 @@ needs_sandbox = pytest.mark.skipif(
 )
 
 
-@pytest.fixture(scope="module")
-def requests() -> dict[str, Request]:
-    return {request.id: request for request in read_requests()}
-
-
-def request(judge: dict, **files: object) -> Request:
-    return Request(
-        "x",
-        "x",
-        "x",
-        {"files": {"one.txt": "b\na\n", "sub/two.txt": {"text": "2\n", "mode": "600"}, **files}},
-        "",
-        judge,
-    )
+def request(judge: dict) -> Request:
+    files = {"one.txt": "b\na\n", "sub/two.txt": {"text": "2\n", "mode": "600"}}
+    return Request("x", "x", "x", {"files": files}, "", judge)
 
 
 def output(how: str, **said: object) -> dict:
@@ -70,12 +59,12 @@ def test_the_command_is_the_first_fence_or_the_first_inline_code():
 
 
 @needs_sandbox
-def test_gold_commands_are_right_and_empty_answers_are_wrong(requests, capsys):
-    sample = list(requests.values())[::EVERY]
+def test_gold_commands_are_right_and_empty_answers_are_wrong():
+    sample = read_requests()[::EVERY]
     gold = {each.id: f"```sh\n{each.gold}\n```" for each in sample}
     assert [row["fault"] for row in judged(sample, gold, "gold")] == [None] * len(sample)
     assert all(row["fault"] == "there is no command" for row in judged(sample, {}, "edge"))
-    assert all(each.command_fault("true") is not None for each in list(requests.values())[5::EVERY])
+    assert all(each.command_fault("true") is not None for each in sample)
 
 
 @needs_sandbox
@@ -86,20 +75,16 @@ def test_gold_commands_are_right_and_empty_answers_are_wrong(requests, capsys):
         (output("lines", text="one.txt\nsub/two.txt"), "find . -name '*.txt' | sort -r", "ls"),
         (output("contains", all=["a"], lacks=["b"]), "grep a one.txt", "cat one.txt"),
         (output("names", names=["two.txt"]), "ls -l sub/*", "ls -lR"),
-        ({"after": {"one.txt": None}}, "rm one.txt", "rm -r *"),
-        ({"after": {"one.txt": "a\nb\n"}}, "sort -o one.txt one.txt", "sort one.txt"),
         ({"after": {"new": {"dir": True}}}, "mkdir new", "touch new"),
         ({"after": {"l": {"link": "sub"}}}, "ln -s sub l", "ln -s one.txt l"),
         ({"after": {"n": {"contains": ["a"], "lacks": ["b"]}}}, "grep a one.txt > n", "cp one.txt n"),
         ({"after": {"n": {"gzip": "b\na\n"}}}, "gzip -c one.txt > n", "cp one.txt n"),
         ({"after": {"n": ""}, "only": True}, "touch n", "touch n m"),
-        ({"after": {"n-{date:%F}": ""}}, "touch n-$(date +%F)", "touch n"),
     ],
 )
 def test_each_way_of_judging_knows_right_from_wrong(judge, right, wrong):
     assert request(judge).command_fault(right) is None
     assert request(judge).command_fault(wrong) is not None
-    assert request(judge).fault("") is not None
 
 
 @needs_sandbox
@@ -137,8 +122,8 @@ def test_there_is_no_network_and_no_sight_of_this_process():
 @needs_sandbox
 def test_time_processes_and_sizes_are_limited():
     with Folder() as folder:
-        assert run(folder, "sleep 30", seconds=0.5).code == 124
-        assert len(run(folder, "yes", seconds=1).stdout) <= 2**20
+        assert run(folder, "sleep 30", seconds=0.2).code == 124
+        assert len(run(folder, "yes", seconds=0.5).stdout) <= 2**20
         assert run(folder, "head -c 20M /dev/zero > big").code != 0
         assert (folder / "big").stat().st_size <= 16 * 2**20
-        assert "fork" in run(folder, "for i in $(seq 80); do sleep 5 & done", seconds=2).stderr
+        assert "fork" in run(folder, "for i in $(seq 80); do sleep 5 & done", seconds=1).stderr

@@ -1,81 +1,14 @@
-"""What the tests of faults stand on: the proxy that fails on demand, and what counts as lost, doubled or wrong."""
+"""What the tests of faults stand on: what counts as lost, doubled or wrong."""
 
 from __future__ import annotations
 
-import asyncio
-import re
 from dataclasses import replace
 
 import pytest
 
 from app.events import Done, Drafted, Event, Failed, Stats, Verified
-from models.tree import DraftTree
-from remote import RemoteSession, RoundReply, VerifierClient
-from remote.protocol import Sampling
 from storage import Message
-from tests.support.fault_proxy import Fault, FaultProxy
-from tests.support.faults import (
-    cut_after,
-    doubled,
-    forgotten,
-    reordered,
-    reset,
-    truncated,
-    unheard,
-)
 from tests.support.nothing_lost import violations
-from tests.support.patience import PATIENCE_SECONDS
-from tests.support.serving import VerifierProcess
-
-# ---- the proxy -------------------------------------------------------------------------------------------------------
-
-
-async def counted(verifier: VerifierProcess) -> dict[str, int]:
-    """The verifier's counters."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", verifier.port)
-    writer.write(b"GET /metrics HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
-    try:
-        text = (await reader.read()).decode()
-    finally:
-        writer.close()
-    return {
-        name: int(float(value)) for name, value in re.findall(r"^outrider_(\w+)_total ([\d.]+)$", text, re.MULTILINE)
-    }
-
-
-async def ask(session: RemoteSession, tokens: list[int], deadline: float = PATIENCE_SECONDS) -> RoundReply:
-    reply = await session.round(tokens, DraftTree.empty(), Sampling(), memory_from=0, deadline=deadline)
-    async for _ in reply.memory:
-        pass
-    return reply
-
-
-@pytest.mark.parametrize(
-    ("fault", "happens"),
-    [
-        (unheard, {"rounds": 1, "replays": 1}),
-        (cut_after(40), {"rounds": 1, "replays": 1}),
-        (truncated, {"rounds": 1}),
-        (reset, {"rounds": 1, "replays": 1}),
-        (doubled, {"rounds": 1, "replays": 1}),
-        (forgotten, {"rounds": 1, "conflicts": 1}),
-        (reordered, {"rounds": 1, "replays": 1}),
-    ],
-)
-async def test_what_reaches_the_verifier(verifier: VerifierProcess, prompts, fault: Fault, happens: dict[str, int]):
-    async with FaultProxy([verifier.port]) as proxy, VerifierClient(proxy.url) as client:
-        session, tokens = client.session(), list(prompts[0])
-        first = await ask(session, tokens)
-        before = await counted(verifier)
-        proxy.at(0, fault)
-        second = await ask(session, [*tokens, first.verdict.bonus])
-        now = await counted(verifier)
-        changed = {name: now[name] - before[name] for name in ("rounds", "replays", "conflicts")}
-        assert changed == {"rounds": 0, "replays": 0, "conflicts": 0, **happens}
-        assert proxy.struck == [1] and second.verdict.length == len(tokens) + 2
-
-
-# ---- nothing is lost -------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture

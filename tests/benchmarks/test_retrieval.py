@@ -5,21 +5,17 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.bundled import DRAFTER
-from benchmarks.retrieval import SETS, main_program, measure, programs, read_set
+from benchmarks.retrieval import main_program, measure, programs, read_set
 from models.guide.pages import FILE, Pages
 from models.guide.search import platforms_of
 
 MEASURED = {
-    "everyday": (116, 119, 119),
     "retrieval-open": (63, 72, 72),
-    "literals_fresh-open": (42, 44, 46),
     "retrieval-sealed": (52, 63, 67),
     "literals_fresh-sealed": (33, 44, 45),
-    "everyday_rephrased": (47, 53, 57),
-    "literals": (87, 90, 92),
-    "execution": (121, 156, 172),
 }
-"""Questions of each set whose program is the first that is found, in the first three, and in the first five."""
+"""Questions of a set whose program is the first that is found, in the first three, and in the first five.
+`python -m benchmarks.retrieval` measures all sets."""
 
 
 @pytest.fixture(scope="module")
@@ -29,8 +25,8 @@ def pages():
     opened.close()
 
 
-@pytest.mark.parametrize("name", SETS)
-def test_every_set_is_found_as_often_as_it_was_measured(pages, name):
+@pytest.mark.parametrize("name", MEASURED)
+def test_a_set_is_found_as_often_as_it_was_measured(pages, name):
     assert all(question.programs for question in read_set(name, pages))
     row = measure(pages, name, platforms_of("linux"))
     # Another version of SQLite may order two candidates of nearly the same score in another way.
@@ -43,7 +39,6 @@ def test_every_set_is_found_as_often_as_it_was_measured(pages, name):
     [
         ("sudo tar xf a", ["tar"], "tar"),
         ("cd x && A=1 make | tee log", ["cd", "make", "tee"], "make"),
-        ("cat a | sort", ["cat", "sort"], "sort"),
         ("find . -exec rm {} +", ["find"], "find"),
     ],
 )
