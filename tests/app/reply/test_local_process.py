@@ -23,7 +23,7 @@ from tests.support.chat_server import ChatServer
 from tests.support.conversing import Heard, ask, until
 from tests.support.serving import VerifierProcess
 
-MOST = 1000
+MOST = 600
 """More tokens than a tiny model has written when its first word is read here."""
 SETTINGS = Settings(offline="local", max_tokens=MOST, temperature=0.0)
 
@@ -85,7 +85,7 @@ async def test_it_ends_when_nobody_needs_it_and_starts_again(
 ) -> None:
     monkeypatch.setattr(routing, "IDLE_SECONDS", 0.1)
     source = LocalModel("small one", target)
-    async with stands_in(away, source, SETTINGS) as opened:
+    async with stands_in(away, source, SETTINGS.replaced({"max_tokens": 24}, "test")) as opened:
         first = await ask(opened, QUESTION)
         assert first.done
         await until(lambda: source.process_id is None)
