@@ -54,27 +54,22 @@ def test_a_conversation_is_as_the_template_renders_it(
     assert conversation_tokens(text, thread) == text.render(said)
 
 
-def test_an_answer_keeps_its_tokens_and_its_prefix(text: ChatText) -> None:
-    own, first = by_letter("list all", END), [message("user", "a")]
-    assert list(own[:-1]) != text.encode("list all")
-    tokens = conversation_tokens(text, [*first, message("assistant", "list all", own), message("user", "b")])
-    before = conversation_tokens(text, first)
-    assert tokens[: len(before) + len(own)] == [*before, *own]
-    assert text.decode(tokens) == text.decode(text.render([("user", "a"), ("assistant", "list all"), ("user", "b")]))
-    assert tokens.count(END) == text.render([("user", "a"), ("assistant", "x"), ("user", "b")]).count(END)
-
-
-def test_an_answer_that_was_stopped_gets_its_end(text: ChatText) -> None:
-    thread = [message("user", "a"), message("assistant", "list", by_letter("list")), message("user", "b")]
-    before = conversation_tokens(text, thread[:1])
-    assert conversation_tokens(text, thread)[len(before) + len(by_letter("list"))] == END
-
-
-def test_text_that_was_sanitised_is_not_taken_for_its_tokens(text: ChatText) -> None:
-    colour = (*text.encode("\x1b[31mred"), END)
-    thread = [message("user", "a"), message("assistant", "red", colour), message("user", "b")]
-    before = conversation_tokens(text, thread[:1])
-    assert conversation_tokens(text, thread)[len(before) :][: len(colour)] == list(colour)
+@pytest.mark.parametrize(
+    ("said", "own"),
+    [
+        ("list all", by_letter("list all", END)),
+        ("list", by_letter("list")),  # It was stopped.
+        ("red", (*tiny_text().encode("\x1b[31mred"), END)),  # What was shown is without what a terminal obeys.
+    ],
+)
+def test_an_answer_keeps_its_tokens_and_its_prefix_and_has_an_end(
+    text: ChatText, said: str, own: tuple[int, ...]
+) -> None:
+    thread = [message("user", "a"), message("assistant", said, own), message("user", "b")]
+    tokens, before = conversation_tokens(text, thread), conversation_tokens(text, thread[:1])
+    whole = own if own[-1] == END else (*own, END)
+    assert tokens[: len(before) + len(whole)] == [*before, *whole]
+    assert tokens.count(END) == text.render([("user", "a"), ("assistant", said), ("user", "b")]).count(END)
 
 
 # ---- long conversations ----------------------------------------------------------------------------------------------
@@ -176,14 +171,6 @@ def test_others_are_encoded_and_nothing_of_them_is_verified(text: ChatText, othe
         assert (again.text, again.id) == (said.text, said.id)
 
 
-def test_a_prompt_is_of_one_vocabulary(text: ChatText, other: ChatText) -> None:
-    foreign = message("assistant", SAID, (*other.encode(SAID), END), verified=3)
-    thread = [message("user", "a"), foreign, message("user", "b")]
-    rendered = text.render([("user", "a"), ("assistant", SAID), ("user", "b")])
-    assert conversation_tokens(text, thread) == rendered
-    assert conversation_length(text, thread) == pytest.approx(len(rendered), abs=3)
-
-
 # ---- the system prompt -----------------------------------------------------------------------------------------------
 
 EACH = "{%- for message in messages -%}"
@@ -198,13 +185,18 @@ def with_template(template: str) -> ChatText:
     return ChatText(train_tokenizer().to_str().encode(), template, [END])
 
 
-def test_a_system_prompt_comes_first(text: ChatText) -> None:
-    thread = [message("user", "a"), message("assistant", "ls"), message("user", "b")]
-    said = [("user", "a"), ("assistant", "ls"), ("user", "b")]
+@pytest.mark.parametrize("imported", [[], [message("system", "be long")]])
+@pytest.mark.parametrize("chosen", [None, "", "answer in verse, and be brief"])
+def test_a_system_prompt_comes_first_and_a_chosen_one_takes_the_place_of_an_imported_one(
+    text: ChatText, imported: list[Message], chosen: str | None
+) -> None:
+    thread = [*imported, message("user", "a"), message("assistant", SAID), message("user", "b")]
+    first = ("be long" if imported else "") if chosen is None else chosen
+    said = [("system", first)] * bool(first) + [("user", "a"), ("assistant", SAID), ("user", "b")]
     assert text.takes_system
-    assert conversation_tokens(text, thread, system="be brief") == text.render([("system", "be brief"), *said])
-    assert conversation_tokens(text, thread, system="") == text.render(said)
-    assert conversation_messages(thread, "be brief") == [("system", "be brief"), *said]
+    assert conversation_tokens(text, thread, system=chosen) == text.render(said)
+    assert conversation_messages(thread, chosen) == said
+    assert conversation_length(text, thread, system=chosen) == pytest.approx(len(text.render(said)), abs=3)
 
 
 @pytest.mark.parametrize("template", [REFUSES, LEAVES_OUT], ids=["refuses", "leaves out"])
@@ -217,22 +209,6 @@ def test_a_template_without_a_system_role_gets_it_in_the_first_question(template
     assert conversation_length(text, thread, system="be brief") == pytest.approx(len(merged), abs=3)
     imported = [message("system", "be brief"), *thread]
     assert conversation_tokens(text, imported) == merged
-
-
-def test_a_chosen_one_takes_the_place_of_an_imported_one(text: ChatText) -> None:
-    thread = [message("system", "be long"), message("user", "a")]
-    assert conversation_tokens(text, thread) == text.render([("system", "be long"), ("user", "a")])
-    assert conversation_tokens(text, thread, system="be brief") == text.render([("system", "be brief"), ("user", "a")])
-    assert conversation_tokens(text, thread, system="") == text.render([("user", "a")])
-    assert conversation_messages(thread) == [("system", "be long"), ("user", "a")]
-    assert conversation_messages(thread, "") == [("user", "a")]
-
-
-def test_its_tokens_count(text: ChatText) -> None:
-    thread = [message("user", "a"), message("assistant", SAID), message("user", "b")]
-    for system in (None, "", "answer in verse, and be brief"):
-        exact = len(conversation_tokens(text, thread, system=system))
-        assert conversation_length(text, thread, system=system) == pytest.approx(exact, abs=3)
 
 
 # ---- files that go with a question -----------------------------------------------------------------------------------
