@@ -1,10 +1,12 @@
-"""The choice of the mode follows from the rounds and the round trip, not from noise, and trying costs little."""
+"""The choice of mode and drafter follows from rounds and the round trip, not from noise, and trying costs little."""
 
 from __future__ import annotations
 
 import pytest
 
-from app.remotes.mode_meter import RETRIED, TRIED, WATCHED, ModeMeter, Verifying
+from app.remotes import drafter_meter
+from app.remotes.drafter_meter import MOST_RETRIED, DrafterMeter
+from app.remotes.mode_meter import MODES, RETRIED, TRIED, WATCHED, ModeMeter, Verifying
 
 TOKENS = 80
 """Tokens of an answer."""
@@ -51,7 +53,7 @@ class Line:
         return self.rtt + TOKENS * FORWARD
 
 
-@pytest.mark.parametrize("rtt", [0.001, 0.05, 0.3])
+@pytest.mark.parametrize("rtt", [0.001, 0.3])
 @pytest.mark.parametrize("tau", [1.0, 1.6])
 def test_where_drafts_do_not_pay_every_answer_is_a_plain_stream(rtt: float, tau: float) -> None:
     line = Line(rtt=rtt, tau=tau)
@@ -108,20 +110,6 @@ def test_the_slower_mode_is_looked_at_again_and_taken_when_it_has_become_the_fas
     assert bad.used[-1] == "edge"
 
 
-def test_on_cores_that_both_share_drafts_beside_a_stream_count_as_lost_time() -> None:
-    meter = ModeMeter()
-    assert meter.may_watch(0.001, shared=False) and not meter.may_watch(0.001, shared=True), "nothing is saved up"
-    for _ in range(60):
-        meter.hosted(1, FORWARD)
-    assert meter.may_watch(0.01, shared=False) and not meter.may_watch(1.0, shared=False), "no draft could win"
-    assert meter.watches(0.001, shared=True)
-    meter.drafts = True
-    assert not meter.watches(0.001, shared=True), "it can do the same itself"
-    meter.drafts = False
-    meter.disturbed(0.05)
-    assert not meter.watches(0.001, shared=True) and meter.watches(0.001, shared=False)
-
-
 def test_what_is_said_does_not_decide_between_modes() -> None:
     meter = ModeMeter()
     for _ in range(27):
@@ -140,14 +128,80 @@ def test_what_is_not_allowed_is_never_chosen() -> None:
     assert not only.may_watch(0.0, shared=False)
 
 
-def test_only_measured_figures_are_said() -> None:
-    line = Line(rtt=0.005, tau=5.0)
-    assert line.meter.why(0.25) == "the server writes, round trip 250 ms"
-    line.answer(), line.answer()
-    rates = line.meter.rates(0.25)
-    line.meter.drafts = True
-    edge = line.meter.why(0.25)
+# ---- of two drafters ------------------------------------------------------------------------------------------------
+
+
+SMALL, MODEL = 0, 1
+NEAR, FAR = 0.001, 0.1
+
+
+class Device:
+    """A small model that is quick, and a whole model that guesses more, for a server that writes slowly."""
+
+    def __init__(self, rtt: float, allowed: tuple[Verifying, ...] = MODES) -> None:
+        hosted = (1, 0.05)
+        self.lines = [
+            Line(rtt=rtt, tau=3.0, hosted=hosted, draft=0.002),
+            Line(rtt=rtt, tau=8.0, hosted=hosted, draft=0.1),
+        ]
+        for line in self.lines:
+            line.meter = ModeMeter(allowed)
+        self.allowed = allowed
+        self.meter = DrafterMeter([line.meter for line in self.lines])
+        self.used: list[int] = []
+        """The drafter of each answer."""
+
+    def answer(self) -> float:
+        """Seconds of one more answer, by the meter's choices."""
+        at = self.meter.choose(self.lines[0].rtt, self.allowed)
+        self.used.append(at)
+        self.lines[at].meter.learnt.uses += 1
+        return self.lines[at].answer()
+
+
+@pytest.mark.parametrize("allowed", [MODES, ("edge",)])
+@pytest.mark.parametrize(("rtt", "faster"), [(NEAR, SMALL), (FAR, MODEL)])
+def test_the_one_with_which_this_line_is_faster_drafts(rtt: float, faster: int, allowed: tuple[Verifying, ...]) -> None:
+    device = Device(rtt, allowed)
+    seconds = sum(device.answer() for _ in range(60))
+    assert device.used[0] == SMALL and MODEL in device.used, "both are tried"
+    assert device.used[-20:].count(faster) >= 18
+    alone = Device(rtt, allowed)
+    for _ in range(4):
+        alone.lines[faster].answer()
+    best = sum(alone.lines[faster].answer() for _ in range(60))
+    assert seconds < 1.5 * best, f"trials cost {seconds / best:.2f}"
+
+
+def test_after_each_losing_trial_the_slower_one_rests_twice_as_long() -> None:
+    device = Device(NEAR)
+    for _ in range(5 * MOST_RETRIED):
+        device.answer()
+    begun = [at for at in range(1, len(device.used)) if device.used[at] == MODEL and device.used[at - 1] == SMALL]
+    rests = [later - earlier for earlier, later in zip(begun, begun[1:])]
     assert (
-        edge
-        == f"this device drafts: {rates['edge']:.0f} tokens/s (the server: {rates['hosted']:.0f}), round trip 250 ms"
+        rests[0] <= drafter_meter.RETRIED + 4
+        and rests == sorted(rests)
+        and MOST_RETRIED <= rests[-1] <= MOST_RETRIED + 4
     )
+
+
+def test_it_follows_a_line_that_changes() -> None:
+    device = Device(NEAR)
+    for _ in range(12):
+        device.answer()
+    for line in device.lines:
+        line.rtt = FAR
+    for _ in range(2):
+        device.answer()
+    assert device.used[-1] == MODEL, "what was measured without the round trip tells"
+
+
+def test_where_no_drafter_helps_both_are_known_and_nothing_is_lost() -> None:
+    device = Device(FAR)
+    for line in device.lines:
+        line.tau, line.hosted = 1.0, (1, 0.01)
+    plain = device.lines[0].plain
+    assert all(device.answer() <= 1.05 * plain for _ in range(20)) and MODEL in device.used
+    small, model = (meter.learnt.hosted for meter in device.meter.modes)
+    assert small is model, "what the server does without them is measured once"

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator
 
 import pytest
 
 from app.config import Folders, Settings
-from app.remotes.models import OfferedModel, ServerModels, find_offered, list_models, servers
+from app.remotes.models import OfferedModel, ServerModels, list_models, servers
 from app.remotes.registry import BUNDLED, Remote, Remotes
-from tests.remote.toy_verifier import http, listening
+from tests.remote.toy_verifier import http, raw_peer
 from tests.support.chat_server import ChatServer, Script
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.serving import VerifierProcess
@@ -21,22 +19,6 @@ NOBODY = "http://127.0.0.1:9"
 
 
 pytestmark = pytest.mark.usefixtures("no_ring")
-
-
-@contextlib.asynccontextmanager
-async def answering(reply: bytes | None) -> AsyncIterator[str]:
-    """A server that gives each request this reply; None: it takes the request and says nothing."""
-
-    async def serve(number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readuntil(b"\r\n\r\n")
-        if reply is None:
-            await reader.read()
-        else:
-            writer.write(reply)
-            await writer.drain()
-
-    async with listening(serve) as port:
-        yield f"http://127.0.0.1:{port}"
 
 
 async def listed(folders: Folders, *, seconds: float = PATIENCE_SECONDS) -> dict[str, ServerModels]:
@@ -50,12 +32,12 @@ async def listed(folders: Folders, *, seconds: float = PATIENCE_SECONDS) -> dict
 
 async def test_each_server_offers_its_models_or_says_why_not(verifier: VerifierProcess, folders: Folders) -> None:
     refused = http(b'{"error":{"message":"Wrong key."}}', status="401 Unauthorized", content_type="application/json")
-    async with ChatServer([Script(["x"])]).listening() as port, answering(refused) as locked:
+    async with ChatServer([Script(["x"])]).listening() as port, raw_peer(lambda number: refused) as locked:
         remotes = Remotes(folders)
         remotes.put("mine", Remote(url=f"http://127.0.0.1:{port}"))
         remotes.put("checker", Remote(url=verifier.url))
         remotes.put("away", Remote(url=NOBODY))
-        remotes.put("locked", Remote(url=f"{locked}/v1", kind="openai"))
+        remotes.put("locked", Remote(url=f"http://127.0.0.1:{locked}/v1", kind="openai"))
         found = await listed(folders)
     assert [model.name for model in found["mine"].models] == ["talker", "other"]
     assert found["mine"].models[0].about == "streams only"
@@ -67,9 +49,9 @@ async def test_each_server_offers_its_models_or_says_why_not(verifier: VerifierP
 
 
 async def test_a_silent_server_holds_up_no_other(folders: Folders) -> None:
-    async with ChatServer([Script(["x"])]).listening() as port, answering(None) as silent:
+    async with ChatServer([Script(["x"])]).listening() as port, raw_peer(lambda number: None) as away:
         remotes = Remotes(folders)
-        remotes.put("silent", Remote(url=silent))
+        remotes.put("silent", Remote(url=f"http://127.0.0.1:{away}"))
         remotes.put("mine", Remote(url=f"http://127.0.0.1:{port}"))
         lists = list_models(["silent", "mine"], Settings(), folders, seconds=PATIENCE_SECONDS)
         async with contextlib.aclosing(lists):
@@ -79,20 +61,12 @@ async def test_a_silent_server_holds_up_no_other(folders: Folders) -> None:
 
 
 async def test_leaving_early_does_not_wait_for_the_others(folders: Folders) -> None:
-    async with answering(None) as silent:
-        Remotes(folders).put("silent", Remote(url=silent))
+    async with raw_peer(lambda number: None) as away:
+        Remotes(folders).put("silent", Remote(url=f"http://127.0.0.1:{away}"))
         begun = time.monotonic()
         async with contextlib.aclosing(list_models([BUNDLED, "silent"], Settings(), folders, seconds=600)) as lists:
             assert (await anext(lists)).server == BUNDLED
         assert time.monotonic() - begun < 300
-
-
-def test_a_name_may_leave_out_the_tag() -> None:
-    tagged, plain = OfferedModel("a", "qwen:latest", False), OfferedModel("b", "qwen", False)
-    lists = [ServerModels("a", (tagged,)), ServerModels("b", (plain,))]
-    assert find_offered(lists, "qwen") == [plain]
-    assert find_offered(lists[:1], "qwen") == [tagged]
-    assert find_offered(lists, "qwe") == []
 
 
 def test_what_a_server_names_is_cleaned_before_it_is_shown() -> None:

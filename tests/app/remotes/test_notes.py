@@ -82,7 +82,7 @@ async def test_the_next_start_begins_with_the_drafter_that_won(tmp_path: Path) -
     assert all(meter.learnt.edge.known for meter in again.drafters.modes)
 
 
-@pytest.mark.parametrize("content", ["", "[]", '{"one": {"mode": "chain"}}', '{"one": {"drafts": -1}}', "\x00", '"'])
+@pytest.mark.parametrize("content", ["", "[]", '{"one": {"mode": "chain"}}', '{"one": {"drafts": -1}}'])
 async def test_a_bad_file_counts_as_nothing_and_is_replaced(tmp_path: Path, content: str) -> None:
     paths = [tmp_path / name for name in ("modes.json", "servers.json", "offers.json")]
     for path in paths:

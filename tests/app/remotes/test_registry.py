@@ -89,12 +89,9 @@ def test_any_text_is_written_and_read(model: str) -> None:
     [
         ("use = ", "not valid TOML"),
         ("[remotes.office]\n", "lacks its 'url'"),
-        ('[remotes.office]\nurl = "office"\n', "http:// or https://"),
         ('[remotes.office]\nurl = "http://a"\ncolour = 1\n', "no 'colour'; a server has url, kind"),
-        ('[remotes.office]\nurl = "http://a"\nread_timeout = -1\n', "read_timeout"),
         ('[remotes.office]\nurl = "http://a"\nproxy = "http://me:secret@proxy"\n', "without credentials"),
         ('[remotes."of fice"]\nurl = "http://a"\n', "a name is of letters"),
-        ('[remotes.bundled]\nurl = "http://a"\n', "came with Outrider"),
         ('use = "home"\n[remotes.office]\nurl = "http://a"\n', "no such server"),
     ],
 )
@@ -155,9 +152,7 @@ def test_a_folder_that_cannot_be_written(folders: Folders, no_ring: None, tmp_pa
     ("remote", "says"),
     [
         (Remote(url="office:8000"), "http:// or https://"),
-        (Remote(url="https://me:secret@office"), "credentials"),
         (Remote(url="https://me:secret#9@office"), "credentials"),
-        (Remote(url="https://office:port"), "cannot be kept"),
         (Remote(url="https://[office"), "cannot be kept"),
         (Remote(url="https://office", key="key.pem"), "give both"),
         (Remote(url="https://office", proxy="office:3128"), "a proxy is written as"),
