@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import shutil
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +19,17 @@ from app.remotes.source import AddressSource
 from app.reply.assistant import Assistant
 from app.reply.routing import Options
 from drafter.runtime import Drafter
-from drafter.shelf import Drafters
+from drafter.shelf import Drafters, kept, remove
+from models.config import GRAPH, TOKENIZER
+from models.guide.names import MARKS
 from storage import Store
 from tests.support.checked_answers import answered
 from tests.support.clock import FastClock
 from tests.support.commands import Outrider
-from tests.support.conversing import Heard, ask, ask_once, assistant, hear, until_connected, until_mode
-from tests.support.figures import GOOD, NO_DRAFTS, NOT_ALONE, on_shelf, with_figures
+from tests.support.conversing import Heard, ask, ask_once, until_connected, until_mode
+from tests.support.fault_proxy import FaultProxy
+from tests.support.faults import refused
+from tests.support.figures import GOOD, NO_DRAFTS, NOT_ALONE, on_shelf
 from tests.support.serving import VerifierProcess
 
 QUESTION = "what is the capital of France"
@@ -37,95 +43,109 @@ def another(drafter: Drafter) -> Drafter:
     return Drafter(config, drafter.text, drafter._step)
 
 
-@asynccontextmanager
-async def on(
-    store: Store, drafters: Drafters, url: str, seen: Path, clock: FastClock | None = None, **chosen: Any
-) -> AsyncIterator[Assistant]:
-    settings = Settings(max_tokens=chosen.pop("max_tokens", 40)).replaced(chosen, "the test")
-    clock = clock or FastClock()
-    source = AddressSource(url, clock=clock)
-    options = Options(drafters, source, settings, modes=("edge",), seen=LastSeen(seen), clock=clock)
-    async with Assistant(store, options) as opened:
-        yield opened
+@dataclass
+class Device:
+    """A device with a shelf of fetched drafters, which remembers the servers that it has seen."""
+
+    drafters: Drafters
+    store: Store
+    seen: LastSeen
+
+    @asynccontextmanager
+    async def on(self, url: str | None, clock: FastClock | None = None, **chosen: Any) -> AsyncIterator[Assistant]:
+        settings = Settings(max_tokens=chosen.pop("max_tokens", 40)).replaced(chosen, "the test")
+        clock = clock or FastClock()
+        source = None if url is None else AddressSource(url, clock=clock)
+        options = Options(self.drafters, source, settings, modes=("edge",), seen=self.seen, clock=clock)
+        async with Assistant(self.store, options) as opened:
+            yield opened
 
 
-@pytest.mark.parametrize("figures", [NOT_ALONE[0], None])
-@pytest.mark.parametrize("place", ["settings", "shelf"])
-async def test_killed_in_mid_answer_nothing_is_appended(
-    tiny_pair: Path, drafter: Drafter, tmp_path: Path, figures: dict[str, float] | None, place: str
-) -> None:
+@pytest.fixture
+def shelf(tmp_path: Path) -> Path:
+    return tmp_path / "shelf"
+
+
+@pytest.fixture
+def device(drafter: Drafter, store: Store, shelf: Path, tmp_path: Path) -> Device:
+    """Its own drafter is one of another model."""
+    return Device(Drafters(another(drafter), shelf), store, LastSeen(tmp_path / "seen"))
+
+
+@pytest.mark.parametrize(
+    ("place", "figures", "says"),
+    [("settings", NOT_ALONE[0], UNFIT), ("settings", None, "was never measured"), ("shelf", NOT_ALONE[0], UNFIT)],
+)
+async def test_cut_in_mid_answer_nothing_is_appended(
+    device: Device, tiny_pair: Path, verifier: VerifierProcess, shelf: Path, place: str,
+    figures: dict[str, float] | None, says: str,
+) -> None:  # fmt: skip
+    folder, clock = on_shelf(tiny_pair / "drafter", shelf, figures), FastClock()
     if place == "settings":
-        drafters = Drafters(Drafter.load(with_figures(tiny_pair / "drafter", tmp_path / "own", figures)))
-    else:
-        on_shelf(tiny_pair / "drafter", tmp_path / "shelf", figures)
-        drafters = Drafters(another(drafter), tmp_path / "shelf")
-    clock = FastClock()
-    with VerifierProcess(tiny_pair) as serving, Store.open(tmp_path / "outrider.db") as store:
-        async with on(
-            store, drafters, serving.url, tmp_path / "seen", clock, max_tokens=400, offline="queue"
-        ) as opened:
-            await until_connected(opened)
-            conversation = store.conversations.create("test").id
+        device.drafters = Drafters(Drafter.load(folder))
+    async with (
+        FaultProxy([verifier.port]) as proxy,
+        device.on(proxy.url, clock, max_tokens=400, offline="queue") as opened,
+    ):
+        await until_connected(opened)
 
-            def kill(heard: Heard) -> None:
-                if isinstance(heard.last, RoundEnded) and serving._process is not None:
-                    serving.kill()
-                    clock.hurry(20.0)
+        async def cut(heard: Heard) -> None:
+            if isinstance(heard.last, RoundEnded) and proxy.line is None:
+                proxy.line = refused
+                await proxy.refuse()
+                clock.hurry(20.0)
 
-            heard = await hear(opened.reply(conversation, QUESTION), kill)
-            answer = store.branches.thread(conversation)[-1]
-            status = opened.status()
-    assert heard.failed is not None and heard.failed.queued and "offline" not in heard.modes
-    assert heard.text and heard.text == answer.text and all(answer.provenance)
-    if figures is not None:
-        assert UNFIT in heard.failed.message
-    elif place == "settings":
-        assert "was never measured" in heard.failed.message and "outrider drafter eval" in heard.failed.message
-    assert status.mode == "offline" and not status.alone
+        heard = await ask(opened, QUESTION, watch=cut)
+        answer = device.store.branches.thread(heard.started.conversation)[-1]
+        assert heard.failed is not None and heard.failed.queued and "offline" not in heard.modes
+        assert heard.text and heard.text == answer.text and all(answer.provenance)
+        assert says in heard.failed.message
+        assert opened.status().mode == "offline" and not opened.status().alone
+
+
+@pytest.fixture(scope="module")
+def serving(other_pair: Path) -> Iterator[VerifierProcess]:
+    """A server of another model."""
+    with VerifierProcess(other_pair) as process:
+        yield process
 
 
 @pytest.mark.parametrize("figures", [NO_DRAFTS, None])
 async def test_one_that_is_of_no_use_does_not_draft(
-    other_pair: Path, drafter: Drafter, tmp_path: Path, figures: dict[str, float] | None
+    device: Device, other_pair: Path, serving: VerifierProcess, shelf: Path, figures: dict[str, float] | None
 ) -> None:
     """The server answers in plain text, as if that drafter were not here."""
-    on_shelf(other_pair / "drafter", tmp_path / "shelf", figures)
-    drafters = Drafters(drafter, tmp_path / "shelf")
-    with VerifierProcess(other_pair) as serving, Store.open(tmp_path / "outrider.db") as store:
-        async with on(store, drafters, serving.url, tmp_path / "seen") as opened:
-            await until_connected(opened)
-            heard = await ask(opened, QUESTION)
-            assert not opened.backend.routing.fits and opened.status().checks is False
+    on_shelf(other_pair / "drafter", shelf, figures)
+    async with device.on(serving.url) as opened:
+        await until_connected(opened)
+        heard = await ask(opened, QUESTION)
+        assert not opened.backend.routing.fits and opened.status().checks is False
     assert heard.done.stats.drafted_nodes == 0 and heard.text
-    memory = LastSeen(tmp_path / "seen").memory(serving.url)
-    assert memory is not None and drafters.config(memory) is not None and not drafters.has(memory)
+    memory = device.seen.memory(serving.url)
+    assert memory is not None and device.drafters.config(memory) is not None and not device.drafters.has(memory)
 
 
 async def test_one_that_was_measured_here_drafts_from_then_on(
-    other_pair: Path, drafter: Drafter, tmp_path: Path
+    device: Device, other_pair: Path, serving: VerifierProcess, shelf: Path
 ) -> None:
-    folder = on_shelf(other_pair / "drafter", tmp_path / "shelf", None)
-    with VerifierProcess(other_pair) as serving, Store.open(tmp_path / "outrider.db") as store:
-        answered(store, Drafter.load(folder), well=True)
-        async with on(store, Drafters(drafter, tmp_path / "shelf"), serving.url, tmp_path / "seen") as opened:
-            await until_mode(opened, "edge")
-            assert await opened.news() == [] and not Drafters(drafter, tmp_path / "shelf").unmeasured()
-            heard = await ask(opened, QUESTION)
-            assert heard.done.stats.drafted_nodes > 0
+    folder = on_shelf(other_pair / "drafter", shelf, None)
+    answered(device.store, Drafter.load(folder), well=True)
+    async with device.on(serving.url) as opened:
+        await until_mode(opened, "edge")
+        assert await opened.news() == [] and not device.drafters.unmeasured()
+        assert (await ask(opened, QUESTION)).done.stats.drafted_nodes > 0
 
 
-@pytest.mark.parametrize("figures", [GOOD, *NOT_ALONE, None])
+@pytest.mark.parametrize("figures", [GOOD, NOT_ALONE[1], None])
 async def test_a_question_without_a_line_waits_unless_the_models_own_drafter_is_good(
-    tiny_pair: Path, drafter: Drafter, tmp_path: Path, figures: dict[str, float] | None
+    device: Device, tiny_pair: Path, drafter: Drafter, shelf: Path, figures: dict[str, float] | None
 ) -> None:
-    on_shelf(tiny_pair / "drafter", tmp_path / "shelf", figures)
-    drafters = Drafters(another(drafter), tmp_path / "shelf")
-    LastSeen(tmp_path / "seen").note(NOBODY, drafter.memory_digest)
-    with Store.open(tmp_path / "outrider.db") as store:
-        async with on(store, drafters, NOBODY, tmp_path / "seen", offline="queue") as opened:
-            heard = await ask(opened, QUESTION)
-            assert opened.status().alone == (figures is GOOD)
-            waiting = opened.outbox.queued()
+    on_shelf(tiny_pair / "drafter", shelf, figures)
+    device.seen.note(NOBODY, drafter.memory_digest)
+    async with device.on(NOBODY, offline="queue") as opened:
+        heard = await ask(opened, QUESTION)
+        assert opened.status().alone == (figures is GOOD)
+        waiting = opened.outbox.queued()
     if figures is GOOD:
         assert heard.done.drafted_by.startswith("small model for tiny")
         assert heard.done.model == "" and not waiting
@@ -136,24 +156,21 @@ async def test_a_question_without_a_line_waits_unless_the_models_own_drafter_is_
 
 
 async def test_only_the_setting_lets_one_write_that_is_not_good_enough(
-    tiny_pair: Path, drafter: Drafter, tmp_path: Path
+    device: Device, tiny_pair: Path, drafter: Drafter, shelf: Path
 ) -> None:
     """Only the drafter of the settings may then, and what it writes in another model's place is named."""
-    own = Drafter.load(with_figures(tiny_pair / "drafter", tmp_path / "own", NOT_ALONE[0]))
-    refused = await ask_once(assistant(own, tmp_path / "a.db", None, settings=Settings(max_tokens=8)), QUESTION)
-    settings = Settings(max_tokens=8, offline="drafter")
-    written = await ask_once(assistant(own, tmp_path / "a.db", None, settings=settings), QUESTION)
-    in_place = await ask_once(assistant(another(drafter), tmp_path / "a.db", NOBODY, settings=settings), QUESTION)
-    assert refused.failed is not None and UNFIT in refused.failed.message
-    assert written.done.drafted_by == "small model for tiny"
+    in_place = await ask_once(device.on(NOBODY, max_tokens=8, offline="drafter"), QUESTION)
     assert in_place.done.drafted_by == "small model for another"
     assert [mode for mode in in_place.modes if mode != "warming"] == ["offline"] and not any(in_place.done.provenance)
-    on_shelf(tiny_pair / "drafter", tmp_path / "shelf", NOT_ALONE[0])
-    LastSeen(tmp_path / "seen").note(NOBODY, drafter.memory_digest)
-    with Store.open(tmp_path / "outrider.db") as store:
-        drafters = Drafters(another(drafter), tmp_path / "shelf")
-        async with on(store, drafters, NOBODY, tmp_path / "seen", offline="drafter") as opened:
-            assert (await ask(opened, QUESTION)).ended is None, "a fetched one writes alone only if it is good enough"
+    folder = on_shelf(tiny_pair / "drafter", shelf, NOT_ALONE[0])
+    device.seen.note(NOBODY, drafter.memory_digest)
+    fetched = await ask_once(device.on(NOBODY, offline="drafter"), QUESTION)
+    assert fetched.ended is None, "a fetched one writes alone only if it is good enough"
+    device.drafters = Drafters(Drafter.load(folder))
+    refused = await ask_once(device.on(None, max_tokens=8), QUESTION)
+    written = await ask_once(device.on(None, max_tokens=8, offline="drafter"), QUESTION)
+    assert refused.failed is not None and UNFIT in refused.failed.message
+    assert written.done.drafted_by == "small model for tiny"
 
 
 @pytest.fixture
@@ -162,11 +179,10 @@ def outrider(outrider: Outrider, monkeypatch: pytest.MonkeyPatch) -> Outrider:
     return outrider
 
 
-@pytest.mark.parametrize("remote", [NOBODY, "smol"])
-def test_offline_by_choice_the_bundled_model_does_not_answer_for_a_remote(outrider: Outrider, remote: str) -> None:
+def test_offline_by_choice_the_bundled_model_does_not_answer_for_a_remote(outrider: Outrider) -> None:
     alone = outrider("ask", "--mode", "offline", "--json", QUESTION)
     outrider("remote", "add", "smol", NOBODY)
-    asked = outrider("ask", "--mode", "offline", "--json", "--remote", remote, QUESTION)
+    asked = outrider("ask", "--mode", "offline", "--json", "--remote", "smol", QUESTION)
     assert asked.code == 3 and asked.out == "", asked
     assert "no other model answers in its place" in asked.err and "outrider ask --queue" in asked.err
     said = alone.json
@@ -182,6 +198,75 @@ def test_offline_by_choice_the_drafter_of_that_remotes_model_answers(
     assert asked.code == 0 and asked.json["drafted_by"] == "small model for tiny"
 
 
-def test_who_wrote_is_named(outrider: Outrider, verifier: VerifierProcess) -> None:
-    said = outrider("ask", "--json", "--remote", verifier.url, QUESTION).json
-    assert said["model"] == "target" and said["drafted_by"] is None
+# ---- one that is fetched from its server -----------------------------------------------------------------------------
+
+
+def unmarked(text: str) -> str:
+    """A text without the marks of names, which this pair says and nobody is shown."""
+    return "".join(letter for letter in text if letter not in MARKS)
+
+
+async def test_it_answers_in_plain_text_until_its_drafter_is_fetched(
+    device: Device, drafter: Drafter, serving: VerifierProcess, shelf: Path
+) -> None:
+    chosen: dict[str, Any] = {"max_tokens": 24, "temperature": 0.0}
+    device.drafters, store = Drafters(drafter, shelf), device.store
+    async with FaultProxy([serving.port]) as proxy, device.on(proxy.url, **chosen) as opened:
+        await until_connected(opened)
+        plain = await ask(opened, "hello there")
+        assert plain.text and "hosted" in plain.modes and opened.status().checks is False
+        offer = opened.offer
+        assert offer is not None and "offers a small model for target: 1 MB" in offer.question
+
+        seen_bytes: list[int] = []
+        await opened.fetch_offered(lambda done, total: seen_bytes.append(done))
+        await until_mode(opened, "edge")
+        assert seen_bytes and opened.offer is None and opened.backend.routing.fits
+        conversation = store.conversations.create("with its drafter").id
+        drafted = await ask(opened, "hello there", conversation)
+        assert drafted.text == unmarked(plain.text), "the same model answers"
+        assert drafted.done.stats.tau > 1
+
+        await proxy.refuse()
+        alone = await ask(opened, "and then", conversation)
+        assert "offline" in alone.modes and alone.text
+
+    device.drafters = Drafters(drafter, shelf)
+    async with device.on(None, **chosen) as opened:
+        of_other = device.drafters.of_memory(store.memory.last_used(conversation))
+        assert of_other is not None and of_other is not drafter
+        again = await ask(opened, "and then", conversation)
+        mine = await ask(opened, "and then")
+        tokens = [store.messages.get(heard.message).tokens for heard in (again, mine)]
+        assert unmarked(of_other.text.decode(tokens[0])) == again.text, "its own drafter went on with it"
+        assert drafter.text.decode(tokens[1]) == mine.text, "and the first one began a new one"
+
+
+async def test_one_that_was_removed_is_not_used(tiny_pair: Path, tmp_path: Path) -> None:
+    shelf = tmp_path / "shelf"
+    folder = shutil.copytree(tiny_pair / "drafter", shelf / ("ab" * 32))
+    ((found, config),) = kept(shelf)
+    assert found == folder and config.target
+    assert not remove(shelf, "") and not remove(shelf, "cd") and folder.is_dir()
+    assert remove(shelf, "abab") and not folder.exists() and not list(kept(shelf))
+
+
+def test_a_damaged_one_counts_as_none(drafter: Drafter, other_pair: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(other_pair / "drafter", tmp_path / ("cd" * 32))
+    other = Drafter.load(folder)
+    found = Drafters(drafter, tmp_path)
+    assert found.has(other.memory_digest) and not found.has(None) and not found.has(bytes(16))
+    fits = found.fitting(other.text.digest, other.config.vocabulary, other.memory_digest)
+    assert fits is not None and fits.memory_digest == other.memory_digest
+    (folder / GRAPH).write_bytes(b"junk")
+    (tmp_path / ("ef" * 32)).mkdir()
+    assert Drafters(drafter, tmp_path).of_memory(other.memory_digest) is None
+    assert Drafters(drafter, tmp_path).fitting(other.text.digest, other.config.vocabulary, other.memory_digest) is None
+    assert (folder / TOKENIZER).is_file(), "it is left for the person"
+
+
+def test_a_drafter_of_the_same_tokens_drafts_for_a_stranger(drafter: Drafter) -> None:
+    found = Drafters(drafter)
+    assert found.fitting(drafter.text.digest, drafter.config.vocabulary, bytes(16)) is drafter
+    assert found.fitting(drafter.text.digest, drafter.config.vocabulary, None) is drafter
+    assert found.fitting(bytes(16), drafter.config.vocabulary, drafter.memory_digest) is None

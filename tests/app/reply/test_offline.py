@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 from pathlib import Path
 
 import pytest
@@ -16,10 +15,12 @@ from drafter.runtime import Drafter
 from remote.protocol import Card, encode
 from tests.app.reply.conftest import Connect
 from tests.remote.hostile import HostilePeer, answers
+from tests.remote.test_hostile_verifier import card_of
 from tests.remote.toy_verifier import CARD, http, raw_peer
 from tests.support.clock import FastClock
-from tests.support.commands import runner
+from tests.support.commands import Outrider
 from tests.support.conversing import Heard, ask, ask_once, hear
+from tests.support.fault_proxy import FaultProxy
 from tests.support.serving import VerifierProcess
 
 QUESTION = "what is the capital of France"
@@ -29,13 +30,6 @@ NOBODY = "http://127.0.0.1:9"
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     return tmp_path / "servers.json"
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def chosen(offline: str | None, **more: object) -> Settings:
@@ -70,22 +64,24 @@ async def test_in_place_of_an_unknown_server_nobody_answers(connect: Connect) ->
         assert opened.outbox.queued() == []
 
 
-async def test_the_question_waits_and_is_asked_when_the_server_is_there(tiny_pair: Path, connect: Connect) -> None:
-    verifier = VerifierProcess(tiny_pair)
-    verifier.port = free_port()
-    async with connect(verifier.url, settings=chosen("queue")) as opened:
-        conversation = opened.store.conversations.create("test").id
-        heard = await ask(opened, QUESTION, conversation)
-        assert "waits" in fails(heard) and heard.failed is not None and heard.failed.queued
-        assert opened.store.branches.thread(conversation) == [], "the question is a prompt that waits, again"
-        [queued] = opened.outbox.queued()
-        assert (queued.kind, queued.text, queued.conversation_id) == ("ask", QUESTION, conversation)
-        with verifier:
+async def test_the_question_waits_and_is_asked_when_the_server_is_there(
+    verifier: VerifierProcess, connect: Connect
+) -> None:
+    async with FaultProxy([verifier.port]) as proxy:
+        await proxy.refuse()
+        async with connect(proxy.url, settings=chosen("queue")) as opened:
+            conversation = opened.store.conversations.create("test").id
+            heard = await ask(opened, QUESTION, conversation)
+            assert "waits" in fails(heard) and heard.failed is not None and heard.failed.queued
+            assert opened.store.branches.thread(conversation) == [], "the question is a prompt that waits, again"
+            [queued] = opened.outbox.queued()
+            assert (queued.kind, queued.text, queued.conversation_id) == ("ask", QUESTION, conversation)
+            await proxy.heal()
             sent = await answered(opened)
-        assert opened.outbox.queued() == []
-        thread = opened.store.branches.thread(conversation)
-        assert [(one.text, one.status) for one in thread] == [(QUESTION, "done"), (sent.text, "done")]
-        assert all(thread[-1].provenance)
+            assert opened.outbox.queued() == []
+            thread = opened.store.branches.thread(conversation)
+            assert [(one.text, one.status) for one in thread] == [(QUESTION, "done"), (sent.text, "done")]
+            assert all(thread[-1].provenance)
 
 
 @pytest.mark.parametrize("known", ["drafter's", "another"])
@@ -152,6 +148,29 @@ async def test_the_rest_of_an_answer_that_was_cut_is_asked_for(drafter: Drafter,
         assert opened.outbox.queued() == []
 
 
+async def test_a_server_that_fails_each_time_is_asked_ever_more_seldom(drafter: Drafter, connect: Connect) -> None:
+    page = answers(http(b"<html>", status="503 Service Unavailable", content_type="text/html"))
+    peer, clock, begun = HostilePeer(card_of(drafter), page), FastClock(), list[float]()
+    async with (
+        peer.serving() as url,
+        connect(url, settings=Settings(mode="edge", max_tokens=8), clock=clock) as opened,
+    ):
+        await opened.settled()
+        clock.hurry(200.0)
+        conversation = opened.store.conversations.create("kept").id
+        queued = opened.outbox.enqueue(conversation, QUESTION)
+        async for due in opened.due():
+            begun.append(clock.now())
+            assert due == queued and (await hear(opened.send(due))).events
+            assert opened.outbox.queued() == [queued] and opened.store.branches.thread(conversation) == []
+            if len(begun) == 5:
+                break
+    # Each takes its own tries, some 15 s; then the wait is 1, 2, 4 and 8 s at least, and the server's own pauses.
+    assert sum(after - before for before, after in zip(begun, begun[1:])) > 15.0
+    count, again = opened.outbox._failures[queued.id]
+    assert count == 5 and again - clock.now() < 16.1
+
+
 @pytest.mark.parametrize("offline", ["queue", "drafter"])
 async def test_a_wrong_token_is_an_error_and_nobody_answers(offline: str, connect: Connect) -> None:
     body = json.dumps({"error": {"message": "Invalid API key", "code": "invalid_api_key"}}).encode()
@@ -164,23 +183,13 @@ async def test_a_wrong_token_is_an_error_and_nobody_answers(offline: str, connec
             assert opened.outbox.queued() == []
 
 
-@pytest.mark.parametrize("offline", [None, "queue", "drafter"])
-def test_on_the_command_line(
-    tiny_pair: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    offline: str | None,
-) -> None:
+@pytest.mark.parametrize("offline", [None, "queue"])
+def test_on_the_command_line(outrider: Outrider, monkeypatch: pytest.MonkeyPatch, offline: str | None) -> None:
     """The default is a sentence and exit code 3, with nothing on stdout."""
-    command = runner(monkeypatch, capsys, tmp_path, tiny_pair / "drafter")
     if offline is not None:
         monkeypatch.setenv("OUTRIDER_OFFLINE", offline)
-    asked = command("ask", QUESTION, "--remote", NOBODY, "--max-tokens", "8")
-    waiting = command("queue").out
-    if offline == "drafter":
-        assert asked.code == 0 and asked.out and waiting == ""
-    else:
-        assert asked.code == 3 and asked.out == "" and "no other model answers in its place" in asked.err
-        assert ("outrider ask --queue" in asked.err) == (offline is None)
-        assert (QUESTION in waiting) == (offline == "queue") == ("outrider queue send" in asked.err)
+    asked = outrider("ask", QUESTION, "--remote", NOBODY, "--max-tokens", "8")
+    waiting = outrider("queue").out
+    assert asked.code == 3 and asked.out == "" and "no other model answers in its place" in asked.err
+    assert ("outrider ask --queue" in asked.err) == (offline is None)
+    assert (QUESTION in waiting) == (offline == "queue") == ("outrider queue send" in asked.err)
