@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from app.config import Settings
-from app.remotes.source import AddressSource
 from drafter.runtime import Drafter
 from storage import Attachment
 from tests.app.attachments.conftest import PNG
@@ -60,13 +59,6 @@ async def test_a_checking_server_reads_files_and_says_that_it_reads_no_images(
         heard = await hear(opened.send(opened.outbox.enqueue(waiting, "what is this?", [PICTURE])))
         assert heard.failed is not None and heard.failed.code == "refused" and opened.outbox.queued() == []
         assert store.branches.thread(waiting)[0].attachments == (PICTURE,)
-
-
-async def test_another_machine_is_not_this_device(connect: Connect) -> None:
-    async with connect(None) as opened:
-        assert opened.stays_here()
-        opened.use(AddressSource("https://192.0.2.1/v1"))
-        assert not opened.stays_here()
 
 
 async def test_thoughts_are_stored_even_if_the_answer_is_cut_off(connect: Connect) -> None:

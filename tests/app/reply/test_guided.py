@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from itertools import chain, islice
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from app.archive.exporter import export_pieces
-from app.archive.importer import import_file
 from app.config import Settings
 from app.drafting.learning import Learner
 from app.drafting.prompt import FULL, conversation_length, conversation_tokens, shared_prefix
-from app.events import PageSource
 from app.remotes.source import AddressSource
 from app.reply.assistant import Assistant
 from app.reply.routing import Options
@@ -58,12 +54,10 @@ def asked(drafter: Drafter, said: Sequence[str]) -> list[int]:
     return drafter.text.render(drafter.prompt.apply(list(zip(roles, said))))
 
 
-@pytest.mark.parametrize("mode", ["edge", "hosted"])
 async def test_the_own_target_reads_the_pages(
-    mode: str, tiny_pair: Path, verifier: VerifierProcess, guided: Drafter, connect: Connect
+    tiny_pair: Path, verifier: VerifierProcess, guided: Drafter, connect: Connect
 ) -> None:
-    settings = Settings(mode=mode, max_tokens=16)  # type: ignore[arg-type]
-    async with connect(verifier.url, drafter=guided, settings=settings, modes=(mode,)) as opened:  # type: ignore[arg-type]
+    async with connect(verifier.url, drafter=guided, settings=Settings(mode="hosted", max_tokens=16)) as opened:
         conversation = opened.store.conversations.create("test").id
         first = await ask(opened, QUESTIONS[0], conversation)
         second = await ask(opened, QUESTIONS[1], conversation)
@@ -156,22 +150,3 @@ def test_all_conversations_begin_alike(guided: Drafter) -> None:
     shared = shared_prefix(guided.text, guided.prompt)
     one, other = asked(guided, ["sort a file"]), asked(guided, ["what is eating my disk"])
     assert one[:shared] == other[:shared] and shared > 5
-
-
-def test_pages_that_an_answer_came_from_are_exported(tmp_path: Path) -> None:
-    pages = [asdict(PageSource("tar", "common", "tldr")), asdict(PageSource("git commit", "common", "outrider"))]
-    exported = tmp_path / "export.json"
-    with Store.open(tmp_path / "one.db") as store, Store.open(tmp_path / "other.db") as other:
-        answer = store.messages.ask(store.conversations.create("test").id, "untar it", parent_id=None)
-        store.messages.finish(answer.id, (), (), "tar xf it", "done", {"sources": pages})
-        pieces = export_pieces(store, [answer.conversation_id], "json", settings=Settings(), branches=True)
-        exported.write_text("".join(pieces))
-        import_file(other, exported)
-        assert other.messages.get(answer.id).stats["sources"] == pages
-
-
-async def test_an_answer_without_a_command_names_no_page(guided: Drafter, connect: Connect) -> None:
-    async with connect(None, drafter=guided, settings=Settings(mode="offline", max_tokens=1)) as opened:
-        heard = await ask(opened, QUESTIONS[0])
-        assert heard.done.sources == ()
-        assert "sources" not in opened.store.messages.get(heard.message).stats

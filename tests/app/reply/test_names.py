@@ -52,12 +52,10 @@ def says_a_name(drafter: Drafter, message: Message) -> bool:
     return any(known.values())
 
 
-@pytest.mark.parametrize("mode", ["edge", "hosted"])
 async def test_the_target_says_marks_and_names_are_shown(
-    mode: str, pair: Path, verifier: VerifierProcess, guided: Drafter, connect: Connect
+    pair: Path, verifier: VerifierProcess, guided: Drafter, connect: Connect
 ) -> None:
-    settings = Settings(mode=mode, max_tokens=60)  # type: ignore[arg-type]
-    async with connect(verifier.url, drafter=guided, settings=settings, modes=(mode,)) as opened:  # type: ignore[arg-type]
+    async with connect(verifier.url, drafter=guided, settings=Settings(mode="edge", max_tokens=60)) as opened:
         conversation = opened.store.conversations.create("test").id
         heard = [await ask(opened, question, conversation) for question in QUESTIONS]
         thread = opened.store.branches.thread(conversation)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import AbstractAsyncContextManager
-from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -54,12 +53,10 @@ def said(server: ChatServer, at: int) -> list[tuple[str, str]]:
 # ---- an Outrider server and the drafter ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("mode", ["edge", "hosted"])
 async def test_the_target_reads_it(
-    mode: str, tiny_pair: Path, verifier: VerifierProcess, drafter: Drafter, connect: Connect
+    tiny_pair: Path, verifier: VerifierProcess, drafter: Drafter, connect: Connect
 ) -> None:
-    settings = Settings(mode=mode, max_tokens=16)  # type: ignore[arg-type]
-    async with connect(verifier.url, settings=settings, modes=(mode,)) as opened:  # type: ignore[arg-type]
+    async with connect(verifier.url, settings=EDGE) as opened:
         conversation = begun(opened, system=SYSTEM)
         first = await ask(opened, "list files", conversation)
         second = await ask(opened, "hidden ones", conversation)
@@ -72,32 +69,6 @@ async def test_the_target_reads_it(
     assert tokens(second) == generated(tiny_pair, longer, 16)
     assert context is not None and context.used == pytest.approx(len(longer) + 16, abs=8)
     assert not any(isinstance(event, SystemUnread) for event in [*first.events, *second.events])
-
-
-async def test_the_drafter_alone_reads_it(drafter: Drafter, connect: Connect) -> None:
-    async with connect(None, settings=Settings(mode="offline", max_tokens=12)) as opened:
-        heard = await ask(opened, "list files", begun(opened, system=SYSTEM))
-    context = drafter.context()
-    context.commit(drafter.text.render([("system", SYSTEM), ("user", "list files")]))
-    assert tokens(heard) == list(islice(chain.from_iterable(context.generate(0.0, 0)), 12))
-
-
-async def test_another_one_counts_from_the_next_answer_on(
-    tiny_pair: Path, verifier: VerifierProcess, drafter: Drafter, connect: Connect
-) -> None:
-    async with connect(verifier.url, settings=EDGE) as opened:
-        conversation = begun(opened, system=SYSTEM)
-        await ask(opened, "list files", conversation)
-        opened.store.conversations.choose(conversation, Choices(system="Be brief."))
-        second = await ask(opened, "hidden ones", conversation)
-        opened.store.conversations.choose(conversation, Choices(system=""))
-        third = await ask(opened, "by size", conversation)
-        asked = thread(opened, conversation)
-    changed = conversation_tokens(drafter.text, asked[:3], system="Be brief.")
-    assert tokens(second) == generated(tiny_pair, changed, 16)
-    without = conversation_tokens(drafter.text, asked[:5], system="")
-    assert tokens(third) == generated(tiny_pair, without, 16)
-    assert [one.stats.get("system") is None for one in asked if one.role == "assistant"] == [False, False, True]
 
 
 async def test_another_answer_under_another_prompt_is_greedy_again(verifier: VerifierProcess, connect: Connect) -> None:
@@ -180,16 +151,6 @@ async def test_the_conversation_goes_before_the_server_and_that_before_the_setti
         assert (await asked_of(server, opened, plain))[0][0] == "user", "it has begun without one"
 
 
-async def test_a_later_edit_of_the_library_changes_no_conversation(prompts: SystemPrompts, connect: Connect) -> None:
-    server = ChatServer([Script(["ls"])])
-    async with connect(server, prompts=prompts, system="verse") as opened:
-        conversation = begun(opened)
-        await asked_of(server, opened, conversation)
-        prompts.put("verse", "Answer in prose.")
-        assert (await asked_of(server, opened, conversation))[0] == ("system", SYSTEM)
-        assert (await asked_of(server, opened, begun(opened)))[0] == ("system", "Answer in prose.")
-
-
 async def test_a_default_that_is_not_there_is_told_and_nothing_is_sent(
     prompts: SystemPrompts, connect: Connect
 ) -> None:
@@ -222,14 +183,6 @@ async def test_the_answers_of_a_conversation_are_sampled_as_it_was_chosen(
     assert tokens(first) == tokens(same) and len(tokens(first)) == 9
     assert len(again.tokens) == 9 and again.stats["temperature"] == 0.9 and again.stats["seed"] == 12
     assert len(tokens(other)) == 16, "other conversations are as the settings say"
-
-
-async def test_an_openai_compatible_server_is_asked_so(connect: Connect) -> None:
-    server = ChatServer([Script(["ls"])])
-    async with connect(server) as opened:
-        await ask(opened, "list files", begun(opened, temperature=0.9, top_p=0.5, seed=11, max_tokens=9))
-    asked = server.asked[0]
-    assert (asked["temperature"], asked["top_p"], asked["seed"], asked["max_tokens"]) == (0.9, 0.5, 11, 9)
 
 
 async def test_a_model_that_refuses_it_is_told_with_what_to_do(connect: Connect) -> None:
