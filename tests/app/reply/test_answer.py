@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import normalizers
 
-from app.events import Drafted, ReplyText, Retracted, Stretch, Verified
+from app.events import Drafted, ReplyText, Stretch, Verified
 from app.reply.answer import Answer, Shown
 from models.text.chat_text import ChatText
 from tests.support.tiny_text import CHAT_TEMPLATE, END, tiny_text, train_tokenizer
@@ -73,15 +73,6 @@ def test_a_correct_guess_turns_solid_without_a_flicker(text: ChatText) -> None:
     assert answer.guess(command) == [Drafted("ls -l", len(command))]
     bonus = text.encode("a")
     assert answer.verify(command + bonus, len(command)) == [Verified("ls -la", len(command) + 1, len(command))]
-
-
-def test_a_wrong_guess_is_taken_back_first(text: ChatText) -> None:
-    answer = Answer(text)
-    answer.guess(text.encode("ls -l"))
-    right = text.encode("ls *")
-    events = answer.verify(right, 2)
-    assert isinstance(events[0], Retracted)
-    assert events[1:] == [Verified("ls *", len(right), 2)]
 
 
 @pytest.mark.parametrize("said", ["unpack it", "unpack ☃"])

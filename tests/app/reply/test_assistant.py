@@ -14,9 +14,8 @@ import pytest
 
 from app.config import Settings
 from app.drafting.drafting import Drafting
-from app.events import Drafted, ModeChanged, RoundEnded, Started, Verified
-from app.remotes.mode_meter import Verifying
-from app.remotes.speed import FIRST_COST
+from app.events import RoundEnded, Started, Verified
+from app.remotes.mode_meter import DRAFTED, MODES, WATCHED
 from app.reply.assistant import Assistant
 from app.reply.edge import UNHEARD
 from app.reply.routing import Options
@@ -26,8 +25,7 @@ from storage import Message, Store
 from storage.branches import Branches
 from storage.database import Database
 from tests.app.reply.conftest import Connect
-from tests.support.conversing import Heard, ask, ask_once, assistant, hear, until_connected
-from tests.support.emulator import Emulator, LinkProfile
+from tests.support.conversing import Heard, ask, ask_once, assistant, hear
 from tests.support.serving import VerifierProcess
 
 EDGE = Settings(mode="edge", max_tokens=40, pace="fixed")
@@ -63,7 +61,6 @@ async def test_drafts_do_not_change_a_greedy_answer(
     ("changed", "drafts"),
     [
         ({"pace": "measured"}, False),
-        ({"pace": "fixed"}, True),
         ({"pace": "measured", "tree": "sampled", "temperature": 0.7, "seed": 3}, True),
     ],
 )
@@ -96,37 +93,6 @@ async def test_drafts_do_not_change_a_sampled_answer_nor_sampled_trees_a_greedy_
             heard = await ask(opened, "show disk usage")
             answers.append(heard.done.token_ids)
     assert answers[0] == answers[1]
-
-
-async def test_by_measure_more_is_drafted_over_a_far_line_than_for_a_slow_verifier(
-    verifier: VerifierProcess, connect: Connect
-) -> None:
-    settings, answers, nodes = Settings(mode="edge", max_tokens=24), [], {}
-    for case in ("as it is", "slow", "far"):
-        async with connect(verifier.url, settings=settings, met=True) as opened:
-            costs = opened.backend.routing.shown.speed.costs
-            for _ in range(40 if case != "as it is" else 0):
-                costs.drafted(1, 1e-3)
-                costs.judged(0, 0.01)
-                costs.judged(20, 100.0 if case == "slow" else 0.01)
-                costs.waited(1e6 if case == "far" else 0.0)
-            heard = await ask(opened, "list files")
-            answers.append(heard.done.token_ids)
-            nodes[case] = heard.done.stats.drafted_nodes / heard.done.stats.rounds
-            if case == "as it is":
-                assert costs.cost not in (FIRST_COST, costs.first)
-    assert answers[0] == answers[1] == answers[2]
-    assert nodes["slow"] == 0 < min(nodes["far"], nodes["as it is"])
-
-
-async def test_sampled_trees_answer_with_whole_drafts(
-    verifier: VerifierProcess, drafter: Drafter, connect: Connect
-) -> None:
-    settings = Settings(mode="edge", max_tokens=40, temperature=0.5, seed=11, tree="sampled")
-    heard = await ask_once(connect(verifier.url, settings=settings), "show disk usage")
-    assert all(heard.done.provenance)
-    assert heard.text == drafter.text.decode(heard.done.token_ids)
-    assert heard.done.stats.tau > 1.0 and heard.done.stats.drafted_nodes > 0
 
 
 HOSTED = Settings(mode="hosted", max_tokens=40)
@@ -162,43 +128,30 @@ async def test_a_hosted_answer_is_the_target_s_own_and_leaves_the_drafter_ready(
         assert again.done.stats.bytes_down < stats.bytes_down + 8_000, "nothing that is here is sent again"
 
 
-async def test_memory_that_nobody_will_need_is_not_asked_for(
-    verifier: VerifierProcess, drafter: Drafter, connect: Connect
-) -> None:
-    """Memory costs the server time, and here the drafter neither drafts nor goes on alone."""
-    async with connect(verifier.url, settings=HOSTED) as opened:
-        conversation = opened.store.conversations.create("hosted").id
-        assert (await ask(opened, "list files", conversation)).done
-        assert opened.store.memory.load(conversation, drafter.memory_digest) == []
-
-
-async def test_without_drafts_a_hosted_answer_comes_token_by_token(verifier: VerifierProcess, connect: Connect) -> None:
-    heard = await ask_once(connect(verifier.url, settings=HOSTED, draft=False), "list files")
-    assert heard.done.stats.rounds == 40 and heard.modes[-1] == "hosted"
-
-
 async def test_auto_mode_takes_the_faster_mode_and_says_why(verifier: VerifierProcess, connect: Connect) -> None:
-    far = LinkProfile(name="far", rtt_ms=120, up_mbps=100, down_mbps=100)
-    both: tuple[Verifying, ...] = ("edge", "hosted")
-    async with Emulator(far, "127.0.0.1", verifier.port) as line, connect(line.url, modes=both) as opened:
-        await until_connected(opened)
+    async with connect(verifier.url, modes=MODES, met=True) as opened:
         meter = opened.backend.routing.shown.speed.modes
-
-        def measured(edge: float, hosted: float) -> None:
-            """Both modes get so many rounds that those of one answer change nothing, however busy the machine is."""
-            for _ in range(200):
+        for edge, hosted, mode in ((1000.0, 1.0, "hosted"), (1.0, 1000.0, "edge")):
+            for _ in range(200):  # So many rounds that those of one answer change nothing, however busy the machine is.
                 meter.edge(4, edge, edge)
                 meter.hosted(4, hosted)
+            heard = await ask(opened, "list files")
+            assert heard.modes[-1] == mode and all(heard.done.provenance)
+            assert ("the server drafts: " if mode == "hosted" else "this device drafts: ") in heard.why[-1]
 
-        measured(edge=1000.0, hosted=1.0)
-        heard = await ask(opened, "list files")
-        chosen = heard.of(ModeChanged)[-1]
-        assert chosen.mode == "hosted" and "the server drafts: " in chosen.why
-        # A verifier whose streams turn out slow is asked for rounds instead.
-        measured(edge=1.0, hosted=1000.0)
-        again = await ask(opened, "and hidden ones")
-        assert again.modes[-1] == "edge"
-        assert all(again.done.provenance)
+
+async def test_drafts_beside_a_stream_tell_how_well_the_drafter_guesses(
+    verifier: VerifierProcess, connect: Connect
+) -> None:
+    async with connect(verifier.url, settings=Settings(max_tokens=300), modes=MODES, met=True) as opened:
+        modes = opened.backend.routing.shown.speed.modes
+        modes.drafts = False  # One that drafts on the same cores does so as fast as this device.
+        learnt, asked = modes.learnt, 0
+        while learnt.drafts < WATCHED:  # On a busy machine a draft may come after the last word.
+            heard = await ask(opened, f"list files {asked}")
+            assert heard.done and (asked or heard.modes[-1] == "hosted") and asked < 40
+            asked += 1
+        assert learnt.draft_tokens > DRAFTED * learnt.drafts
 
 
 async def test_an_answer_ends_at_its_stop_token(verifier: VerifierProcess, drafter: Drafter, connect: Connect) -> None:
@@ -231,18 +184,6 @@ async def test_stop_keeps_what_is_there(verifier: VerifierProcess, mode: str, co
                     break
             else:
                 pytest.fail("the session did not go on")
-
-
-async def test_leaving_early_stores_the_answer_as_stopped(connect: Connect) -> None:
-    async with connect(None, settings=OFFLINE) as opened:
-        conversation = opened.store.conversations.create("left").id
-        async with aclosing(opened.reply(conversation, "list files")) as events:
-            async for event in events:
-                if isinstance(event, Drafted):
-                    break
-        answer = opened.store.branches.thread(conversation)[-1]
-        assert (answer.status, len(answer.tokens)) == ("stopped", 1)
-        assert (await ask(opened, "again", conversation)).done
 
 
 async def test_a_database_that_another_program_holds_for_long_costs_no_answer(database: Path, connect: Connect) -> None:
@@ -279,14 +220,6 @@ async def test_a_prompt_that_is_too_long_is_refused_in_a_sentence(verifier: Veri
             assert "tokens" in heard.failed.message
             assert opened.store.messages.get(heard.message).status == "failed"
         assert (await ask(opened, "list files")).done
-
-
-async def test_edge_mode_needs_a_verifier(connect: Connect) -> None:
-    async with connect("http://127.0.0.1:9", settings=EDGE) as opened:
-        heard = await ask(opened, "list files")
-        assert heard.failed is not None and heard.failed.code == "unavailable"
-        assert not {*heard.modes} - {"warming"}, "which may be over before the answer begins"
-        assert opened.store.messages.get(heard.message).status == "failed"
 
 
 async def test_memory_outlives_the_program(

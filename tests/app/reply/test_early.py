@@ -74,12 +74,12 @@ async def test_the_drafter_writes_before_the_verifier_is_there(
     assert store.messages.get(heard.message).text == plain.text
 
 
-@pytest.mark.parametrize("case", ["unsure", "edge", "hosted", "sampled"])
+@pytest.mark.parametrize("case", ["unsure", "edge", "sampled"])
 async def test_only_auto_mode_at_temperature_0_writes_early_and_only_what_is_sure(
     verifier: VerifierProcess, drafter: Drafter, store: Store, monkeypatch: pytest.MonkeyPatch, case: str
 ) -> None:
     monkeypatch.setattr("app.reply.generation.SURE", 1.1 if case == "unsure" else 0.0)
-    chosen = {"unsure": {}, "sampled": {"temperature": 0.8, "seed": 1}}.get(case, {"mode": case})
+    chosen = {"unsure": {}, "sampled": {"temperature": 0.8, "seed": 1}}.get(case, {"mode": "edge"})
     settings, source = Settings(max_tokens=8).replaced(chosen, "the test"), Starts(verifier.url)
     async with Assistant(store, Options(Drafters(drafter), source, settings, early=True)) as opened:
         asyncio.get_running_loop().call_later(0.3, source.up.set)

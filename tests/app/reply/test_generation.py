@@ -82,20 +82,6 @@ def test_nor_by_what_a_model_on_this_device_writes(generation: Generation, words
     assert generation.answer.tokens == words[:6] and generation.reason == "length"
 
 
-def test_the_end_comes_in_the_middle_of_another_models_text(generation: Generation, words: list[int]) -> None:
-    generation.answer.join("small one")
-    generation.draft_text(generation.given.text.decode(words[:4]))
-    generation.verify([*words[:2], END], from_draft=2)
-    assert generation.reason == "end" and all(generation.answer.provenance)
-    assert generation.answer.tokens == [*words[:2], END] and generation.answer.withdrawn
-
-
-def test_a_guess_is_shown_up_to_the_end(generation: Generation, words: list[int]) -> None:
-    assert generation.cut([words[0], END, words[1]]) == [words[0], END]
-    assert generation.cut(words) == words[:6]
-    assert generation.answer.tokens == [] and generation.reason is None
-
-
 async def test_examples_that_were_left_out_once_stay_out(
     generation: Generation, tiny_pair: Path, tmp_path: Path
 ) -> None:

@@ -1,16 +1,19 @@
-"""Without a limit of tokens an answer ends by itself or when the context is full, and says which."""
+"""An answer that ends at a limit says which, and `ask` how to go on, whoever wrote it."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import pytest
 
 from app.config import Settings
 from app.drafting.prompt import conversation_tokens
-from app.reply.offline import MOST_ALONE
+from app.reply import offline
 from app.reply.request import CONTEXT_TOKENS
 from drafter.runtime import Drafter
 from storage import Message
 from tests.app.reply.conftest import Connect
+from tests.support.commands import Outrider
 from tests.support.conversing import ask
 from tests.support.serving import VerifierProcess
 
@@ -44,14 +47,29 @@ async def test_a_full_context_ends_an_answer_and_is_named(
     assert heard.done.model == card.target
 
 
-async def test_the_drafter_alone_has_a_guard(connect: Connect) -> None:
+async def test_the_drafter_alone_has_a_guard(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(offline, "MOST_ALONE", most := 40)
     settings = Settings(mode="offline", temperature=2.0, seed=3)
     async with connect(None, settings=settings) as opened:
         heard = await ask(opened, "list files")
-        assert len(heard.done.token_ids) == MOST_ALONE
+        assert len(heard.done.token_ids) == most
         assert (heard.done.cut_by, heard.done.full, heard.done.model) == ("length", False, "")
         assert "the most that the small model writes alone" in heard.done.cut
         stored = opened.store.messages.get(heard.message)
         assert stored.stats["cut_by"] == "length" and "model" not in stored.stats
         more = [event async for event in opened.resume(heard.message)]
-        assert len(more[-1].token_ids) > MOST_ALONE  # type: ignore[union-attr]
+        assert len(more[-1].token_ids) > most  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("mode", ["edge", "offline"])
+def test_a_limit_of_tokens_is_told(outrider: Outrider, verifier: VerifierProcess, tmp_path: Path, mode: str) -> None:
+    server = () if mode == "offline" else ("--remote", verifier.url)
+    cut = outrider("ask", "list files", "--mode", mode, *server, "--max-tokens", "4")
+    assert cut.code == 0 and "the answer is not whole: cut at 4 tokens (max_tokens)" in cut.err
+    assert "To go on: " in cut.err and "--max-tokens" in cut.err
+    told = outrider("ask", "a", "--mode", mode, *server, "--max-tokens", "4", "--json").json
+    assert (told["reason"], told["cut"], told["cut_by"]) == ("length", "length", "cut at 4 tokens (max_tokens)")
+    assert told["go_on"].endswith("a longer answer: --max-tokens")
+    (tmp_path / "prompts").write_text('{"prompt": "list files"}\n{"prompt": "list them"}\n')
+    each = outrider("ask", "--prompts", str(tmp_path / "prompts"), "--mode", mode, *server, "--max-tokens", "4")
+    assert each.err.count("the answer is not whole") == 2

@@ -3,29 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from contextlib import aclosing
 from pathlib import Path
 
 import pytest
 
 from app.config import Folders, Settings
-from app.events import Done, Event, Failed, Started
+from app.events import Started
 from app.remotes.source import AddressSource
 from app.remotes.switcher import RemoteSwitcher
 from app.reply.assistant import Assistant
 from app.reply.bootstrap import assistant_of_window
 from storage import Store
+from tests.support.conversing import ask, hear
 from tests.support.serving import VerifierProcess
 
 
 def starting(store: Store, drafter: Path) -> Assistant:
     settings = Settings(mode="offline", drafter=str(drafter), max_tokens=5)
     return assistant_of_window(store, settings, Folders.locate({"OUTRIDER_HOME": str(store.path.parent)}))
-
-
-async def heard(events: AsyncIterator[Event]) -> list[Event]:
-    return [event async for event in events]
 
 
 async def test_a_question_waits_for_the_assistant(store: Store, tiny_pair: Path) -> None:
@@ -37,13 +33,11 @@ async def test_a_question_waits_for_the_assistant(store: Store, tiny_pair: Path)
         question, pending = store.branches.thread(conversation)
         assert (question.text, pending.status) == ("list files", "pending"), "stored, though nobody can answer yet"
         core.start()
-        events = await heard(asking)
-        assert started == Started(conversation, pending.id) and isinstance(events[-1], Done)
-        assert not any(isinstance(event, Started) for event in events)
+        rest = await hear(asking)
+        assert started == Started(conversation, pending.id) and rest.done and not rest.of(Started)
         assert core.loaded and core.status().mode == "offline"
         assert len(store.branches.thread(conversation)[-1].tokens) == 5
-        events = await heard(core.reply(conversation, "and hidden ones"))
-        assert isinstance(events[-1], Done)
+        assert (await ask(core, "and hidden ones", conversation)).done
 
 
 async def test_the_remote_can_be_chosen_before_and_after(
@@ -65,19 +59,18 @@ async def test_who_does_not_want_to_wait_finds_the_question_later(store: Store, 
     async with starting(store, tiny_pair / "drafter") as core:
         asking = core.reply(conversation, "list files")
         await anext(asking)
-        waiting = asyncio.create_task(heard(asking))
+        waiting = asyncio.create_task(hear(asking))
         await asyncio.sleep(0)
         core.stop()
-        (event,) = await waiting
-        assert isinstance(event, Done) and event.stopped
+        assert (await waiting).done.stopped
         question, answer = store.branches.thread(conversation)
         assert (question.text, answer.text, answer.status) == ("list files", "", "stopped")
         edited = core.edit(question.id, "list hidden files")
         await anext(edited)
         assert [message.text for message in store.branches.thread(conversation)] == ["list hidden files", ""]
         core.start()
-        assert isinstance((await heard(edited))[-1], Done)
-        assert isinstance((await heard(core.regenerate(answer.id)))[-1], Done)
+        assert (await hear(edited)).done
+        assert (await hear(core.regenerate(answer.id))).done
 
 
 async def test_a_stop_before_anybody_waits_is_not_lost(store: Store, tiny_pair: Path) -> None:
@@ -86,16 +79,15 @@ async def test_a_stop_before_anybody_waits_is_not_lost(store: Store, tiny_pair: 
         asking = core.reply(conversation, "list files")
         await anext(asking)
         core.stop()
-        (event,) = await heard(asking)
-        assert isinstance(event, Done) and event.stopped and store.branches.thread(conversation)[-1].status == "stopped"
+        assert (await hear(asking)).done.stopped and store.branches.thread(conversation)[-1].status == "stopped"
 
 
 async def test_only_a_question_can_be_put_in_other_words_before_and_after(store: Store, tiny_pair: Path) -> None:
     answer = store.messages.ask(store.conversations.create("a").id, "list files", parent_id=None)
     async with starting(store, tiny_pair / "drafter") as core:
         for _ in range(2):
-            (event,) = await heard(core.edit(answer.id, "list hidden files"))
-            assert isinstance(event, Failed) and "Only a question" in event.message
+            failed = (await hear(core.edit(answer.id, "list hidden files"))).failed
+            assert failed is not None and "Only a question" in failed.message
             core.start()
             await core.until_loaded()
     assert len(store.branches.thread(answer.conversation_id)) == 2, "and nothing is stored"
@@ -111,7 +103,7 @@ async def test_what_is_queued_early_is_due_as_soon_as_the_verifier_is_there(
         core.start()
         async with aclosing(core.due()) as due:
             assert await anext(due) == queued
-            assert isinstance((await heard(core.send(queued)))[-1], Done)
+            assert (await hear(core.send(queued))).done
             later = core.outbox.enqueue(conversation, "and hidden ones")
             assert await anext(due) == later
     assert [message.text for message in store.branches.thread(conversation)][0] == "list files"
@@ -134,8 +126,8 @@ async def test_without_a_drafter_all_can_be_read_and_the_reason_is_told(store: S
         core.start()
         change = await anext(changes)
         assert change == core.status() and change.mode == "offline" and "nowhere" in change.why
-        *_, event = await heard(core.reply(conversation, "list files"))
-        assert isinstance(event, Failed) and "nowhere" in event.message
+        failed = (await ask(core, "list files", conversation)).failed
+        assert failed is not None and "nowhere" in failed.message
         assert [one.text for one in store.branches.thread(conversation)] == ["list files", ""]
         assert [one.title for one in core.store.conversations.all()] == ["a"]
         queued = core.outbox.enqueue(conversation, "later")
@@ -157,8 +149,8 @@ async def test_with_remotes_that_cannot_be_read_nobody_answers_in_their_place(
     async with assistant_of_window(store, settings, folders) as core:
         assert "remotes.toml is not valid TOML" in RemoteSwitcher(settings, folders, core).trouble
         core.start()
-        last = (await heard(core.reply(conversation, "list files")))[-1]
-        assert isinstance(last, Failed) and "remotes.toml is not valid TOML" in last.message and not last.queued
+        failed = (await ask(core, "list files", conversation)).failed
+        assert failed is not None and "remotes.toml is not valid TOML" in failed.message and not failed.queued
         await core.settled()
         assert core.status().mode == "offline" and "remotes.toml is not valid TOML" in core.status().why
     assert [message.text for message in store.branches.thread(conversation)] == ["list files", ""]

@@ -9,16 +9,14 @@ from functools import partial
 import pytest
 
 from app.config import Settings
-from app.events import Dropped, Failed, Judged, Redrawn, Started, Verified
+from app.events import Dropped, Judged, Redrawn, Started, Verified
 from app.reply import backend as backend_module
 from app.reply import routing as routing_module
 from app.reply.assistant import Assistant
 from app.reply.errors import NoAnswer
-from app.reply.outcome import failed
-from app.reply.request import FRESH_TEMPERATURE, Request, resume
+from app.reply.request import FRESH_TEMPERATURE, resume
 from drafter.runtime import Drafter
 from models.text.chat_text import ChatText
-from remote.protocol import Sampling
 from tests.app.reply.conftest import Connect, Tokens
 from tests.support.conversing import ask, hear, stored_answer, until_mode
 from tests.support.serving import VerifierProcess
@@ -121,8 +119,9 @@ async def test_a_question_without_an_answer_is_answered(alone_here: Assistant, a
 # ---- on --------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("mode", ["edge", "hosted"])
-@pytest.mark.parametrize(("there", "verified"), [(1, None), (20, None), (20, 12), (9, 0)])
+@pytest.mark.parametrize(
+    ("mode", "there", "verified"), [("edge", 1, None), ("edge", 20, 12), ("hosted", 20, None), ("hosted", 9, 0)]
+)
 async def test_a_stopped_answer_goes_on_as_if_it_had_not_been(
     verifier: VerifierProcess, own: Tokens, mode: str, there: int, verified: int | None, connect: Connect
 ) -> None:
@@ -220,15 +219,6 @@ async def test_what_was_withdrawn_before_stands_where_the_text_is_still_the_same
     assert near == Dropped(0, "near") and far.text == "far"
     assert 0 < far.at < len(text) and text[: far.at] == heard.text[: far.at]
     assert opened.store.messages.get(heard.message).stats["withdrawn"] == [[0, "near"], [far.at, "far"]]
-
-
-@pytest.mark.parametrize("waits", [True, False])
-async def test_nobody_is_told_to_ask_again_what_is_sent_by_itself(alone_here: Assistant, waits: bool) -> None:
-    request = Request(stored(alone_here, (), status="failed"), Sampling(), None, waits=waits)
-    error = NoAnswer("No answer: the server is away.", "unavailable", passing=True, advice="Ask again.")
-    outcome = failed(request, None, error)
-    said = "The question waits and is sent when the server is back." if waits else "Ask again."
-    assert isinstance(outcome.last, Failed) and str(outcome.last) == f"No answer: the server is away. {said}"
 
 
 async def test_what_the_model_has_checked_is_no_longer_marked_as_written_here(

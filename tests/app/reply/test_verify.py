@@ -1,22 +1,25 @@
-"""An answer that was drafted offline is verified when the line is back: what the target keeps and what it replaces."""
+"""An answer that was drafted offline is verified when the line is back: what is kept, replaced, and said of it."""
 
 from __future__ import annotations
 
+import time
+from pathlib import Path
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from app.config import Settings
-from app.events import Judged
+from app.events import AnsweredAgain, Judged
 from app.reply.assistant import Assistant
-from app.reply.judgement import stored_judgement
+from app.reply.judgement import MOST_UNITS, compare, judge, stored_judgement, texts_dropped
+from app.sanitise import sanitise
 from drafter.runtime import Drafter
-from storage import Message
+from storage import Message, Store
 from tests.app.reply.conftest import Connect, Tokens
-from tests.support.conversing import Heard, ask, hear, stored_answer, until_mode
-from tests.support.serving import VerifierProcess
+from tests.support.conversing import Heard, ask, hear, stored_answer
 
 SETTINGS = Settings(max_tokens=40)
-OFFLINE = Settings(mode="offline", max_tokens=40)
-NOBODY = "http://127.0.0.1:9"
 QUESTION = "list files"
 
 
@@ -51,7 +54,7 @@ async def test_what_the_target_agrees_with_stays(opened: Assistant, own: Tokens)
     assert opened.store.messages.get(answer.id) == answer
 
 
-@pytest.mark.parametrize(("verified", "departs"), [(0, 0), (0, 23), (10, 17)])
+@pytest.mark.parametrize(("verified", "departs"), [(0, 0), (10, 17)])
 async def test_what_it_does_not_keep_is_told_and_its_own_answer_stands_beside(
     opened: Assistant, drafter: Drafter, own: Tokens, verified: int, departs: int
 ) -> None:
@@ -83,31 +86,6 @@ async def test_an_answer_of_another_vocabulary_is_judged_by_what_it_says(
     assert prompt.done
 
 
-async def test_a_conversation_begun_offline_goes_on_with_the_target(
-    verifier: VerifierProcess, drafter: Drafter, own: Tokens, connect: Connect
-) -> None:
-    async with connect(verifier.url, settings=SETTINGS) as opened:
-        earlier = opened.store.conversations.create("earlier").id
-        for question in ("show disk usage", "of this folder"):  # Its memory is that of the system prompt as well.
-            await ask(opened, question, earlier)
-    async with connect(None, settings=OFFLINE) as opened:
-        conversation = opened.store.conversations.create("begun offline").id
-        alone = await ask(opened, QUESTION, conversation)
-        assert not any(alone.done.provenance)
-        drafting, _ = opened.backend.routing.pool._open[conversation]
-        assert 0 < drafting.memory_from < len(drafter.text.render([("user", QUESTION)]))
-    async with connect(verifier.url, settings=SETTINGS) as opened:
-        await until_mode(opened, "edge")
-        heard, judged = await verify(opened, alone.message)
-        assert heard.done.token_ids == own
-        assert judged is not None and judged.of == 40
-        assert judged.kept == next((at for at in range(40) if alone.done.token_ids[at] != own[at]), 40)
-        further = await ask(opened, "and hidden ones", conversation)
-        assert all(further.done.provenance)
-        thread = opened.store.branches.thread(conversation)
-        assert [message.id for message in thread if message.role == "assistant"] == [heard.message, further.message]
-
-
 async def test_what_was_said_since_stays_in_sight(opened: Assistant, own: Tokens) -> None:
     answer = drafted(opened, own[:20])
     further = await ask(opened, "and hidden ones", answer.conversation_id)
@@ -119,9 +97,8 @@ async def test_what_was_said_since_stays_in_sight(opened: Assistant, own: Tokens
     assert opened.store.messages.get(heard.message).parent_id == answer.parent_id
 
 
-@pytest.mark.parametrize("url", [None, NOBODY])
-async def test_without_a_verifier_it_says_so_and_stores_nothing(url: str | None, connect: Connect) -> None:
-    async with connect(url, settings=SETTINGS) as opened:
+async def test_without_a_verifier_it_says_so_and_stores_nothing(connect: Connect) -> None:
+    async with connect("http://127.0.0.1:9", settings=SETTINGS) as opened:
         answer = drafted(opened, (5, 6, 7))
         await opened.settled()
         heard, judged = await verify(opened, answer.id)
@@ -145,3 +122,109 @@ async def test_stopped_it_leaves_the_drafted_answer_where_it_was(opened: Assista
     thread = opened.store.branches.thread(answer.conversation_id)
     assert thread[-1] == answer
     assert opened.store.messages.of(answer.conversation_id)[-1].status == "stopped"
+
+
+# ---- what is said of it ----------------------------------------------------------------------------------------------
+
+
+def checked(store: Store, draft: str, own: str) -> tuple[Message, Message]:
+    """A drafted answer and the one that took its place, as they are stored."""
+    conversation = store.conversations.create("t").id
+    asked = store.messages.add(conversation, "user", "q", parent_id=None, status="done")
+    drafted = store.messages.add(conversation, "assistant", "", parent_id=asked.id, status="pending")
+    store.messages.finish(drafted.id, range(4), [False] * 4, draft, "done", {})
+    answer = store.messages.verify(drafted.id)
+    assert answer is not None
+    store.messages.finish(answer.id, range(4), [True] * 4, own, "done", {"kept": 1, "of": 4}, settles=drafted.id)
+    return store.messages.get(drafted.id), store.messages.get(answer.id)
+
+
+@pytest.mark.parametrize(
+    ("draft", "own", "dropped", "before"),
+    [
+        ("It knows these forms", "It knows many forms", "these forms", "It knows "),
+        ("ls -la", "ls -l", "-la", "ls "),
+        ("ls\x07 -la", "ls\x07 -lh", "-la", "ls "),
+        ("a b\x1b[2J", "a c", "b", "a "),
+    ],
+)
+def test_the_place_of_what_was_dropped(tmp_path: Path, draft: str, own: str, dropped: str, before: str) -> None:
+    with Store.open(tmp_path / "outrider.db") as store:
+        drafted, answer = checked(store, draft, own)
+    stored = stored_judgement(answer, drafted)
+    assert stored is not None and (stored.dropped, sanitise(own)[: stored.at]) == (dropped, before)
+    assert judge(drafted, (0, 9), own) == Judged(drafted.id, 1, 4, stored.dropped, stored.at)
+
+
+TEXTS = st.lists(st.sampled_from(["tar", "-x", "the", "file", "a", "```sh", "\n", "\x1b[2J"]), max_size=30).map(
+    " ".join
+)
+
+
+def count(text: str) -> int:
+    """Words, without the marks of code blocks."""
+    return sum(not word.startswith("```") for word in text.split())
+
+
+PREDICTED = "answered again by m, with the offline answer as a suggestion"
+
+
+@pytest.mark.parametrize(
+    ("drafted", "answer", "kept", "dropped"),
+    [
+        ("use tar -xf file", "Hello! You can  use\ntar -xf file now", 4, ""),
+        ("use tar xf file now", "use tar -xf file", 3, "… xf\n\n… now"),
+        ("Run:\n\n```sh\nls -l\n```\n", "Run:\n\n```sh\nls -a\n```\n", 2, "… -l"),
+        ("Run:\n\n```sh\nls -l\n```\n", "Run: du", 1, "… ls -l"),
+        ("a \x1b[2Jb c", "a c", 2, "… b"),
+        ("", "tar", 0, ""),
+    ],
+)
+def test_words_are_compared_in_their_order(drafted: str, answer: str, kept: int, dropped: str) -> None:
+    found = compare(drafted, answer)
+    assert (found.kept, found.of, found.dropped) == (kept, count(drafted), dropped)
+
+
+@given(TEXTS, TEXTS)
+def test_it_keeps_all_of_itself_and_never_more_than_there_is(one: str, other: str) -> None:
+    assert compare(one, one).kept == compare(one, one).of == count(one)
+    found = compare(one, other)
+    assert 0 <= found.kept <= min(count(one), count(other))
+    assert "\x1b" not in found.dropped
+
+
+def test_long_texts_are_compared_by_lines() -> None:
+    lines = [f"{number} is a line of seven words here" for number in range(1000)]
+    other = lines[:400] + ["something else"] * 200 + lines[600:]
+    found = compare("\n".join(lines), "\n".join(other))
+    assert (found.kept, found.of) == (800 * 8, 8000) and found.dropped.startswith("… 400 is")
+
+
+def test_a_hostile_answer_costs_little_time() -> None:
+    began = time.process_time()
+    compare("a b " * MOST_UNITS, "b a\n" * 200_000)
+    assert time.process_time() - began < 20
+
+
+@pytest.mark.parametrize(
+    ("again", "kept", "said"),
+    [
+        (AnsweredAgain("m", False), 99.9, "answered again by m; 99 % of the words are the same"),
+        (AnsweredAgain("m", False), 100, "answered again by m; all words are the same"),
+        (AnsweredAgain("m", False), 0, "answered again by m; no word is the same"),
+        (AnsweredAgain("m", True), 0.1, f"{PREDICTED}; 1 % of the words are the same"),
+        (
+            AnsweredAgain("m", True, (12, 2)),
+            83,
+            "m got the offline answer as a suggestion and kept 12 of 14 tokens; 83 % of the words are the same",
+        ),
+    ],
+)
+def test_the_sentence_says_which_way_was_used(again: AnsweredAgain, kept: float, said: str) -> None:
+    assert str(Judged("id", round(10 * kept), 1000, "", again=again)) == said
+
+
+@pytest.mark.parametrize("drafts", [["one two", "one two three"], ["one two three", "one two"]])
+def test_the_longer_of_two_drafts_with_one_beginning_is_shown_once(drafts: list[str]) -> None:
+    (lost,) = texts_dropped(drafts, "one four")
+    assert lost.text == "two three"
