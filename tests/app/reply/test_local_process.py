@@ -23,7 +23,7 @@ from tests.support.chat_server import ChatServer
 from tests.support.conversing import Heard, ask, until
 from tests.support.serving import VerifierProcess
 
-MOST = 600
+MOST = 400
 """More tokens than a tiny model has written when its first word is read here."""
 SETTINGS = Settings(offline="local", max_tokens=MOST, temperature=0.0)
 
