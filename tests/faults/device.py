@@ -13,6 +13,7 @@ from app.reply.assistant import Assistant
 from models.text.chat_text import ChatText
 from remote import VerifierClient
 from remote.protocol import Sampling
+from tests.support.clock import FastClock
 from tests.support.conversing import Heard, until_connected
 from tests.support.nothing_lost import target_alone, violations
 from tests.support.patience import PATIENCE_SECONDS
@@ -27,11 +28,16 @@ References = dict[tuple[int, ...], list[int]]
 Act = Callable[[], Awaitable[None]]
 
 
+HURRY = 5.0
+"""How many times as fast the clock runs while a deadline is all that can notice a fault."""
+
+
 @dataclass
 class Device:
-    """One conversation of an open assistant. `around`: the verifier, reached past the line."""
+    """One conversation of an open assistant with this clock. `around`: the verifier, reached past the line."""
 
     opened: Assistant
+    clock: FastClock
     text: ChatText
     around: VerifierClient
     references: References
@@ -41,7 +47,8 @@ class Device:
         """Listen to an answer until its end, and look for what was lost.
 
         `strike` comes after its first round, `heal` once some of it was written alone. The reply waits for its reader.
-        So it is still running then, and continues when the verifier is noticed.
+        So it is still running then, and continues when the verifier is noticed. A clock that is in a hurry is not any
+        more from `heal` on, or when the line is back by itself.
         """
         heard, alone = Heard(), 0
         async with (
@@ -50,12 +57,15 @@ class Device:
         ):
             async for event in events:
                 heard.apply(event)
+                if "offline" in heard.modes and heard.reply.mode != "offline":
+                    self.clock.hurry(1.0)
                 if strike is not None and isinstance(event, Verified):
                     await strike()
                     strike = None
                 if isinstance(event, Drafted) and heard.reply.mode == "offline":
                     alone += 1
                     if heal is not None and alone == ALONE:
+                        self.clock.hurry(1.0)
                         await heal()
                         await until_connected(self.opened)
         await self.nothing_lost(heard)
@@ -77,6 +87,7 @@ class Device:
         If the machine itself stood still for longer than a deadline, which looks like a silent line, the one after that
         counts.
         """
+        self.clock.hurry(1.0)
         for question in ("and hidden ones", "and by size"):
             await until_connected(self.opened)
             after = await self.ask(question)

@@ -17,18 +17,21 @@ from app.events import ModeChanged
 from app.remotes.mode_meter import Verifying
 from drafter.runtime import Drafter
 from remote import VerifierClient
-from tests.faults.device import TOKENS, Device, References, whys
+from remote.link import STALL_SECONDS
+from remote.verifier.http import ALIVE_SECONDS
+from tests.faults.device import HURRY, TOKENS, Device, References, whys
 from tests.faults.table import CASES, LATE, STREAM_CASES, Case
+from tests.support.clock import FastClock
 from tests.support.conversing import assistant, until_connected, until_mode
 from tests.support.fault_proxy import FaultProxy
+from tests.support.faults import STREAM_BYTES, after, hushed
 from tests.support.serving import REPOSITORY, VerifierProcess
 
 WAYS: dict[Verifying, dict[str, Case]] = {"edge": CASES, "hosted": STREAM_CASES}
 
 
-@pytest.fixture(scope="module")
-def drafter(tiny_pair: Path) -> Drafter:
-    return Drafter.load(tiny_pair / "drafter")
+FRAMES_SECONDS = 1.8
+"""How long a device waits for a frame on a fast line where it cannot tell what it is for: rounds, and their memory."""
 
 
 @pytest.fixture(scope="module")
@@ -69,27 +72,23 @@ def name() -> str:
 
 @pytest.fixture
 async def device(
-    drafter: Drafter,
-    verifier: VerifierProcess,
-    other: VerifierProcess,
-    references: References,
-    mode: ChosenMode,
-    way: Verifying,
-    name: str,
-    tmp_path: Path,
-) -> AsyncIterator[Behind]:
-    settings = Settings(mode=mode, max_tokens=TOKENS)
-    patient = not (name in WAYS[way] and WAYS[way][name].silent)
+    drafter: Drafter, verifier: VerifierProcess, other: VerifierProcess, references: References, mode: ChosenMode,
+    way: Verifying, name: str, tmp_path: Path,
+) -> AsyncIterator[Behind]:  # fmt: skip
+    settings, clock = Settings(mode=mode, max_tokens=TOKENS), FastClock()
+    silent = name in WAYS[way] and WAYS[way][name].silent
+    around, database = VerifierClient(verifier.url), tmp_path / "outrider.db"
     async with (
         FaultProxy([verifier.port, other.port]) as proxy,
-        VerifierClient(verifier.url) as around,
+        around,
         assistant(
-            drafter, tmp_path / "outrider.db", proxy.url, settings=settings, modes=(way,), patient=patient
+            drafter, database, proxy.url, settings=settings, modes=(way,), patient=not silent, clock=clock
         ) as opened,
     ):
         await until_connected(opened)
+        clock.hurry(HURRY if silent else 1.0)
         conversation = opened.store.conversations.create("faults").id
-        yield Behind(opened, drafter.text, around, references, conversation, proxy)
+        yield Behind(opened, clock, drafter.text, around, references, conversation, proxy)
 
 
 def strike(proxy: FaultProxy, case: Case) -> None:
@@ -138,6 +137,7 @@ async def test_where_nothing_else_may_answer_it_waits_for_the_line(device: Behin
 
     async def heal() -> None:
         await until_mode(device.opened, "offline")
+        device.clock.hurry(1.0)
         await device.proxy.heal()
 
     async with asyncio.TaskGroup() as both:
@@ -150,17 +150,12 @@ async def test_where_nothing_else_may_answer_it_waits_for_the_line(device: Behin
 
 @pytest.mark.parametrize(
     ("mode", "name"),
-    [
-        ("edge", "nobody listens"),
-        ("edge", "a login page"),
-        ("edge", MENDED_BY_A_PERSON),
-        ("auto", MENDED_BY_A_PERSON),
-    ],
+    [("edge", "nobody listens"), ("edge", "a login page"), ("edge", MENDED_BY_A_PERSON), ("auto", MENDED_BY_A_PERSON)],
 )
 async def test_where_nothing_else_may_answer_it_ends_in_a_sentence(
     device: Behind, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.reply.reply.RETURN_SECONDS", 1.0)
+    monkeypatch.setattr("app.reply.reply.RETURN_SECONDS", 0.3)
     case = CASES[name]
     assert case.alone is not None
     strike(device.proxy, case)
@@ -179,13 +174,25 @@ def test_every_fault_is_in_the_table_for_people() -> None:
     assert rows == {name: ", ".join(ways[name]) for name in ways}
 
 
+@pytest.mark.parametrize(("way", "name"), [("hosted", "half-open connections")])
+async def test_a_silent_line_is_given_up_before_a_frame_is_overdue_however_slow_the_server_may_be(
+    device: Behind,
+) -> None:
+    device.clock.hurry(1.0)
+    await device.ask("by name")  # From here on, the line's deadlines follow its measured round trips.
+    device.proxy.at(0, after(STREAM_BYTES, hushed))
+    heard = await device.ask("list files")
+    borne = re.search(r"did not answer within ([\d.]+) s", whys(heard)[0])
+    assert borne is not None and STALL_SECONDS + ALIVE_SECONDS <= float(borne[1]) < FRAMES_SECONDS
+
+
 # ---- the server is killed --------------------------------------------------------------------------------------------
 
 
 async def test_what_was_written_alone_is_taken_over_or_stays_where_the_verifier_does_not_return(
-    verifier: VerifierProcess, tiny_pair: Path, tmp_path: Path
+    verifier: VerifierProcess, drafter: Drafter, tiny_pair: Path, tmp_path: Path
 ) -> None:
-    drafter, settings = Drafter.load(tiny_pair / "drafter"), Settings(max_tokens=TOKENS)
+    settings = Settings(max_tokens=TOKENS)
     with VerifierProcess(tiny_pair) as mortal:
 
         async def kill() -> None:
@@ -200,7 +207,7 @@ async def test_what_was_written_alone_is_taken_over_or_stays_where_the_verifier_
         ):
             await until_mode(opened, "edge")
             conversation = opened.store.conversations.create("killed").id
-            device = Device(opened, drafter.text, around, {}, conversation)
+            device = Device(opened, FastClock(), drafter.text, around, {}, conversation)
             heard = await device.ask("list files", strike=kill, heal=start)
             assert [mode for mode, _ in groupby(heard.modes)][-3:] == ["edge", "offline", "edge"]
             assert heard.done is not None and len(heard.done.token_ids) == TOKENS and all(heard.done.provenance)
