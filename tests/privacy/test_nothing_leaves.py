@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from app.shell.place import ROOT
 from models.config import GRAPH, SPECIAL_TOKENS
 from storage import Message, Store
 from tests.app.reply.test_server_text import respelt
@@ -23,6 +24,7 @@ from tests.support.conversing import until
 from tests.support.fault_proxy import Exchange, FaultProxy
 from tests.support.hub_server import HubServer
 from tests.support.serving import REPOSITORY, VerifierProcess
+from tests.support.shells import environment_of
 
 OUTRIDER = [sys.executable, "-m", "app.start"]
 QUESTION = "list files"
@@ -203,6 +205,27 @@ async def test_the_tokenizer_of_a_server(tracer: Tracer, person: Person, tiny_pa
     check(trace, person)
 
 
+@pytest.mark.parametrize("kind, mode", [("ghost", "auto"), ("command", "offline"), ("explain", "offline")])
+def test_what_the_shell_asks_on_this_device(tracer: Tracer, kind: str, mode: str, tmp_path: Path) -> None:
+    """Ghost text goes nowhere, and what is asked offline neither."""
+    home, runtime = tmp_path / "home", tmp_path / "run"
+    home.mkdir()
+    runtime.mkdir()
+    settings = {"OUTRIDER_REMOTE": "http://192.0.2.7:8000", "OUTRIDER_MODE": mode}  # No machine's (RFC 5737).
+    settings |= {"OUTRIDER_SHELL_IDLE_MINUTES": "0.001", "OUTRIDER_OFFLINE": "drafter"}
+    traced, explains = tracer(tmp_path / "traced"), kind == "explain"
+    client = [sys.executable, "-I", "-S", str(Path(ROOT, "app", "shell", "__main__.py")), kind, "zsh"]
+    # The tracer ends when the helper does, a moment after its answer.
+    ran = subprocess.run(
+        [*traced.prefix, *client], input=b"ls -la" if explains else b"unpack a tar.gz file in this folder",
+        env=environment_of(home, runtime, **settings), capture_output=True, timeout=PATIENCE_SECONDS,
+    )  # fmt: skip
+    said = ran.stdout.decode()
+    assert ("" if explains else "tar ") in said and "Traceback" not in said + ran.stderr.decode()
+    assert traced.seen().connections == []
+    assert not (home / "data" / "outrider.db").exists()
+
+
 @pytest.mark.training
 def test_a_step_of_training(tracer: Tracer, person: Person, tiny_pair: Path, tmp_path: Path) -> None:
     questions, mine = person.made / "questions.jsonl", person.made / "mine"
@@ -240,11 +263,6 @@ ELSEWHERE = {
         "import socket; s = socket.socket(socket.AF_INET6); s.setblocking(False); s.connect_ex(('2001:db8::1', 443))"
     ),
 }
-
-
-def test_there_is_a_tracer() -> None:
-    """This is no skip: without a tracer nothing is proved. macOS and Windows have none."""
-    assert tracers() or sys.platform != "linux", "install strace, or allow user namespaces"
 
 
 @pytest.mark.parametrize("tracer", tracers())

@@ -1,17 +1,24 @@
-"""Reports are switched off before any library that sends them is imported."""
+"""Libraries report nothing: it is switched off before they are imported, and what older versions left is named."""
 
 from __future__ import annotations
 
 import ast
+import contextlib
 import os
+import shutil
+import sqlite3
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from app.cli.checks import REPORT_QUEUE, REPORTS, reports
 from models.telemetry import OFF
+from tests.support.commands import runner
+from tests.support.permissions import as_somebody
 from tests.support.serving import REPOSITORY
 
 ORT = "models/ort.py"
@@ -25,10 +32,6 @@ STARTED = {
     "a program that uses the drafter": "import models.ort",
 }
 TOLD = "\nfinally:\n import os, sys; print(*sorted(os.environ.items()), sep='\\n', file=sys.stderr)"
-
-
-def sources() -> list[Path]:
-    return sorted(file for room in ROOMS for file in (REPOSITORY / room).rglob("*.py"))
 
 
 def names(tree: ast.AST) -> Iterator[str]:
@@ -46,11 +49,11 @@ def names(tree: ast.AST) -> Iterator[str]:
 
 
 def test_one_module_imports_onnx_runtime() -> None:
-    found = {
-        str(file.relative_to(REPOSITORY))
-        for file in sources()
-        if any(name.partition(".")[0] == "onnxruntime" for name in names(ast.parse(file.read_text(encoding="utf-8"))))
-    }
+    found = set()
+    for file in (file for room in ROOMS for file in (REPOSITORY / room).rglob("*.py")):
+        text = file.read_text(encoding="utf-8")
+        if "onnxruntime" in text and any(one.partition(".")[0] == "onnxruntime" for one in names(ast.parse(text))):
+            found.add(str(file.relative_to(REPOSITORY)))
     assert found == {ORT}
 
 
@@ -76,3 +79,62 @@ def test_it_is_off_before_the_import_and_after_it() -> None:
         body.index(line) for line in ("switch_off()", "import onnxruntime", "onnxruntime.disable_telemetry_events()")
     ]
     assert places == sorted(places)
+
+
+# ---- what an older version has left ---------------------------------------------------------------------------------
+
+
+def queue(cache: Path, *payloads: bytes) -> Path:
+    """A folder as ONNX Runtime 1.32 leaves it, with these reports in its queue."""
+    folder = cache / REPORTS
+    folder.mkdir(parents=True)
+    (folder / "deviceid").write_text("5b4f0b7c-8a0e-4a55-9d0b-0c9d8f1f4a11")
+    with contextlib.closing(sqlite3.connect(folder / REPORT_QUEUE)) as database, database:
+        database.execute(
+            "CREATE TABLE events (record_id TEXT, tenant_token TEXT NOT NULL, latency INTEGER, payload BLOB)"
+        )
+        database.executemany("INSERT INTO events VALUES ('id', 'token', 3, ?)", [(one,) for one in payloads])
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("payload", "state", "said"),
+    [
+        (b"\x03SessionCreation\x69modelFileNamei\x0cdrafter.onnxq", "warning", "left by an older Outrider;"),
+        (b"\x03ProcessInfoi\x06pythonq", "ok", "perhaps an older Outrider"),
+    ],
+)
+def test_they_are_counted_and_kept(payload: bytes, state: str, said: str, tmp_path: Path) -> None:
+    folder = queue(tmp_path / "my cache", payload, b"\x03ProcessInfo")
+    before = {file.name: file.read_bytes() for file in folder.iterdir()}
+    environment = {"XDG_CACHE_HOME": str(tmp_path / "my cache")}
+    (finding,) = reports(environment, tmp_path)
+    assert finding.state == state and "2 unsent reports" in finding.text and said in finding.text
+    assert finding.text.endswith(f"rm -r '{folder}'"), "as a shell takes it"
+    assert {file.name: file.read_bytes() for file in folder.iterdir()} == before
+    (folder / REPORT_QUEUE).write_bytes(b"no database")
+    (finding,) = reports(environment, tmp_path)
+    assert finding.state == "ok" and "0 unsent reports" in finding.text
+
+
+def test_doctor_tells(
+    tmp_path: Path, tiny_pair: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = queue(tmp_path / ".cache", b"drafter.onnx")
+    monkeypatch.setenv("OUTRIDER_MODE", "offline")
+    told = runner(monkeypatch, capsys, tmp_path, tiny_pair / "drafter")("doctor")
+    assert f"! reports     {folder} has a device id and 1 unsent reports" in told.out, told
+    assert folder.exists()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions of POSIX")
+def test_a_folder_that_is_not_there_or_may_not_be_read_is_no_finding(tmp_path: Path) -> None:
+    assert list(reports({}, tmp_path)) == []
+    with as_somebody():
+        home = Path(tempfile.mkdtemp(prefix="outrider-leftovers-"))
+        (home / ".cache" / REPORTS).mkdir(parents=True)
+        (home / ".cache").chmod(0o000)
+        found = list(reports({}, home))
+        (home / ".cache").chmod(0o700)
+    shutil.rmtree(home)
+    assert found == []
