@@ -299,7 +299,7 @@ async def test_what_it_finished_alone_is_checked_later(device: Device) -> None:
 async def test_an_answer_that_the_local_model_cannot_go_on_with_waits_for_the_line(
     device: Device, crashes: bool
 ) -> None:
-    local = Local([Script([WRONG], cut=True)] * (MOST_RESTARTS + 1) if crashes else [])
+    local = Local([Script([" no"], cut=True)] * (MOST_RESTARTS + 1) if crashes else [])  # Far from the limit of tokens.
     local.refuses = "" if crashes else "the request exceeds the available context size"
     async with device.with_local(local) as opened:
 
