@@ -121,11 +121,12 @@ class OwnServer:
         except TimeoutError:
             self._process.kill()
             await self.end()
-        self._folder.cleanup()
 
     def _watch(self) -> None:
         """Wait for its end, whoever else may still hold its pipes: a program that it has started, for example."""
-        self._ended.set_result(self._process.wait())
+        code = self._process.wait()
+        self._folder.cleanup()  # Here, because whoever closes it may not wait for its end.
+        self._ended.set_result(code)
         with contextlib.suppress(InvalidStateError):
             self._first_line.set_result(b"")
 

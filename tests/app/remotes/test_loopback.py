@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -74,6 +75,20 @@ async def test_its_end_does_not_wait_for_who_else_holds_its_pipes(monkeypatch: p
             await server.url()
     finally:
         os.killpg(group, signal.SIGKILL)
+
+
+async def test_a_close_that_nobody_waits_for_leaves_no_token(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    reads = "import sys; sys.stdin.read()"
+    monkeypatch.setattr(own_server, "own_command", lambda *words, **module: [sys.executable, "-c", reads])
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    server = OwnServer(str(BUNDLED_TARGET), str(BUNDLED_DRAFTER))
+    assert [*tmp_path.glob("*/token")]
+    closing = asyncio.create_task(server.close())
+    await asyncio.sleep(0)
+    closing.cancel()
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        await server.end()
+    assert not [*tmp_path.iterdir()]
 
 
 async def test_one_that_dies_is_started_again(tiny_pair: Path) -> None:
