@@ -261,6 +261,8 @@ def writing(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise ConfigError(f"{path} cannot be written: {error.strerror}. Nothing was changed.") from None
+    except UnicodeEncodeError:
+        raise ConfigError(f"{path} cannot hold a name that is not UTF-8. Nothing was changed.") from None
 
 
 def load_settings(folders: Folders, environment: Mapping[str, str] = os.environ) -> Settings:

@@ -165,8 +165,8 @@ class LocalModels:
         with writing(self.path), one_at_a_time(self.path):
             before = _read(self.path)
             models, use = change(before.models, before.use)
-            lines = [] if use is None else [f"use = {json.dumps(use)}\n"]
-            lines += ["\n[models]\n", *(f"{json.dumps(name)} = {json.dumps(path)}\n" for name, path in models.items())]
+            lines = [] if use is None else [f"use = {_value(use)}\n"]
+            lines += ["\n[models]\n", *(f"{_value(name)} = {_value(path)}\n" for name, path in models.items())]
             write_private(self.path, HEADER + "".join(lines))
         self._file = _File(use, models)
 
@@ -195,6 +195,11 @@ def check_name(name: str) -> None:
     """Raises `ConfigError` for what cannot be the name of a model."""
     if not NAME.fullmatch(name):
         raise ConfigError("a name has letters, digits, dots, colons, dashes and underscores")
+
+
+def _value(text: str) -> str:
+    # A JSON string is a TOML string, except for DEL, which JSON does not escape.
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _read(path: Path) -> _File:

@@ -71,3 +71,15 @@ def test_nothing_on_this_device_drafts_where_the_server_writes(
     models.add("one", tmp_path)
     duty = models.duty(Settings().replaced({"mode": mode, "offline": offline, "local": "one"}, "a test"))
     assert (None if duty is None else duty.answers) is answers
+
+
+@pytest.mark.parametrize("folder", ["📁", 'a "quoted" \\ one', "\x7f"])
+def test_any_path_of_characters_is_kept(folders: Folders, folder: str) -> None:
+    LocalModels(folders).add("one", Path(f"/{folder}/m.gguf"))
+    assert LocalModels(folders).get("one") == Path(f"/{folder}/m.gguf")
+
+
+def test_a_path_that_is_no_text_is_refused(folders: Folders) -> None:
+    with pytest.raises(ConfigError, match="not UTF-8"):
+        LocalModels(folders).add("one", Path("/\udcff/m.gguf"))
+    assert list(LocalModels(folders)) == []
