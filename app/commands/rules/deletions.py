@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from app.commands.arguments import Arguments
 from app.commands.risk import Kind, Severity
 from app.commands.rules.table import Finding, Rule, fed, named
-from app.commands.script import SimpleCommand, Word
+from app.commands.script import SimpleCommand, Word, name_set
 from app.commands.targets import disk, empty_variable, system_folder, whole_system
 
 NOTICE, WARNING, DANGER = Severity.NOTICE, Severity.WARNING, Severity.DANGER
@@ -28,6 +28,26 @@ _SQL = re.compile(
     r"|delete\s+from\s+[\w.\"`]+\s*(?:;|$)|dropDatabase|flushall|flushdb|alter\s+table\s+\S+\s+drop)",
     re.IGNORECASE,
 )
+
+_LOOKS = {
+    **dict.fromkeys(("mke2fs", "mkfs.ext2", "mkfs.ext3", "mkfs.ext4"), name_set("-n")),
+    "mkfs.xfs": name_set("-N"),
+    "mkfs.ntfs": name_set("-n --no-action"),
+    "wipefs": name_set("-n --no-act"),
+    "fdisk": name_set("-l --list -x --list-details -s --getsz"),
+    "gdisk": name_set("-l"),
+    "sgdisk": name_set(
+        "-p --print -v --verify -i --info -b --backup -O --print-mbr -L --list-types -P --pretend"
+        " -f --first-in-largest -F --first-aligned-in-largest -E --end-of-largest"
+    ),
+    "sfdisk": name_set(
+        "-d --dump -J --json -l --list -F --list-free -s --show-size -g --show-geometry -V --verify -n --no-act"
+    ),
+    "parted": name_set("-l --list print"),
+    "newfs": name_set("-N"),
+    "newfs_apfs": name_set("-N"),
+}
+"""Words with which a program only looks; sgdisk does if it has no others."""
 
 
 def _extent(words: Sequence[Word]) -> str:
@@ -143,18 +163,30 @@ def statements(command: SimpleCommand) -> Iterator[Finding]:
 
 def disks(command: SimpleCommand) -> Iterator[Finding]:
     """Programs that create a file system, or change the layout of a disk."""
-    arguments = Arguments(
-        command.words[1:],
-        frozenset(["-t", "-L", "-n", "-U", "-b", "-s", "-F", "-c"]) if "mkfs" in command.program else (),
-    )
-    if arguments.has("-l", "--list", "--help", "--version", "-N", "--dry-run", "--check") or "print" in (
-        word.value for word in arguments.operands
-    ):
+    words = command.words[1:]
+    arguments = Arguments(words)
+    if arguments.has("--help", "--version") or _only_looks(command.program, words, arguments):
         return
-    targets = tuple(word for word in arguments.operands if not word.value.isdigit())[:1]
-    if targets:
-        real = disk(targets[0]) or not targets[0].plain or targets[0].value.startswith(("<", "{{"))
+    operands = [word for word in arguments.operands if not word.value.isdigit()]
+    real = [word for word in words if disk(word)] or [word for word in operands if _filled_in(word)][-1:]
+    if targets := tuple(real[:1] or operands[-1:]):
         yield Finding(DANGER if real else WARNING, f"erases what is on {named(targets)}", targets)
+
+
+def _filled_in(word: Word) -> bool:
+    """Whether something else is put in its place: a variable, or a placeholder."""
+    return not word.plain or word.value.startswith(("<", "{{"))
+
+
+def _only_looks(program: str, words: Sequence[Word], arguments: Arguments) -> bool:
+    values, looks = {word.value.partition("=")[0] for word in words}, _LOOKS.get(program, frozenset())
+    if program == "sgdisk":
+        return looks.issuperset(arguments.names)
+    if program == "parted" and values & {"mklabel", "mktable", "mkpart", "rm"}:
+        return False
+    if program == "wipefs" and not arguments.has("-a", "--all", "-o", "--offset"):
+        return True
+    return not values.isdisjoint(looks)
 
 
 def emptied(command: SimpleCommand) -> Iterator[Finding]:
@@ -190,7 +222,8 @@ def into_nothing(command: SimpleCommand) -> Iterator[Finding]:
 
 _D = Kind.DELETES
 _DISK_TOOLS = (
-    "mkfs mkfs.ext2 mkfs.ext3 mkfs.ext4 mkfs.xfs mkfs.btrfs mkfs.vfat mkfs.fat mkfs.exfat mkfs.ntfs mke2fs mkswap"
+    "mkfs mkfs.ext2 mkfs.ext3 mkfs.ext4 mkfs.xfs mkfs.btrfs mkfs.vfat mkfs.fat mkfs.exfat mkfs.ntfs mkfs.f2fs"
+    " mkfs.bcachefs mke2fs mkntfs mkdosfs mkswap"
     " wipefs fdisk gdisk sgdisk sfdisk cfdisk parted blkdiscard newfs newfs_apfs"
 )
 _DATABASES = "mysql mariadb psql sqlite3 sqlcmd mongo mongosh redis-cli clickhouse-client"

@@ -84,7 +84,7 @@ def _rule(kind: Kind, severity: Severity, pattern: Sequence[str], sentence: str)
             return
         if any(word.value not in names for word, names in zip(operands, subcommands)):
             return
-        if (options and not arguments.has(*options)) or arguments.has(*excluded):
+        if (options and not arguments.has(*options)) or arguments.has("--help", *excluded):
             return
         objects = operands[len(subcommands) :]
         if needs_name and not objects and not fed(command):
