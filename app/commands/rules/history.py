@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from app.commands.arguments import Arguments
 from app.commands.risk import Kind, Severity
-from app.commands.rules.table import Finding, Rule, named
+from app.commands.rules.table import Finding, Rule, named, own_words
 from app.commands.script import SimpleCommand
 
 NOTICE, WARNING = Severity.NOTICE, Severity.WARNING
@@ -16,7 +16,7 @@ _R = Kind.REWRITES
 
 def push(command: SimpleCommand) -> Iterator[Finding]:
     """`git push` that replaces or deletes what the server has."""
-    arguments = Arguments(command.words[1:], ("-C", "-c", "-o", "--push-option", "--receive-pack", "--repo"))
+    arguments = Arguments(own_words(command), ("-o", "--push-option", "--receive-pack", "--repo"))
     operands = arguments.operands
     if not operands or operands[0].value != "push" or arguments.has("-n", "--dry-run"):
         return
@@ -37,7 +37,7 @@ def push(command: SimpleCommand) -> Iterator[Finding]:
 
 def reset(command: SimpleCommand) -> Iterator[Finding]:
     """`git reset`."""
-    arguments = Arguments(command.words[1:], ("-C", "-c"))
+    arguments = Arguments(own_words(command))
     operands = arguments.operands
     if not operands or operands[0].value != "reset":
         return
@@ -51,7 +51,7 @@ def reset(command: SimpleCommand) -> Iterator[Finding]:
 
 def branch(command: SimpleCommand) -> Iterator[Finding]:
     """`git branch` that deletes or moves."""
-    arguments = Arguments(command.words[1:], ("-C", "-c", "-u", "--set-upstream-to"))
+    arguments = Arguments(own_words(command), ("-u", "--set-upstream-to"))
     operands = arguments.operands
     if len(operands) < 2 or operands[0].value != "branch":
         return

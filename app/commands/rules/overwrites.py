@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from app.commands.arguments import Arguments
 from app.commands.risk import Kind, Severity
-from app.commands.rules.table import Finding, Rule, named
+from app.commands.rules.table import Finding, Rule, named, own_words
 from app.commands.script import SimpleCommand, Word, name_set
 from app.commands.targets import disk, sink, system_folder
 
@@ -168,7 +168,7 @@ def output(command: SimpleCommand) -> Iterator[Finding]:
 
 def checkout(command: SimpleCommand) -> Iterator[Finding]:
     """`git checkout` and `git restore` of files: changes that are in no commit are lost."""
-    arguments = Arguments(command.words[1:], ("-C", "-c", "-b", "-B", "-s", "--source", "--orphan"))
+    arguments = Arguments(own_words(command), ("-b", "-B", "-s", "--source", "--orphan"))
     operands = arguments.operands
     if not operands or operands[0].value not in ("checkout", "restore", "switch"):
         return
@@ -179,7 +179,7 @@ def checkout(command: SimpleCommand) -> Iterator[Finding]:
         after = next(number for number, word in enumerate(command.words) if word.value == "--")
         files = command.words[after + 1 :]
         yield Finding(WARNING, f"throws away the changes in {named(files)} that are in no commit", files)
-    elif name == "checkout" and files and all(word.value in (".", "*", ":/") for word in files):
+    elif name == "checkout" and files and all(word.value in (".", "*", ":/") for word in files[1:] or files):
         yield Finding(WARNING, "throws away every change that is in no commit", files)
     elif name in ("checkout", "switch") and arguments.has("-f", "--force", "--discard-changes"):
         yield Finding(WARNING, "throws away every change that is in no commit", ())

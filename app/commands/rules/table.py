@@ -13,6 +13,7 @@ from pathlib import Path
 from app.commands.arguments import Arguments
 from app.commands.risk import Kind, Severity
 from app.commands.script import SimpleCommand, Word
+from app.commands.wrappers import after_options
 
 FILE = Path(__file__).with_name("table.txt")
 MOST_NAMES = 3
@@ -41,7 +42,7 @@ class Rule:
 
 
 VALUED = {
-    "git": "-C -c --git-dir --work-tree --namespace --exec-path -m --message",
+    "git": "-m --message",
     "docker": "-H --host -c --context --config -l --log-level -p --project-name --filter -t --time",
     "podman": "-c --connection --filter -t --time",
     "kubectl": "-n --namespace --context --kubeconfig -l --selector -f --filename --grace-period",
@@ -51,6 +52,8 @@ VALUED = {
     "helm": "-n --namespace --kube-context",
 }
 """Options of a program, before or after its subcommand, that take the next word."""
+_OF_GIT = ("-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path")
+"""Options of git itself that take the next word. After the subcommand, `-C` means another thing."""
 SINGLE_DASH = {"terraform", "tofu", "find", "gcloud"}
 """Programs whose long options begin with one dash."""
 
@@ -78,7 +81,7 @@ def _rule(kind: Kind, severity: Severity, pattern: Sequence[str], sentence: str)
     template = sentence.replace(f"|{unnamed}}}", "}") if unnamed else sentence
 
     def test(command: SimpleCommand) -> Iterator[Finding]:
-        arguments = Arguments(command.words[1:], valued, single_dash=programs[0] in SINGLE_DASH)
+        arguments = Arguments(own_words(command), valued, single_dash=programs[0] in SINGLE_DASH)
         operands = arguments.operands
         if len(operands) < len(subcommands):
             return
@@ -93,6 +96,11 @@ def _rule(kind: Kind, severity: Severity, pattern: Sequence[str], sentence: str)
         yield Finding(severity, template.format(what=what).rstrip(" :"), objects)
 
     return Rule(kind, tuple(programs), test)
+
+
+def own_words(command: SimpleCommand) -> Sequence[Word]:
+    """The words after the program; for git, those from its subcommand on."""
+    return command.words[after_options(command.words, 1, _OF_GIT) if command.program == "git" else 1 :]
 
 
 def fed(command: SimpleCommand) -> bool:
