@@ -8,6 +8,7 @@ import re
 from app.commands.script import Word, name_set
 
 HOMES = ("~", "$HOME", "${HOME}")
+_A_HOME = re.compile(r"~[\w.-]+|\$\{?HOME\}?|/(?:home|Users)/[^/]+")
 _ALL_IN = re.compile(r"/(?:\.?\*|\{,?\.\*?\}|\.\?\*|\.\[[^\]]*\]\*)$")
 """The ending of a path that means everything in a folder."""
 _SYSTEM = name_set(
@@ -18,7 +19,7 @@ _SYSTEM = name_set(
 _DEEP_SYSTEM = tuple(f"/{name}/" for name in name_set("bin boot etc lib lib64 proc sbin sys usr System dev Library"))
 _MILD = ("/usr/local", "/usr/src", "/dev/shm", "/dev/null")
 _DISK = re.compile(
-    r"^/dev/(?:r?disk\d|[shv]d[a-zX]|xvd[a-z]|nvme\d|mmcblk\d|md\d|dm-\d|mapper/|sd\b|disk/|loop\d|<|\{\{|\w*(?:device|drive|disk))"
+    r"^/dev/(?:r?disk\d|[shv]d[a-zX-Z]|xvd[a-z]|nvme\d|mmcblk\d|md\d|dm-\d|mapper/|sd\b|disk/|loop\d|<|\{\{|\w*(?:device|drive|disk))"
 )
 _SINKS = re.compile(r"^(?:/dev/(?:null|stdout|stderr|stdin|tty|fd/\d+|full|zero|shm/.*)|-|\d+-?)$")
 _UNSET = re.compile(r"^\$(?:\{(?P<braces>\w+)\}|(?P<name>\w+))/")
@@ -34,7 +35,7 @@ SECRETS = re.compile(
 def whole_system(word: Word) -> bool:
     """Whether it is `/`, a home, all homes, or everything in one of them."""
     path = _folder(word.value)
-    if path in (*HOMES, "/", "/home", "/Users", "/root", "//") or re.fullmatch(r"~\w+|\$\{?HOME\}?", path):
+    if path in (*HOMES, "/", "/home", "/Users", "/root", "//") or _A_HOME.fullmatch(path):
         return True
     return re.match(r"^/[*{]", path) is not None
 

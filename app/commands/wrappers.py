@@ -148,7 +148,7 @@ def _wrapped(wrapper: Wrapper, words: Sequence[Word]) -> Iterator[Inner]:
     rest = tuple(words[at:])
     if not rest:
         return
-    if wrapper.script and len(rest) == 1:
+    if (wrapper.script or words[at - 1].value in ("-c", "--command")) and len(rest) == 1:
         yield Inner(script=rest[0], far=wrapper.far)
     else:
         yield Inner(rest, far=wrapper.far)

@@ -148,6 +148,17 @@ def raw(command: SimpleCommand) -> Iterator[Finding]:
             yield _written_over(target)
 
 
+def rescued(command: SimpleCommand) -> Iterator[Finding]:
+    """`ddrescue --force FROM DISK`."""
+    arguments = Arguments(command.words[1:], _OF_DDRESCUE)
+    if arguments.has("-f", "--force"):
+        yield from (_written_over(word) for word in arguments.operands[1:2] if disk(word))
+
+
+_OF_DDRESCUE = name_set(
+    "-a -b -c -e -E -F -H -i -K -m -o -r -s -T -Z --sector-size --cluster-size --domain-mapfile --fill-mode"
+    " --input-position --output-position --retry-passes --size --skip-size --timeout --max-read-rate --min-read-rate"
+)
 _OUTPUTS = {
     "sort": ("-o --output", "-k -t -S -T --key --field-separator --parallel"),
     "shuf": ("-o --output", "-n -i"),
@@ -193,6 +204,7 @@ OVERWRITES: tuple[Rule, ...] = (
     Rule(_O, ("tee", "sponge"), written),
     Rule(_O, ("sed", "gsed", "perl", "ruby", "awk", "gawk"), edited),
     Rule(_O, ("dd", "dcfldd"), raw),
+    Rule(_O, ("ddrescue",), rescued),
     Rule(_O, tuple(_OUTPUTS), output),
     Rule(_O, ("git",), checkout),
 )

@@ -65,7 +65,7 @@ def owners(command: SimpleCommand) -> Iterator[Finding]:
     owner = "another owner" if by_reference else f"`{operands[0].value}`" if operands else "another owner"
     sentence = f"gives {what}{' and everything in it' if recursive else ''} to {owner}"
     wide = any(whole_system(word) or system_folder(word) for word in files)
-    own_home = all(word.value.startswith(("~", "$HOME", "/home/")) for word in files)
+    own_home = all(word.value.startswith(("~", "$HOME", "/home/", "/Users/")) for word in files)
     if recursive and wide and not own_home:
         yield Finding(DANGER, sentence, files)
     else:

@@ -13,6 +13,7 @@ from pathlib import Path
 from app.commands.arguments import Arguments
 from app.commands.risk import Kind, Severity
 from app.commands.script import SimpleCommand, Word
+from app.commands.targets import disk
 from app.commands.wrappers import after_options
 
 FILE = Path(__file__).with_name("table.txt")
@@ -93,7 +94,8 @@ def _rule(kind: Kind, severity: Severity, pattern: Sequence[str], sentence: str)
         if needs_name and not objects and not fed(command):
             return
         what = named(objects, command) if objects or fed(command) else unnamed
-        yield Finding(severity, template.format(what=what).rstrip(" :"), objects)
+        worse = kind is Kind.DELETES and severity is Severity.WARNING and any(map(disk, objects))
+        yield Finding(Severity.DANGER if worse else severity, template.format(what=what).rstrip(" :"), objects)
 
     return Rule(kind, tuple(programs), test)
 
