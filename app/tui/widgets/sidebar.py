@@ -99,6 +99,8 @@ class TitleBox(Input):
 
         conversation: Conversation
         title: str
+        by_key: bool
+        """Whether a key ended it, and not a move of the focus elsewhere."""
 
     def __init__(self) -> None:
         super().__init__(compact=True)
@@ -116,11 +118,11 @@ class TitleBox(Input):
         self.display = True
         self.screen.set_focus(self)
 
-    def action_keep(self) -> None:
+    def action_keep(self, by_key: bool = True) -> None:
         conversation, self.conversation = self.conversation, None
         self.display = False
         if conversation is not None:
-            self.post_message(self.Renamed(conversation, one_line(self.value)))
+            self.post_message(self.Renamed(conversation, one_line(self.value), by_key))
 
     def action_drop(self) -> None:
         if self.conversation is not None:
@@ -128,7 +130,7 @@ class TitleBox(Input):
         self.action_keep()
 
     def on_blur(self, event: events.Blur) -> None:
-        self.action_keep()  # The typed title is kept, wherever the focus moves next.
+        self.action_keep(by_key=False)  # The typed title is kept, wherever the focus moves next.
 
 
 KEYS: dict[type[Widget], tuple[tuple[str, str], ...]] = {
@@ -240,8 +242,10 @@ class Sidebar(Vertical):
 
     def _meant(self, highlighted: Conversation | None) -> Conversation | None:
         """The highlighted conversation if the list has the focus, else the open one: the palette means that."""
-        if self._conversation.id is None or self.conversations.has_focus:
+        if self.conversations.has_focus:
             return highlighted
+        if self._conversation.id is None:
+            return None
         with reporting(self):
             return self._store.conversations.get(self._conversation.id)
         return None
@@ -316,7 +320,8 @@ class Sidebar(Vertical):
     @on(TitleBox.Renamed)
     def rename(self, event: TitleBox.Renamed) -> None:
         event.stop()
-        self.screen.set_focus(self.conversations)
+        if event.by_key or self.screen.focused is None:  # The whole window may have lost the focus.
+            self.screen.set_focus(self.conversations)
         if event.title and event.title != one_line(event.conversation.title):
             self.retitle(event.conversation, event.title)
 

@@ -396,3 +396,23 @@ async def test_a_found_conversation(store: Store) -> None:
         assert title == "  Unpack it" and about.strip().startswith("today ") and about.endswith(" · 2 messages")
         assert set(highlighted(said)) == {"archive"} and "archive" in snippet[: found.size.width]
         assert highlighted(titled) == ["archives"] and titled.plain.endswith("in the title")
+
+
+async def test_what_is_typed_in_the_prompt_after_a_new_name_commands_nothing(store: Store) -> None:
+    conversation = store_turns(store, "old", [("q", "a")])
+    async with started(ScriptedCore(store), (120, 30), at=conversation) as (app, pilot):
+        await highlight(app, pilot, "old")
+        await press(pilot, "r", "end", "!", until=lambda: app.screen.query_one(TitleBox).value == "old!")
+        await pilot.click("Prompt")
+        await wait_until(pilot, lambda: "▍ old!" in app.titles)
+        await press(pilot, "d", until=lambda: app.prompt.text == "d")
+
+
+async def test_a_command_means_no_row_that_only_stayed_highlighted(store: Store) -> None:
+    store_turns(store, "kept", [("q", "a")])
+    async with started(ScriptedCore(store), (120, 30)) as (app, pilot):
+        await highlight(app, pilot, "kept")
+        app.prompt.focus()
+        await app.choose(pilot, "delete the conversation")
+        await wait_until(pilot, lambda: app.toasted("Choose a conversation first"))
+        assert len(store.conversations.all()) == 1
