@@ -37,12 +37,15 @@ class EditedFile:
     """A text in a temporary file while it is in the editor."""
 
     def __init__(self, text: str) -> None:
-        """Raises `OSError`."""
-        handle, name = tempfile.mkstemp(prefix="outrider-prompt-", suffix=".md")
-        self.path = Path(name)
-        with os.fdopen(handle, "w", encoding="utf-8", errors="replace", newline="\n") as file:
-            file.write(text)
-        self._before = self.path.read_bytes()
+        """Raises `EditorFailed`."""
+        try:
+            handle, name = tempfile.mkstemp(prefix="outrider-prompt-", suffix=".md")
+            self.path = Path(name)
+            with os.fdopen(handle, "w", encoding="utf-8", errors="replace", newline="\n") as file:
+                file.write(text)
+            self._before = self.path.read_bytes()
+        except OSError as error:
+            raise EditorFailed(f"A temporary file for the editor cannot be written: {error.strerror}") from None
 
     def result(self, problem: str = "") -> str:
         """The text as the editor left it. `problem`: what went wrong in the editor, or empty.

@@ -160,8 +160,11 @@ def _put_edited(prompts: SystemPrompts, name: str, text: str) -> None:
     except ConfigError as error:
         if not written.strip():
             raise
-        kept = EditedFile(written).path
-        fail(f"{error}; what was written is in {kept}", FAILED)
+        try:
+            kept = f"what was written is in {EditedFile(written).path}"
+        except EditorFailed as worse:
+            kept = str(worse)
+        fail(f"{error}; {kept}", FAILED)
 
 
 def _text_of(file: Path) -> str:

@@ -8,6 +8,7 @@ import os
 import shlex
 import shutil
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -264,3 +265,14 @@ def test_nobody_else_can_read_it(tmp_path: Path) -> None:
     assert (modes["in-"], modes["new"]) == (0o600, 0o600)
     assert (tmp_path / "unsent").stat().st_mode & 0o777 == 0o700
     unsent.close()
+
+
+async def test_a_full_disk_keeps_the_prompt_from_the_editor_but_loses_nothing(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VISUAL", "true")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
+    async with started(Lending(ScriptedCore(store))) as (app, pilot):
+        await pilot.press("a")
+        await press(pilot, "ctrl+g", until=lambda: app.toasted("temporary file"))
+        assert app.prompt.text == "a"
