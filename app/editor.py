@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 import tempfile
@@ -19,14 +20,16 @@ class EditorFailed(Exception):
     """The editor returned no text. The message says why, and where the text is."""
 
 
-def editor_command(environment: Mapping[str, str] = os.environ) -> list[str]:
+def editor_command(environment: Mapping[str, str] = os.environ, *, windows: bool = os.name == "nt") -> list[str]:
     """The editor with its arguments. Raises `EditorFailed` if there is none."""
     for name in ("VISUAL", "EDITOR"):
         if chosen := environment.get(name, "").strip():
             try:
-                return shlex.split(chosen, posix=os.name != "nt")
+                words = shlex.split(chosen, posix=not windows)
             except ValueError as error:
                 raise EditorFailed(f"${name} is no command ({error}): {sanitise(chosen)}") from None
+            # Backslashes are part of paths on Windows, so shlex leaves the quotes to us.
+            return [re.sub(r'^"(.*)"$', r"\1", word) for word in words] if windows else words
     for usual in USUAL:
         if found := shutil.which(usual):
             return [found]

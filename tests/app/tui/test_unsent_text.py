@@ -193,6 +193,8 @@ async def test_an_editor_that_fails_takes_nothing(
 def test_which_editor() -> None:
     assert editor_command({"VISUAL": "code --wait", "EDITOR": "vi"}) == ["code", "--wait"]
     assert editor_command({"VISUAL": " ", "EDITOR": "'my editor'"}) == ["my editor"]
+    quoted = {"VISUAL": r'"C:\Program Files\np\np.exe" -multiInst'}
+    assert editor_command(quoted, windows=True) == [r"C:\Program Files\np\np.exe", "-multiInst"]
     with pytest.raises(EditorFailed, match=r"\$EDITOR is no command"):
         editor_command({"EDITOR": "'unclosed"})
 
