@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import os
+import sys
 from typing import Any, TextIO
 
 
@@ -21,4 +23,5 @@ def print_json(value: dict[str, Any]) -> None:
     """Print one line of JSON. Terminal control characters are escaped, which JSON itself does not require."""
     from app.sanitise import escape_json
 
-    print(escape_json(json.dumps(value, ensure_ascii=False)), flush=True)
+    utf_8 = codecs.lookup(sys.stdout.encoding).name == "utf-8"  # Elsewhere a character might become a question mark.
+    print(escape_json(json.dumps(value, ensure_ascii=not utf_8)), flush=True)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import re
 import shutil
+import sys
 import time
 from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
 
+from app.cli.output import print_json
 from models.config import GRAPH
 from storage import Store
 from tests.support.commands import Outrider
@@ -173,3 +176,13 @@ def test_serve_explains_what_it_cannot_load(outrider: Outrider, tmp_path: Path) 
     asked = outrider("serve", "--model", str(tmp_path / "nowhere"), "--port", "0")
     assert asked.code == 1 and "nowhere" in asked.err and asked.out == ""
     assert outrider("serve", "--host", "0.0.0.0", "--port", "0").says(1, "token")
+
+
+@pytest.mark.parametrize(("encoding", "written"), [("utf-8", "📁é"), ("latin-1", r"\ud83d\udcc1\u00e9")])
+def test_json_loses_no_character_where_the_terminal_lacks_it(
+    encoding: str, written: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    printed = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(printed, encoding, errors="replace"))
+    print_json({"a": "📁é"})
+    assert printed.getvalue() == f'{{"a": "{written}"}}\n'.encode()
