@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from app.cli.ask import AskResult
     from app.cli.settings import AskOptions
     from app.config import Folders, Settings
+    from app.remotes.connection import Connection
     from storage import Attachment, Message
 
 NO_SERVER = ("unavailable", "incompatible")
@@ -124,8 +125,12 @@ async def _send_all(settings: Settings, folders: Folders, *, explicit: bool) -> 
         if not waiting:
             complain("nothing is queued")
             return OK
+        away: set[Connection | None] = set()
         for queued in waiting:
             await assistant.settled(queued.conversation_id)
+            connection = assistant.backend.routing.connection_of(queued.conversation_id)
+            if connection in away:
+                continue
             what = "check" if queued.kind == "verify" else queued.kind
             complain(f"{what}: {' '.join(sanitise(queued.text).split())}")
             result = await listen(assistant.send(queued), told=told)
@@ -135,7 +140,7 @@ async def _send_all(settings: Settings, folders: Folders, *, explicit: bool) -> 
             if result.failed is not None:
                 code = FAILED
                 if result.failed.code in NO_SERVER:
-                    break
+                    away.add(connection)
         sent = {queued.id for queued in waiting}
         if left := sum(queued.id in sent for queued in assistant.outbox.queued()):
             complain(f"{left} of {len(waiting)} stay queued")

@@ -117,3 +117,16 @@ def unfinished(store: Store, tokens: int) -> bool:
     """Whether an answer that is being written has that many."""
     messages = (message for one in store.conversations.all() for message in store.messages.of(one.id))
     return any(message.status == "streaming" and len(message.tokens) >= tokens for message in messages)
+
+
+def test_a_server_that_is_away_keeps_no_other_waiting(
+    outrider: Outrider, verifier: VerifierProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outrider("remote", "add", "away", NOBODY)
+    for question in ("list files", "show files"):
+        outrider("ask", "--queue", question, "--remote", "away")
+    monkeypatch.setenv("OUTRIDER_REMOTE", verifier.url)
+    outrider("ask", "--queue", "show disk usage")
+    sent = outrider("queue", "send")
+    assert (sent.code, sent.out) == (3, own(outrider, verifier, "show disk usage") + "\n")
+    assert sent.err.count("nothing listens") == 1 and "2 of 3 stay queued" in sent.err
