@@ -14,13 +14,15 @@ from textual.widgets import OptionList, Static
 
 from app.events import ModeChanged, Reasoned
 from app.tui.screens.chat import question_files
+from app.tui.screens.chat.conversation import ConversationView
 from app.tui.screens.chat.question_files import PromptFiles
 from app.tui.screens.queue import QueueScreen
 from app.tui.widgets.message import AnswerView, QuestionView
+from app.tui.widgets.prompt import Prompt
 from app.tui.widgets.thoughts import Thoughts
 from storage import Attachment, Store
 from tests.app.attachments.conftest import PNG
-from tests.app.tui.scripted import ScriptedCore, finished, press, shows, verified, wait_until
+from tests.app.tui.scripted import ScriptedCore, finished, press, shows, store_turns, verified, wait_until
 from tests.app.tui.window import Window, started
 
 NOTES = Attachment("notes.txt", "text/plain", b"first\nsecond\n")
@@ -227,3 +229,21 @@ async def test_what_was_left_out_is_told_even_if_there_was_no_time_to_show_it(
         app.prompt.write("see @src/ now")
         await press(pilot, "enter", until=lambda: len(core.prompts) == 1)
         await wait_until(pilot, lambda: app.toasted("may hold a secret: .env"))
+
+
+@pytest.mark.parametrize("message", [Prompt.Submitted, Prompt.Kept])
+async def test_a_question_whose_files_are_read_goes_to_no_conversation_that_is_opened_meanwhile(
+    store: Store, message: type[Prompt.Submitted | Prompt.Kept]
+) -> None:
+    conversation = store_turns(store, "old", [("q", "a")])
+    async with started(core_of(store), SIZE, at=conversation) as (app, pilot):
+        view, text = app.screen.query_one(ConversationView), "@notes.txt what?"
+        app.prompt.write(text)
+        sending = asyncio.create_task((view.send if message is Prompt.Submitted else view.enqueue)(message(text, text)))
+        await asyncio.sleep(0)  # Now it waits for the thread that reads.
+        await app.chat.open_conversation(None)
+        await sending
+        await wait_until(pilot, lambda: app.toasted("Not sent"))
+        assert [one.id for one in store.conversations.all()] == [conversation]
+        await app.turn_to(pilot, conversation, until=lambda: app.prompt.text == text)
+        assert store.queue.all() == [] and app.questions == ["q"]

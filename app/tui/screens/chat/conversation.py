@@ -19,7 +19,7 @@ from app.tui.open_conversation import OpenConversation
 from app.tui.running_reply import RunningReply
 from app.tui.screens.chat.local_offer import LocalOffer
 from app.tui.screens.chat.message_actions import MessageActions
-from app.tui.screens.chat.prompt_text import PromptText
+from app.tui.screens.chat.prompt_text import PromptText, QuestionEdit
 from app.tui.screens.chat.question_files import PromptFiles, QuestionFiles
 from app.tui.screens.chat.replies import Replies
 from app.tui.stored_thread import StoredThread
@@ -164,7 +164,7 @@ class ConversationView(Vertical):
 
     @on(Prompt.Submitted)
     async def send(self, event: Prompt.Submitted) -> None:
-        if (files := await self.files.read(event.typed)) is not None:
+        if (files := await self._read_files(event.typed)) is not None:
             await self._ask(event.text, files)
 
     @on(Welcome.Picked)
@@ -178,11 +178,28 @@ class ConversationView(Vertical):
         self.screen.set_focus(self.prompt)
         await self._ask(event.question)
 
+    async def _read_files(self, typed: str) -> Sequence[Attachment] | None:
+        """The files that a prompt names, or None if it is not sent now, after a notice."""
+        place = self._place
+        files = await self.files.read(typed)
+        if place == self._place:
+            return files
+        said = "Its files were still being read when you left it; it is kept where you wrote it."
+        self.notify(said, title="Not sent", severity="warning")
+        return None
+
+    @property
+    def _place(self) -> tuple[str | None, QuestionEdit | None]:
+        """Where a prompt would be sent. It may change during every `await`."""
+        return self._conversation.id, self.text.edit
+
     async def _ask(self, question: str, files: Sequence[Attachment] = ()) -> None:
         """Send a prompt with its files, or an edited question. It stays in the prompt if that is impossible now."""
-        conversation, edit = self._conversation, self.text.edit
+        conversation, edit, place = self._conversation, self.text.edit, self._place
         if conversation.live is None and edit is None:
             await self.catch_up()  # The question follows what is stored.
+        if place != self._place:
+            return
         if conversation.live is not None:
             say_busy(self)
         elif edit is not None:
@@ -308,7 +325,7 @@ class ConversationView(Vertical):
             said = "An edited question cannot be queued. Send it now, or ask it as a new question."
             self.notify(said, severity="warning")
             return
-        files = await self.files.read(event.typed)
+        files = await self._read_files(event.typed)
         if files is not None and self._begin(event.text):
             with reporting(self):
                 self._conversation.enqueue(event.text, files)
