@@ -30,8 +30,6 @@ TIMEOUT_SECONDS = 2.0
 class Copied(NamedTuple):
     """How a text was copied."""
 
-    way: str
-    """Name of the program, `tmux`, `terminal` or `file`."""
     title: str
     """What was done, in a few words. A terminal never reports success."""
     note: str = ""
@@ -88,12 +86,12 @@ async def copy(text: str, environment: Mapping[str, str] = os.environ) -> Copied
     """Copy a text in the best way there is. Raises `OSError` if not even a file can be written."""
     for command in programs(environment):
         if await _run(command, text, environment) is not None:
-            return Copied(command[0], "Copied")
+            return Copied("Copied")
     sequence = osc52(text, environment)
     if environment.get("TMUX") and (copied := await _load_into_tmux(text, sequence, environment)) is not None:
         return copied
     if sequence and takes_osc52(environment):
-        return Copied("terminal", "Sent to the terminal", "It is copied if your terminal lets programs copy.", sequence)
+        return Copied("Sent to the terminal", "It is copied if your terminal lets programs copy.", sequence)
     if sequence:
         need = {"WAYLAND_DISPLAY": "wl-clipboard", "DISPLAY": "xclip"}
         package = next((name for variable, name in need.items() if environment.get(variable)), "")
@@ -101,7 +99,7 @@ async def copy(text: str, environment: Mapping[str, str] = os.environ) -> Copied
     else:
         why = f"The text is too long to copy ({len(text):,} characters)."
     file = await _save(text)
-    return Copied("file", "Saved", f"{why} It was saved to {file}.", file=file)
+    return Copied("Saved", f"{why} It was saved to {file}.", file=file)
 
 
 async def _load_into_tmux(text: str, sequence: str, environment: Mapping[str, str]) -> Copied | None:
@@ -116,17 +114,17 @@ async def _load_into_tmux(text: str, sequence: str, environment: Mapping[str, st
     known = await _run(question, "", environment, answers=True)
     note = "tmux's prefix and ] paste it."
     if known is None:
-        return Copied("tmux", "Copied to tmux", note, sequence)
+        return Copied("Copied to tmux", note, sequence)
     setting, _, features = known.strip().partition(" ")
     if passed and sequence and setting != "off" and "clipboard" in features.split(","):
-        return Copied("tmux", "Copied to tmux, and sent to the terminal", note, sequence)
+        return Copied("Copied to tmux, and sent to the terminal", note, sequence)
     if not sequence:
         note += f" For the terminal it is too long ({len(text):,} characters)."
     elif setting == "off":
         note += " It goes no further: `set-clipboard` is off."
     else:
         note += " tmux knows no way to your terminal's clipboard."
-    return Copied("tmux", "Copied to tmux", note, sequence)
+    return Copied("Copied to tmux", note, sequence)
 
 
 async def _run(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Literal
@@ -240,13 +240,10 @@ class Turn:
             self.revision += 1
 
     @classmethod
-    def of_thread(
-        cls, thread: Iterable[Message], branches: Iterable[Message] = (), awaiting: Container[str] = ()
-    ) -> list[Turn]:
+    def of_thread(cls, thread: Iterable[Message], branches: Iterable[Message] = ()) -> list[Turn]:
         """Pair each stored question with its answer. The text is sanitised here, because it may be imported.
 
-        `branches`: all messages of the conversation, to find what the target kept of a drafted answer. `awaiting`: ids
-        of the answers that are queued to be checked.
+        `branches`: all messages of the conversation, to find what the target kept of a drafted answer.
         """
         messages = {message.id: message for message in branches}
         judgements: dict[str, Judged] = {}
@@ -274,7 +271,6 @@ class Turn:
                 turn.thought_seconds = seconds if isinstance(seconds, float) else 0.0
                 turn.withdrawn = stored_withdrawn(message.stats)
                 turn.judged = judgements.get(message.id) or own_judgement(message)
-                turn.awaiting = message.id in awaiting
         return turns
 
 

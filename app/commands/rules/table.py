@@ -47,7 +47,6 @@ VALUED = {
     "docker": "-H --host -c --context --config -l --log-level -p --project-name --filter -t --time",
     "podman": "-c --connection --filter -t --time",
     "kubectl": "-n --namespace --context --kubeconfig -l --selector -f --filename --grace-period",
-    "systemctl": "-H --host -M --machine -t --type -s --signal -n -o",
     "gh": "-R --repo",
     "aws": "--profile --region --output --endpoint-url",
     "helm": "-n --namespace --kube-context",
@@ -55,8 +54,8 @@ VALUED = {
 """Options of a program, before or after its subcommand, that take the next word."""
 _OF_GIT = ("-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path")
 """Options of git itself that take the next word. After the subcommand, `-C` means another thing."""
-SINGLE_DASH = {"terraform", "tofu", "find", "gcloud"}
-"""Programs whose long options begin with one dash."""
+SINGLE_DASH = {"terraform"}
+"""Programs, the first of their line, whose long options begin with one dash."""
 
 
 def table() -> Iterator[Rule]:
