@@ -2,31 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from models.engines.engine import Engine
-from models.engines.torch_engine import TorchEngine
 from remote.protocol import Card, Error, Verdict, decode, encode
-from remote.verifier.admission import (
-    MINUTE,
-    RESUMED_SECONDS,
-    RUNNING_SECONDS,
-    Admission,
-    Bucket,
-    Draining,
-    RateLimited,
-)
+from remote.verifier.admission import RESUMED_SECONDS, RUNNING_SECONDS, Admission, RateLimited
 from remote.verifier.holders import Tokens
 from remote.verifier.http import create_app
 from remote.verifier.observability.record import Record
 from remote.verifier.options import ServeOptions
 from tests.remote.verifier.test_hosted import ask
-from tests.remote.verifier.test_http import PROMPT, Gate, connected, frames_of, message, reached
+from tests.remote.verifier.test_http import PROMPT, connected, frames_of, message
 
 ANNA, BERT = "0123456789abcdef-anna", "0123456789abcdef-bert"
 TOKENS = Tokens([("anna", ANNA), ("bert", BERT)])
@@ -61,19 +49,6 @@ def played(
 
 
 # ---- the rules -------------------------------------------------------------------------------------------------------
-
-
-@given(st.integers(1, 100), st.lists(st.tuples(st.floats(0, 100), st.integers(0, 50)), max_size=30))
-def test_a_bucket_gives_no_more_than_a_minutes_worth_and_what_came_back(
-    a_minute: int, steps: list[tuple[float, int]]
-) -> None:
-    bucket, now, taken = Bucket(a_minute, 0.0), 0.0, 0
-    for later, wanted in steps:
-        now += later
-        if not bucket.wait(wanted, now):
-            bucket.spend(wanted, now)
-            taken += wanted
-        assert taken <= a_minute * (1 + now / MINUTE) + 1e-6
 
 
 def test_requests_of_a_minute_come_back_one_by_one() -> None:
@@ -121,34 +96,6 @@ def test_rounds_of_a_running_answer_are_never_refused() -> None:
             admission.go_on(Record(), "anna", "anna/other", 10, MOST)
 
 
-@pytest.mark.parametrize(
-    ("wrote", "finished", "next_length", "goes_on"),
-    [
-        (3, False, 13, True),
-        (3, False, 20, False),  # Something else is said.
-        (3, True, 13, False),  # The answer is complete.
-        (0, False, 10, True),  # A round that is sent again after a conflict.
-    ],
-)
-def test_a_round_belongs_to_the_answer_that_it_continues(
-    wrote: int, finished: bool, next_length: int, goes_on: bool
-) -> None:
-    admission = Admission(ServeOptions(requests_per_minute=1), Time())
-    played(admission, "anna/s", 10, wrote=wrote, finished=finished)
-    assert bool(admission.running) != finished
-    with contextlib.nullcontext() if goes_on else pytest.raises(RateLimited):
-        admission.go_on(Record(), "anna", "anna/s", next_length, MOST)
-
-
-def test_no_answer_takes_much_more_than_a_session_holds() -> None:
-    """Or a device that says the same again and again would begin only one."""
-    admission = Admission(ServeOptions(requests_per_minute=1), Time())
-    with pytest.raises(RateLimited):
-        for _ in range(10):
-            played(admission, "anna/s", 200, read=200, wrote=1)
-    assert admission.running
-
-
 def test_a_place_is_free_again_when_the_device_falls_silent_or_says_so() -> None:
     time = Time()
     admission = Admission(ServeOptions(max_per_token=1), time)
@@ -174,18 +121,6 @@ def test_no_more_answers_are_remembered_than_may_be(monkeypatch: pytest.MonkeyPa
     time.now += RESUMED_SECONDS
     admission.begin(Record(), "anna")
     assert admission.running == 1
-
-
-def test_a_draining_server_begins_nothing_and_ends_what_runs() -> None:
-    admission = Admission(ServeOptions(), Time())
-    played(admission, "anna/s", 10, wrote=3)
-    admission.drain()
-    with pytest.raises(Draining):
-        admission.begin(Record(), "anna")
-    with pytest.raises(Draining):
-        admission.go_on(Record(), "bert", "bert/s", 10, MOST)
-    played(admission, "anna/s", 13, wrote=1, finished=True)
-    assert not admission.running
 
 
 @given(
@@ -249,18 +184,6 @@ async def test_other_clients_are_refused_in_openais_shape(target: Engine, card: 
     error = reply.json()["error"]
     assert (error["type"], error["code"]) == ("tokens", "rate_limit_exceeded")
     assert "its tokens of this minute (5 a minute)" in error["message"]
-
-
-async def test_a_running_stream_goes_on_beside_what_is_refused(target: Engine, card: Card) -> None:
-    app = create_app(TorchEngine(target.model), card, ServeOptions(tokens=TOKENS, max_per_token=1, tokens_per_minute=1))
-    async with reached(app, **bearer(ANNA)) as client, Gate(target.model) as held:
-        stream = encode(ask([], PROMPT, most=20))
-        runs = asyncio.create_task(client.post("/v1/streams", content=stream))
-        await held.entered()
-        refused = await client.post("/v1/rounds", content=message(1, [], PROMPT, session="other"))
-        assert (refused.status_code, refused.headers["retry-after"]) == (429, "1")
-        held.open.set()
-        assert len(frames_of((await runs).content)) == 20
 
 
 async def test_nobody_goes_on_with_the_session_of_another_holder(target: Engine, card: Card) -> None:

@@ -9,7 +9,8 @@ import json
 import socket
 import threading
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from typing import Any
 
 import pytest
 from starlette.applications import Starlette
@@ -18,6 +19,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from remote.protocol import Error, decode
+from remote.tasks import kept_alive
 from remote.verifier import connections
 from remote.verifier.connections import MAX_HEAD_BYTES, Listener, Server, network_of
 from remote.verifier.stream_response import Cut, Streamed
@@ -116,58 +118,47 @@ def read(client: socket.socket) -> bytes:
     return found
 
 
-@pytest.mark.parametrize(
-    ("begun", "drips"),
-    [
-        (b"", False),
-        (b"GET / HT", False),
-        (b"POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 9\r\n\r\nab", False),
-        (b"GET / HTTP/1.1\r\nHost: ", True),
-        (b"POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1000000\r\n\r\n", True),
-    ],
-)
-def test_a_client_that_does_not_finish_is_given_up(begun: bytes, drips: bool) -> None:
-    """`drips`: it sends byte after byte, and none of them buys it the time of a request."""
+UNFINISHED = (b"", b"GET / HT", b"POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 9\r\n\r\nab")
+DRIPPING = (b"GET / HTTP/1.1\r\nHost: ", b"POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1000000\r\n\r\n")
+"""These go on byte after byte, and none of them buys the time of a request."""
+
+
+def test_clients_that_do_not_finish_are_given_up_and_an_answer_may_take_longer() -> None:
     service = Service()
-    with serving(service, head_seconds=0.5, body_seconds=0.5) as port, connect(port) as client:
-        client.sendall(begun)
+    with (
+        serving(service, head_seconds=0.5, body_seconds=0.5, stall_seconds=0.5) as port,
+        contextlib.ExitStack() as stack,
+    ):
+        (answered,) = holding(service, port, 1, stack)
+        clients = [stack.enter_context(connect(port)) for _ in (*UNFINISHED, *DRIPPING)]
+        for client, begun in zip(clients, (*UNFINISHED, *DRIPPING)):
+            client.sendall(begun)
         until = time.monotonic() + PATIENT
-        with contextlib.suppress(ConnectionError):
-            while drips and time.monotonic() < until:
-                client.sendall(b"a")
-                time.sleep(0.02)
-        answer = read(client)
-        assert time.monotonic() < until and (not answer or answer.startswith(b"HTTP/1.1 405 "))
-    assert service.refused == ["slow"]
-
-
-def test_an_answer_may_take_longer_than_any_request() -> None:
-    service = Service()
-    with serving(service, head_seconds=0.2, body_seconds=0.2, stall_seconds=0.2) as port, connect(port) as client:
-        client.sendall(HELD)
-        while not service.held:
-            time.sleep(0.01)
-        time.sleep(1.5)  # Two looks at it.
+        while len(service.refused) < len(clients) and time.monotonic() < until:
+            for client in clients[len(UNFINISHED) :]:
+                with contextlib.suppress(ConnectionError):
+                    client.sendall(b"a")
+            time.sleep(0.02)
+        for client in clients:
+            assert not (answer := read(client)) or answer.startswith(b"HTTP/1.1 405 ")
+        assert service.refused == ["slow"] * len(clients)
         service.let_go.set()
-        assert read(client).endswith(b"let go")
+        assert read(answered).endswith(b"let go")
 
 
-def test_a_client_that_does_not_read_is_given_up_and_its_stream_is_closed() -> None:
+def test_who_reads_nothing_is_given_up_and_who_reads_slowly_is_served_on() -> None:
     service = Service()
-    with serving(service, stall_seconds=0.5) as port, connect(port) as client:
-        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        client.sendall(ASK.replace(b"/ ", b"/endless ", 1))
-        assert service.ended.wait(PATIENT)
-
-
-def test_a_slow_reader_that_goes_on_reading_is_served_on() -> None:
-    service = Service()
-    with serving(service, stall_seconds=1.5) as port, connect(port) as client:
-        client.sendall(ASK.replace(b"/ ", b"/endless ", 1))
-        for _ in range(30):
-            assert client.recv(1 << 20)
+    with serving(service, stall_seconds=1.5) as port, connect(port) as silent, connect(port) as slow:
+        silent.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        for client in (silent, slow):
+            client.sendall(ASK.replace(b"/ ", b"/endless ", 1))
+        while not service.ended.wait(0.1):
+            assert slow.recv(1 << 20)
+        service.ended.clear()
+        for _ in range(10):
+            assert slow.recv(1 << 20)
             time.sleep(0.1)
-        assert not service.ended.is_set()
+        assert not service.ended.is_set() and service.refused == ["slow"]
 
 
 def test_the_oldest_that_asks_for_nothing_makes_room() -> None:
@@ -198,9 +189,7 @@ def test_where_all_are_being_answered_a_newcomer_is_told_to_come_again() -> None
         assert all(read(client).endswith(b"let go") for client in clients)
 
 
-def test_a_cut_answer_is_one_line_in_the_log_and_nobody_takes_it_for_whole(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_a_cut_answer_is_one_line_in_the_log_and_nobody_takes_it_for_whole(caplog: pytest.LogCaptureFixture) -> None:
     service = Service()
     with serving(service) as port, connect(port) as client:
         client.sendall(ASK.replace(b"/ ", b"/cut ", 1))
@@ -219,32 +208,23 @@ def test_a_connection_without_requests_is_closed_after_a_while() -> None:
         assert read(client).count(b"200 OK") == 1
 
 
-@pytest.mark.parametrize("whole", [True, False], ids=["whole", "without an end"])
-def test_a_head_that_is_too_long_is_refused(whole: bool) -> None:
-    end = b"\r\n" if whole else b""
+def test_a_head_that_is_too_long_is_refused() -> None:
     with serving(Service()) as port:
         for size in (MAX_HEAD_BYTES + 1, 200_000):
             many = b"".join(b"x-%d: %s\r\n" % (number, b"a" * 90) for number in range(size // 98 + 2))
-            for line in (b"x-long: " + b"a" * size + b"\r\n", many):
+            long = b"x-long: " + b"a" * size + b"\r\n"
+            for lines in (long, many, long + b"\r\n", many + b"\r\n"):
                 with connect(port) as client:
                     with contextlib.suppress(ConnectionError):
-                        client.sendall(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n" + line + end)
+                        client.sendall(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n" + lines)
                     answer = read(client)
-                assert b"200 OK" not in answer
                 # A reset may overtake the answer where much of the head was still unread.
                 assert not answer or answer.startswith(b"HTTP/1.1 431 ")
 
 
 @pytest.mark.parametrize(
     ("devices", "path", "openai"),
-    [
-        (True, b"/v1/chat/completions", True),
-        (True, b"/v1/chat/completions?x=/v1/card", True),
-        (True, b"/completions", True),
-        (True, b"/v1/rounds", False),
-        (True, b"/v1/sessions/a", False),
-        (False, b"/v1/rounds", True),
-    ],
+    [(True, b"/v1/chat/completions?x=/v1/card", True), (True, b"/v1/sessions/a", False), (False, b"/v1/rounds", True)],
 )
 def test_a_long_head_is_told_in_the_shape_of_its_path(path: bytes, devices: bool, openai: bool) -> None:
     service = Service()
@@ -259,10 +239,8 @@ def test_a_long_head_is_told_in_the_shape_of_its_path(path: bytes, devices: bool
                 client.sendall(b"POST " + path + long + end)
                 head, _, body = read(client).partition(b"\r\n\r\n")
             assert head.startswith(b"HTTP/1.1 431 ") and b"Connection: close" in head, end
-            if openai:
-                assert b"Content-Type: application/json" in head and json.loads(body)["error"]["code"] == "too_large"
-            else:
-                assert decode(body, Error).code == "too_large"
+            assert (b"Content-Type: application/json" in head) == openai
+            assert (json.loads(body)["error"]["code"] if openai else decode(body, Error).code) == "too_large"
     assert service.refused == ["head"] * 2
 
 
@@ -309,19 +287,58 @@ def test_a_listener_takes_no_more_than_it_may_hold(
         assert stack.enter_context(listener.accept()[0]).fileno() >= 0
 
 
-@pytest.mark.parametrize(
-    ("one", "other", "same"),
-    [
+def test_addresses_of_one_network_are_counted_together_and_loopback_is_not() -> None:
+    for one, other, same in (
         ("192.0.2.1", "192.0.2.1", True),
         ("192.0.2.1", "192.0.2.2", False),
         ("192.0.2.1", "::ffff:192.0.2.1", True),
         ("2001:db8::1", "2001:db8::ffff:1", True),
         ("2001:db8::1", "2001:db8:0:1::1", False),
         ("fe80::1%eth0", "fe80::2%eth0", True),
-    ],
-)
-def test_addresses_of_one_network_are_counted_together_and_loopback_is_not(one: str, other: str, same: bool) -> None:
-    assert (network_of(one) == network_of(other)) == same
-    assert network_of(one) is not None
+    ):
+        assert network_of(one) is not None and (network_of(one) == network_of(other)) == same, (one, other)
     for near in ("127.0.0.1", "127.8.0.1", "::1", "::ffff:127.0.0.1", "", None):
-        assert network_of(near) is None, "loopback is not counted"
+        assert network_of(near) is None
+
+
+# ---- a stream whose client goes --------------------------------------------------------------------------------------
+
+
+SIGN = b"still here"
+SCOPE = {"type": "http", "method": "GET", "asgi": {"spec_version": "2.3"}}
+
+
+@pytest.mark.parametrize(("held", "quiet"), [(b"words", 0.01), (SIGN, 0.01), (None, 10.0)])
+async def test_its_source_has_cleaned_up_before_the_rest_is_closed(held: bytes | None, quiet: float) -> None:
+    """`held`: what is being sent when the client goes; None: the next piece is being waited for."""
+    closed, leaves = list[str](), asyncio.Event()
+
+    async def pieces() -> AsyncGenerator[bytes, None]:
+        try:
+            yield b"words"
+            if held is None:
+                leaves.set()
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0.01)  # It takes a moment, in which nobody may cancel it.
+            closed.append("source")
+
+    async def send(message: Any) -> None:
+        if held is not None and message.get("body") == held:
+            leaves.set()
+            await asyncio.Event().wait()
+
+    async def receive() -> Any:
+        await leaves.wait()
+        return {"type": "http.disconnect"}
+
+    source = pieces()
+
+    async def close() -> None:
+        await source.aclose()
+        closed.append("rest")
+
+    response = Streamed(kept_alive(source, quiet, SIGN), close, headers={}, media_type="text/plain")
+    async with asyncio.timeout(10):
+        await response(SCOPE, receive, send)
+    assert closed == ["source", "rest"]

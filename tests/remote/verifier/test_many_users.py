@@ -11,22 +11,20 @@ import httpx
 import pytest
 
 from models.engines.engine import Engine
-from remote.protocol import Card, Error, Progress, Verdict, decode, encode
+from remote.protocol import Card, Error, Verdict, decode, encode
+from remote.verifier.completions.line import Line
 from remote.verifier.http import create_app
 from remote.verifier.options import ServeOptions
-from remote.verifier.sessions.turns import AHEAD, Turns
-from remote.verifier.sessions.verification import Answer
+from remote.verifier.refusals import Overloaded
+from remote.verifier.sessions.turns import Turns
 from tests.remote.verifier.test_hosted import ask, tokens_of
 from tests.remote.verifier.test_http import (
     PATIENT,
     PROMPT,
-    Gate,
     connected,
     counter,
     frames_of,
     message,
-    reached,
-    until,
 )
 from tests.remote.verifier.tiny import generated
 
@@ -69,25 +67,6 @@ async def test_chats_are_finished_beside_more_devices_than_there_are_sessions(ta
         # Half of all are served in company, whatever the machine does meanwhile: a cycle takes all who wait.
         assert 0 < 2 * await counter(client, "batches_total") < await counter(client, "forwards_total")
         assert await counter(client, "sessions") == 32 and await counter(client, "running_sessions") == 0
-
-
-async def test_a_full_verifier_says_so_and_cuts_nobody(target: Engine, card: Card) -> None:
-    async with reached(create_app(target, card, ServeOptions(max_sessions=1))) as client, Gate(target.encoder) as held:
-        first = message(1, [], PROMPT, memory_from=0)
-        async with client.stream("POST", "/v1/rounds", content=first) as response:
-            await held.entered()
-            waiting = asyncio.create_task(client.post("/v1/rounds", content=message(1, [], PROMPT, session="other")))
-            await until(client, "waiting_rounds", 1)
-            held.open.set()
-            body = await response.aread()
-        assert len(frames_of(body)) == 2, "verdict and memory"
-        refused = await waiting
-        error = decode(refused.content, Error)
-        assert (refused.status_code, error.code, error.retry) == (503, "busy", True)
-        assert refused.headers["retry-after"] == "1"
-        again = await client.post("/v1/rounds", content=message(1, [], PROMPT, session="other"))
-        assert again.status_code == 200
-        assert await counter(client, "refusals_total") == await counter(client, "evictions_total") == 1
 
 
 async def test_a_round_waits_for_a_chunk_of_a_long_prompt_and_not_for_all_of_it(
@@ -147,72 +126,6 @@ async def test_turns_go_round_the_sessions_however_many_calls_each_has(target: E
     assert served[-1] == "later"
 
 
-async def test_the_engine_goes_on_while_a_frame_is_on_its_way(target: Engine) -> None:
-    turns, begun = Turns(8, target), threading.Semaphore(0)
-
-    def frames() -> Answer:
-        for number in range(6):
-            begun.release()
-            yield Progress(tokens=b"", drafted=0, length=number, digest=b"", finished=False, server_seconds=0.0)
-
-    async def gone() -> bool:
-        return False
-
-    answer = frames()
-    first = await turns.first("one", answer, gone)
-    rest = turns.rest("one", first, answer)
-    assert (await anext(rest)).length == 0
-    # Nobody asks for the second frame yet; it and the third are made, and no more.
-    for _ in range(1 + AHEAD):
-        assert begun.acquire(timeout=PATIENT)
-    assert not begun.acquire(timeout=0.1)
-    assert [frame.length async for frame in rest] == [1, 2, 3, 4, 5]
-    await turns.close("one", answer)
-
-
-async def test_the_engines_thread_ends_when_nobody_wants_it_and_comes_back(
-    target: Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    turns = Turns(8, target)
-    monkeypatch.setattr("remote.verifier.sessions.turns.LINGERS", PATIENT)
-    first = await turns.take("one", threading.current_thread)
-    assert await turns.take("one", threading.current_thread) is first
-    monkeypatch.setattr("remote.verifier.sessions.turns.LINGERS", 0.01)
-    last = await turns.take("one", threading.current_thread)
-    last.join(PATIENT)
-    assert not last.is_alive()
-    assert (await turns.take("one", threading.current_thread)).is_alive()
-
-
-async def test_where_no_thread_can_be_started_it_is_told_and_tried_again(
-    target: Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    turns, called = Turns(8, target), list[int]()
-
-    def refused(_: threading.Thread) -> None:
-        raise RuntimeError("can't start new thread")
-
-    monkeypatch.setattr(threading.Thread, "start", refused)
-    with pytest.raises(RuntimeError, match="start new thread"):
-        await turns.take("one", lambda: called.append(1))
-    monkeypatch.undo()
-    assert turns.stuck_seconds == 0
-    with anyio.fail_after(PATIENT):
-        assert await turns.take("two", lambda: 7) == 7
-    assert not called
-
-
-async def test_what_fails_outside_of_an_answer_is_told_to_all_who_wait(
-    target: Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    turns = Turns(8, target)
-    monkeypatch.setattr(turns, "_cycle", lambda turns: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        await turns.take("one", lambda: None)
-    monkeypatch.undo()
-    assert await turns.take("one", lambda: 7) == 7
-
-
 async def test_turns_are_passed_on_whoever_gives_up_and_when(target: Engine) -> None:
     turns, rng = Turns(8, target), random.Random(3)
     for _ in range(200):
@@ -226,3 +139,53 @@ async def test_turns_are_passed_on_whoever_gives_up_and_when(target: Engine) -> 
                 group.start_soon(call, str(index % 3))
     with anyio.fail_after(PATIENT):
         assert await turns.take("last", lambda: 7) == 7
+
+
+# ---- chat completions, which wait for a place ------------------------------------------------------------------------
+
+
+async def stays() -> bool:
+    return False
+
+
+async def test_who_waits_comes_in_order_and_no_more_run_than_there_are_places() -> None:
+    line, order, most = Line(2, 10), list[int](), 0
+
+    async def answer(number: int) -> None:
+        nonlocal most
+        async with line.place(stays):
+            order.append(number)
+            most = max(most, line.running)
+            await anyio.sleep(0.01)
+
+    async with anyio.create_task_group() as group:
+        for number in range(6):
+            group.start_soon(answer, number)
+    assert order == list(range(6)) and most == 2
+    assert (line.running, line.waiting) == (0, 0)
+
+
+async def test_a_place_is_given_back_by_an_answer_that_fails() -> None:
+    line = Line(1, 5)
+    with pytest.raises(ZeroDivisionError):
+        async with line.place(stays):
+            1 / 0  # noqa: B018
+    assert line.running == 0
+
+
+async def test_who_would_wait_too_long_is_told_at_once() -> None:
+    line = Line(2, 100, max_wait=3.0)
+    line._seconds = 3.0
+    async with line.place(stays), line.place(stays), anyio.create_task_group() as group:
+        assert not line.full
+        while not line.full and line.waiting < 100:
+            group.start_soon(line._enter, stays)
+            await anyio.wait_all_tasks_blocked()
+        assert line.waiting == 2, "the next one would wait for 4.5 s"
+        line._seconds = 2.0
+        assert not line.full
+        line._seconds = 30.0
+        assert line.full
+        with pytest.raises(Overloaded, match="Try again in 45 s"):
+            await line._enter(stays)
+        group.cancel_scope.cancel()
