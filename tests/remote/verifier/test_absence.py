@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Self
 
 import httpx
@@ -16,7 +18,6 @@ from remote.protocol import (
     Card,
     Error,
     Frame,
-    Memory,
     Progress,
     Stream,
     decode,
@@ -110,15 +111,23 @@ def tokens_of(frames: list[Frame]) -> list[int]:
     return [token for frame in frames if isinstance(frame, Progress) for token in unpack_tokens(frame.tokens)]
 
 
-async def test_it_goes_on_for_as_long_as_the_server_says(target: Engine, endless: Card, own: list[int]) -> None:
-    async with reached(app_of(target, endless)) as client:
+@asynccontextmanager
+async def left(
+    target: Engine, app: VerifierApp, body: bytes | None = None, **headers: str
+) -> AsyncIterator[tuple[httpx.AsyncClient, Paced]]:
+    """A client that was away after the first token of its stream. The model writes no more until it may."""
+    async with reached(app, **headers) as client:
         with Paced(target) as paced:
             paced.allow(1)
-            arrived = await begun(client, stream())
-            assert arrived == own[:1]
+            await begun(client, body or stream())
             await until(client, "away_sessions", 1)
-            paced.allow()
-            await until(client, "running_sessions", 0)
+            yield client, paced
+
+
+async def test_it_goes_on_for_as_long_as_the_server_says(target: Engine, endless: Card, own: list[int]) -> None:
+    async with left(target, app_of(target, endless)) as (client, paced):
+        paced.allow()
+        await until(client, "running_sessions", 0)
         assert AWAY <= await counter(client, "away_tokens_total") <= AWAY + 2
         for position in (0, 1, 5):
             for _ in range(2):
@@ -155,58 +164,33 @@ async def test_it_goes_on_where_the_line_breaks_before_its_first_token(
                 assert (await client.delete("/v1/streams/s?round=1")).status_code == 204
             paced.allow()
             await until(client, "running_sessions", 0)
-        found = await client.get(kept(1, len(PROMPT)))
-        assert found.status_code == (404 if stopped else 200)
-        if not stopped:
+        if stopped:
+            assert (await client.get(kept(1, len(PROMPT)))).status_code == 404
+        else:
             tokens = tokens_of(await frames_at(client, kept(1, len(PROMPT))))
             assert tokens == own[: len(tokens)] and AWAY <= len(tokens) <= AWAY + 2
 
 
 async def test_it_is_read_while_it_is_written(target: Engine, endless: Card, own: list[int]) -> None:
-    async with reached(app_of(target, endless)) as client:
-        with Paced(target) as paced:
-            paced.allow(1)
-            await begun(client, stream())
-            await until(client, "away_sessions", 1)
-            paced.allow(3)
-            await until(client, "away_tokens_total", 3)
-            async with client.stream("GET", kept(1, len(PROMPT) + 1)) as response:
-                frames = (frame async for frame in read_frames(response.aiter_raw()) if not isinstance(frame, Alive))
-                first = tokens_of([await anext(frames)])
-                assert first == own[1 : 1 + len(first)] and len(first) >= 3
-                paced.allow()
-                rest = tokens_of([frame async for frame in frames])
+    async with left(target, app_of(target, endless)) as (client, paced):
+        paced.allow(3)
+        await until(client, "away_tokens_total", 3)
+        async with client.stream("GET", kept(1, len(PROMPT) + 1)) as response:
+            frames = (frame async for frame in read_frames(response.aiter_raw()) if not isinstance(frame, Alive))
+            first = tokens_of([await anext(frames)])
+            assert first == own[1 : 1 + len(first)] and len(first) >= 3
+            paced.allow()
+            rest = tokens_of([frame async for frame in frames])
     assert first + rest == own[1:], "somebody reads it, so it goes on to its end"
 
 
-@pytest.mark.parametrize("away", [True, False])
-async def test_no_memory_is_made_while_nobody_reads(target: Engine, endless: Card, away: bool) -> None:
-    async with reached(app_of(target, endless, while_away=MOST)) as client:
-        with Paced(target) as paced:
-            paced.allow(1)
-            body = stream(memory_from=0)
-            if away:
-                await begun(client, body)
-                await until(client, "away_sessions", 1)
-            paced.allow()
-            if not away:
-                await begun(client, body, MOST)
-            await until(client, "running_sessions", 0)
-        assert (await counter(client, "memory_tokens_total") > 0) != away
-        assert not any(isinstance(frame, Memory) for frame in await frames_at(client, kept(1, len(PROMPT))))
-
-
 async def test_a_device_that_stops_says_so(target: Engine, endless: Card) -> None:
-    async with reached(app_of(target, endless)) as client:
-        with Paced(target) as paced:
-            paced.allow(1)
-            await begun(client, stream())
-            await until(client, "away_sessions", 1)
-            assert (await client.delete("/v1/streams/s?round=2")).status_code == 404
-            assert (await client.delete("/v1/streams/s?round=1")).status_code == 204
-            assert (await client.delete("/v1/streams/s?round=1")).status_code == 404
-            paced.allow()
-            await until(client, "running_sessions", 0)
+    async with left(target, app_of(target, endless)) as (client, paced):
+        assert (await client.delete("/v1/streams/s?round=2")).status_code == 404
+        assert (await client.delete("/v1/streams/s?round=1")).status_code == 204
+        assert (await client.delete("/v1/streams/s?round=1")).status_code == 404
+        paced.allow()
+        await until(client, "running_sessions", 0)
         assert await counter(client, "away_tokens_total") <= 2
         missing = await client.get(kept(1, len(PROMPT)))
         assert (missing.status_code, decode(missing.content, Error).code) == (404, "not_found")
@@ -216,18 +200,14 @@ async def test_a_device_that_stops_says_so(target: Engine, endless: Card) -> Non
 async def test_a_request_that_comes_late_ends_no_newer_stream(
     target: Engine, endless: Card, own: list[int], over: bool
 ) -> None:
-    async with reached(app_of(target, endless)) as client:
-        with Paced(target) as paced:
-            paced.allow(1)
-            await begun(client, stream(2))
-            await until(client, "away_sessions", 1)
-            if over:
-                paced.allow()
-                await until(client, "running_sessions", 0)
-            late = await client.post("/v1/streams", content=stream(1))
-            assert (late.status_code, decode(late.content, Error).code) == (412, "out_of_order")
+    async with left(target, app_of(target, endless), stream(2)) as (client, paced):
+        if over:
             paced.allow()
             await until(client, "running_sessions", 0)
+        late = await client.post("/v1/streams", content=stream(1))
+        assert (late.status_code, decode(late.content, Error).code) == (412, "out_of_order")
+        paced.allow()
+        await until(client, "running_sessions", 0)
         tokens = tokens_of(await frames_at(client, kept(2, len(PROMPT))))
         assert tokens == own[: len(tokens)] and len(tokens) >= AWAY
 
@@ -240,14 +220,12 @@ async def test_a_stream_that_another_one_ends_at_once_ends(target: Engine, endle
     assert decode(older.content, Error).message.startswith("another request has ended this stream")
 
 
-@pytest.mark.parametrize("old", ["device", "option"])
-async def test_without_it_a_stream_ends_with_its_line(target: Engine, endless: Card, old: str) -> None:
-    app = app_of(target, endless, **{} if old == "device" else {"while_away": 0})
-    async with reached(app) as client:
-        assert decode((await client.get("/v1/card")).content, Card).while_away == (AWAY if old == "device" else 0)
+async def test_without_it_a_stream_ends_with_its_line(target: Engine, endless: Card) -> None:
+    async with reached(app_of(target, endless, while_away=0)) as client:
+        assert decode((await client.get("/v1/card")).content, Card).while_away == 0
         with Paced(target) as paced:
             paced.allow(1)
-            await begun(client, stream(resumable=old != "device"))
+            await begun(client, stream())
             paced.allow(3)
             await until(client, "running_sessions", 0)
         assert await counter(client, "away_tokens_total") == 0
@@ -267,87 +245,41 @@ async def test_it_is_for_the_same_holder_only(target: Engine, endless: Card) -> 
         assert tokens_of(await frames_at(anna, kept(1, len(PROMPT))))
 
 
-@pytest.mark.parametrize(
-    "query", ["", "?round=1", "?from=9", "?round=x&from=9", "?round=1&from=-1", f"?round=1&from={'9' * 99}"]
-)
-async def test_a_request_that_says_too_little_is_refused(target: Engine, endless: Card, query: str) -> None:
-    async with reached(app_of(target, endless)) as client:
-        response = await client.get(f"/v1/streams/s{query}")
-        assert (response.status_code, decode(response.content, Error).code) == (400, "bad_request")
-
-
-async def test_tokens_that_are_not_there_are_not_found(target: Engine, endless: Card) -> None:
+async def test_what_is_not_there_or_not_said_is_refused(target: Engine, endless: Card) -> None:
     async with reached(app_of(target, endless)) as client:
         await begun(client, stream())
         await until(client, "running_sessions", 0)
         for number, position in ((2, len(PROMPT)), (1, len(PROMPT) - 1), (1, len(PROMPT) + MOST + 1)):
             assert (await client.get(kept(number, position))).status_code == 404
-
-
-async def test_a_device_that_goes_on_is_not_away_when_it_stops_reading(target: Engine, endless: Card) -> None:
-    app = app_of(target, endless)
-    async with reached(app) as client:
-        with Paced(target) as paced:
-            paced.allow(1)
-            await begun(client, stream())
-            await until(client, "away_sessions", 1)
-            async with client.stream("GET", kept(1, len(PROMPT))) as response:
-                await anext(read_frames(response.aiter_raw()))
-                going_on = asyncio.create_task(client.post("/v1/rounds", content=message(2, [], PROMPT, session="s")))
-                async with asyncio.timeout(PATIENT):
-                    while not app.turns.waiting:
-                        await asyncio.sleep(0.01)
-            async with asyncio.timeout(PATIENT):
-                while '"/v1/streams/{name}"' not in (await client.get("/metrics")).text:
-                    await asyncio.sleep(0.01)
-            assert await counter(client, "away_sessions") == 0
-            paced.allow()
-            assert (await going_on).status_code == 200
+        for query in ("", "?round=1", "?from=9", "?round=x&from=9", "?round=1&from=-1", f"?round=1&from={'9' * 99}"):
+            response = await client.get(f"/v1/streams/s{query}")
+            assert (response.status_code, decode(response.content, Error).code) == (400, "bad_request"), query
 
 
 async def test_its_room_is_for_those_who_are_there(target: Engine, endless: Card, own: list[int]) -> None:
-    async with reached(app_of(target, endless, max_sessions=1)) as client:
-        with Paced(target) as paced:
-            paced.allow(1)
-            await begun(client, stream())
-            await until(client, "away_sessions", 1)
-            paced.allow(5)
-            response = await client.post("/v1/rounds", content=message(1, [], PROMPT, session="other"))
-            assert response.status_code == 200
+    async with left(target, app_of(target, endless, max_sessions=1)) as (client, paced):
+        paced.allow(5)
+        response = await client.post("/v1/rounds", content=message(1, [], PROMPT, session="other"))
+        assert response.status_code == 200
         assert await counter(client, "evictions_total") == 1
         tokens = tokens_of(await frames_at(client, kept(1, len(PROMPT))))
         assert tokens == own[: len(tokens)], "what was written before is kept"
 
 
 async def test_a_session_that_is_dropped_keeps_nothing(target: Engine, endless: Card) -> None:
-    async with reached(app_of(target, endless)) as client:
-        with Paced(target) as paced:
-            paced.allow(1)
-            await begun(client, stream())
-            await until(client, "away_sessions", 1)
-            paced.allow()
-            assert (await client.delete("/v1/sessions/s")).status_code == 204
+    async with left(target, app_of(target, endless)) as (client, paced):
+        paced.allow()
+        assert (await client.delete("/v1/sessions/s")).status_code == 204
         assert (await client.get(kept(1, len(PROMPT)))).status_code == 404
 
 
-async def test_what_it_writes_for_another_reader_is_counted_too(target: Engine, endless: Card) -> None:
-    tokens = Tokens([("anna", "a" * 20)])
-    app = app_of(target, endless, tokens=tokens, tokens_per_minute=1)  # Few are filled in while the test runs.
-    async with reached(app, Authorization=f"Bearer {'a' * 20}") as client:
-        with Paced(target) as paced:
-            paced.allow(1)
-            await begun(client, stream())
-            await until(client, "away_sessions", 1)
-            async with client.stream("GET", kept(1, len(PROMPT))) as response:
-                frames = read_frames(response.aiter_raw())
-                await anext(frames)
-                paced.allow()
-                async for _ in frames:
-                    pass
-        (account,) = app.admission._accounts.values()
-        assert account._tokens is not None and account._tokens._left < 1 - MOST
-        refused = await client.post("/v1/streams", content=stream(session="next"))
-        assert refused.status_code == 429, await refused.aread()
+async def test_a_draining_server_writes_for_nobody(target: Engine, endless: Card) -> None:
+    app = app_of(target, endless)
+    async with left(target, app) as (client, paced):
+        app.admission.drain()
+        paced.allow()
+        await until(client, "running_sessions", 0)
+        assert await counter(client, "away_tokens_total") <= 2
 
 
 async def test_it_is_kept_for_a_while_and_not_without_bound(
@@ -371,19 +303,6 @@ async def test_it_is_kept_for_a_while_and_not_without_bound(
         await until(client, "running_sessions", 0)
         monkeypatch.setattr("remote.verifier.absence.KEPT_SECONDS", 0.0)
         assert (await client.get(kept(1, len(PROMPT), "new"))).status_code == 404
-
-
-async def test_a_draining_server_writes_for_nobody(target: Engine, endless: Card) -> None:
-    app = app_of(target, endless)
-    async with reached(app) as client:
-        with Paced(target) as paced:
-            paced.allow(1)
-            await begun(client, stream())
-            await until(client, "away_sessions", 1)
-            app.admission.drain()
-            paced.allow()
-            await until(client, "running_sessions", 0)
-        assert await counter(client, "away_tokens_total") <= 2
 
 
 async def test_sessions_of_absent_devices_wait_for_others(target: Engine) -> None:

@@ -18,8 +18,6 @@ from remote.verifier.http import VerifierApp, create_app
 from remote.verifier.serve import card
 from tests.remote.verifier.test_hosted import ask
 from tests.remote.verifier.test_http import PATIENT, Gate, reached, running
-from tests.support.fault_proxy import FaultProxy
-from tests.support.serving import VerifierProcess
 
 BEAT, BEARS = 0.05, 0.5
 """Seconds between two signs of life, and of silence that a device bears beside it."""
@@ -83,19 +81,6 @@ async def test_a_server_that_says_nothing_else_is_given_up(
     assert BEARS / 2 < time.monotonic() - begun < PATIENT / 2
 
 
-async def test_signs_count_once_there_is_one(device: VerifierClient, engine: Engine, prompt: list[int]) -> None:
-    """An older server gives none. It is borne as before, for as long as a frame may take."""
-    async with Gate(engine.encoder) as held:
-        stream = await stream_of(device, prompt, None, silence=PATIENT)
-        stream.signs = Signs(line=BEAT, busy=BEAT)
-        assert isinstance(await anext(stream), Progress)
-        coming = asyncio.ensure_future(anext(stream))
-        await asyncio.wait([coming], timeout=BEARS)
-        held.open.set()
-        assert isinstance(await coming, Memory)
-        await stream.aclose()
-
-
 async def test_who_does_not_ask_is_told_nothing(beating: VerifierApp, engine: Engine, prompt: list[int]) -> None:
     async def kinds(alive: bool) -> list[type]:
         body = encode(ask([], prompt, most=3, memory_from=0, alive=alive, session=f"s{alive}"))
@@ -107,18 +92,6 @@ async def test_who_does_not_ask_is_told_nothing(beating: VerifierApp, engine: En
         asked, silent = await kinds(True), await kinds(False)
     assert asked[:2] == [Progress, Alive] and [kind for kind in asked if kind is not Alive] == silent
     assert asked.count(Alive) > 1 and Alive not in silent and Memory in silent
-
-
-async def test_a_dead_line_is_noticed_by_its_silence(verifier: VerifierProcess, prompt: list[int]) -> None:
-    async with FaultProxy([verifier.port]) as proxy, VerifierClient(proxy.url) as client:
-        stream = await stream_of(client, prompt, silence=PATIENT)
-        await anext(stream)
-        proxy.hush()
-        begun = time.monotonic()
-        with pytest.raises(LinkDown, match=r"within 0\.75 s"):
-            async for _ in stream:
-                pass
-    assert BEARS / 2 < time.monotonic() - begun < PATIENT / 2
 
 
 async def test_a_device_that_stood_still_reads_what_came_meanwhile(

@@ -15,13 +15,10 @@ from remote import VerifierClient
 from remote.protocol import (
     Conflict,
     Limits,
-    Memory,
     Progress,
     Sampling,
     Stream,
-    decode,
     digest_of,
-    encode,
     pack_tokens,
     unpack_tokens,
 )
@@ -33,7 +30,7 @@ from remote.verifier.refusals import Dropped, OutOfOrder, Overloaded, TooLong, U
 from remote.verifier.serve import card
 from remote.verifier.sessions.sessions import Sessions
 from remote.verifier.sessions.turns import alone
-from tests.remote.verifier.test_http import PATIENT, connected, frames_of, round_of, running
+from tests.remote.verifier.test_http import PATIENT, running
 from tests.remote.verifier.tiny import generated
 
 LIMITS = Limits(max_nodes=64, max_depth=32, max_tokens=300, max_body_bytes=4096)
@@ -147,35 +144,12 @@ def test_memory_is_what_rounds_would_have_sent(engine, drafter, prompt, known):
     assert tokens_of(without) == tokens_of(frames) and all(isinstance(frame, Progress) for frame in without)
 
 
-def test_the_memory_of_a_long_prompt_lets_the_next_words_pass(engine, drafter, prompt):
-    long = (prompt * 20)[: LIMITS.max_tokens - 60]
-    frames = told(streaming(table(engine, drafter), [], long, memory_from=0))
-    before_second = frames[: [isinstance(frame, Progress) for frame in frames].index(True, 1)]
-    assert sum(isinstance(frame, Memory) for frame in before_second) == 2 < len(long) / 64
-    seen = [range(frame.start, frame.start + frame.count) for frame in frames if isinstance(frame, Memory)]
-    assert sorted(token for span in seen for token in span) == list(range(len(long) + 39))
-
-
 def test_an_answer_ends_with_its_stop_token(engine, drafter, prompt):
     text = generated(engine.model, prompt, 40)
     stop = text[17]
     frames = told(streaming(table(engine, drafter, frozenset({stop})), [], prompt))
     assert tokens_of(frames) == text[: text.index(stop) + 1]
     assert [frame.finished for frame in frames] == [False] * (len(frames) - 1) + [True]
-
-
-def test_a_round_goes_on_where_a_stream_was_left_and_ends_it(engine, drafter, prompt):
-    sessions, text = table(engine, drafter), generated(engine.model, prompt, 30)
-    stream = streaming(sessions, [], prompt)
-    known = prompt + tokens_of([next(stream)])
-    here = len(known) - len(prompt)
-    round = round_of(2, known, [], DraftTree.chain(text[here : here + 2]))
-    (verdict,) = alone(sessions.engine, sessions.round(round))
-    assert verdict.accepted == (0, 1) and verdict.bonus == text[here + 2]
-    assert told(stream) == []
-    assert list(alone(sessions.engine, sessions.round(round))) == [verdict], "a repetition gets the same again"
-    known += text[here : here + 3]
-    assert tokens_of(streaming(sessions, known, [], 3, most=5)) == text[here + 3 : here + 8]
 
 
 def test_a_session_that_is_dropped_ends_its_stream(engine, drafter, prompt):
@@ -260,18 +234,6 @@ def test_a_long_prompt_is_read_in_turns_by_the_verifiers_own_drafter_too(engine,
     assert tokens_of(frames) == generated(engine.model, long, 40)
 
 
-def test_a_newer_round_that_fails_half_way_ends_a_stream_too(engine, drafter, prompt, monkeypatch):
-    sessions = table(engine, drafter)
-    stream = streaming(sessions, [], prompt)
-    known = prompt + tokens_of([next(stream)])
-    swapped = round_of(2, known[:-1], [known[-1] ^ 1])
-    with monkeypatch.context() as patched:
-        patched.setattr(engine.model, "forward", lambda **_: 1 / 0)
-        with pytest.raises(ZeroDivisionError):
-            list(alone(sessions.engine, sessions.round(swapped)))
-    assert told(stream) == []
-
-
 def test_a_drafter_of_another_vocabulary_is_refused(engine, drafter):
     config = msgspec.structs.replace(drafter.config, vocabulary=drafter.config.vocabulary + 1)
     with pytest.raises(UnfitDrafter, match="the target has"):
@@ -297,18 +259,6 @@ def test_what_cannot_be_gone_on_with_is_refused_and_changes_nothing(engine, draf
 @pytest.fixture
 def app(loaded, engine, drafter):
     return create_app(engine, card(loaded, engine), own=OwnDrafter(drafter, engine))
-
-
-async def test_frames_come_over_http_and_a_conflict_before_any(app, engine, prompt):
-    async with connected(app) as client:
-        refused = await client.post("/v1/streams", content=encode(ask(prompt, [3])))
-        assert refused.status_code == 409 and decode(refused.content, Conflict).have
-        answer = await client.post("/v1/streams", content=encode(ask([], prompt, memory_from=0)))
-        malformed = await client.post("/v1/streams", content=b"\xc1")
-    assert malformed.status_code == 400
-    frames = frames_of(answer.content)
-    assert isinstance(frames[0], Progress) and any(isinstance(frame, Memory) for frame in frames)
-    assert tokens_of(frames) == generated(engine.model, prompt, 40)
 
 
 async def test_the_client_goes_on_from_what_it_read_with_a_stream_or_a_round(app, engine, prompt):

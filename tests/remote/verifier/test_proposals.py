@@ -95,14 +95,6 @@ async def test_what_is_refused_changes_nothing(client: httpx.AsyncClient, name: 
         assert await proposed(client, 1, session=f"at{end}", append=pack_tokens(everything[:end])) == expected
 
 
-async def test_what_another_session_has_read_is_not_read_again(client: httpx.AsyncClient) -> None:
-    read = [(7 * at + 3) % VOCABULARY for at in range(60)]
-    first = await proposed(client, 1, session="one", append=pack_tokens(read))
-    before = await counter(client, "shared_tokens_total")
-    assert await proposed(client, 1, session="two", append=pack_tokens(read)) == first
-    assert await counter(client, "shared_tokens_total") >= before + len(read) - 1
-
-
 async def test_they_do_not_touch_the_sessions_of_rounds(client: httpx.AsyncClient) -> None:
     assert (await client.post("/v1/rounds", content=message(1, [], PROMPT, session="s"))).status_code == 200
     assert (await ask(client, base=len(PROMPT), append=pack_tokens([4]))).status_code == 409

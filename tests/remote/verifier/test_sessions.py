@@ -142,17 +142,6 @@ def test_a_sampled_tree_gets_the_same_verdict_again(target: Engine) -> None:
         device.tokens += [*(int(tree.tokens[node]) for node in verdict.accepted), verdict.bonus]
 
 
-def test_a_sampled_tree_is_cut_where_the_room_ends(target: Engine) -> None:
-    prompt = [2 + token % 40 for token in range(LIMITS.max_tokens - 3)]
-    tree = sampled(DraftTree([4, 5, 6, 7, 8, 9], [-1, -1, 0, 2, 3, 1]))
-    for seed in range(8):
-        device = Device(table(target))
-        verdict = device.play(prompt, tree, sampling=Sampling(temperature=1.0, seed=seed)).verdict
-        assert len(prompt) < verdict.length <= LIMITS.max_tokens and len(verdict.accepted) <= 2
-    only_bonus = Device(table(target)).play(prompt + [3, 3], tree, sampling=Sampling(temperature=1.0)).verdict
-    assert only_bonus.accepted == () and only_bonus.finished
-
-
 def test_a_conflict_tells_true_prefixes_longest_first_and_leaves_no_trace(target: Engine) -> None:
     sessions = table(target)
     device = Device(sessions)
@@ -284,26 +273,6 @@ def test_what_two_sessions_begin_with_is_computed_once(target: Engine) -> None:
         sessions.drop(name)
     Device(sessions, "e").play([*shared[: SHORTEST_SHARED - 1], 1, 1])
     assert sessions.counters.shared_tokens == 149
-
-
-def test_rows_of_a_session_that_is_over_are_moved_to_the_one_that_continues_it(target: Engine) -> None:
-    sessions = table(target)
-    shared = [2 + token % 40 for token in range(50)]
-    Device(sessions, "a").play([*shared, 3, 4])
-    over = sessions.table.get("a")
-    assert over is not None
-    rows = over.context
-    sessions.rest("a")
-    moved, alone = Device(sessions, "b"), Device(table(target), "b")
-    for append in ([*shared, 3, 9], [6, 6]):
-        assert moved.play(append).verdict.bonus == alone.play(append).verdict.bonus
-    held = sessions.table.get("b")
-    assert held is not None and held.context is rows and over.context.capacity == 0
-    Device(sessions, "c").play([*shared, 3, 9, 6])
-    assert held.context is rows, "somebody may continue it"
-    sessions.rest("b")
-    Device(sessions, "d").play([*shared[:20], 1, 1])
-    assert held.context is rows, "most of it would be lost"
 
 
 def allocated(sessions: Sessions) -> int:
