@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from models.tree import ROOT, DraftTree
-from remote.verifier.making.measure import CHAIN, DEEPEST, TREE, Tally, agreement_by_staleness, measure, rounds
+from models.tree import DraftTree
+from remote.verifier.making.measure import CHAIN, TREE, Tally, agreement_by_staleness, measure, rounds
 
 DEPTH = 4
 MOST = 1 + 3 * (DEPTH + 1)
@@ -41,37 +38,6 @@ def test_an_oracle_gains_its_depth_and_a_fool_the_bonus_only(engine, prompts):
     assert row["by_depth"] == [1.0] * DEPTH and row["rounds"] == 3 * len(prompts)
     row = fool.row("fool")
     assert row["tau"] == 1.0 and row["by_depth"] == [0.0]
-
-
-BUSH = DraftTree(np.array([5, 6, 7, 8, 9]), np.array([ROOT, ROOT, 0, 2, 3]))
-"""5 -> 7 -> 8 -> 9, and 6."""
-
-
-@pytest.mark.parametrize(
-    ("accepted", "new", "offered"),
-    [
-        ((), [3], [1, 0, 0]),  # Refused at the root.
-        ((1,), [6, 3], [1, 0, 0]),  # The tree ends after 6, however deep it is elsewhere.
-        ((0, 2), [5, 7, 3], [1, 1, 1]),
-        ((0, 2), [5, 7], [1, 1, 0]),  # 7 was a stop token.
-        ((0,), [5, 7], [1, 0, 0]),  # 7 would have been taken, had there been room.
-    ],
-)
-def test_only_what_the_target_judged_counts_by_depth(accepted, new, offered):
-    tally = Tally()
-    tally.judge(BUSH, accepted, new)
-    assert tally.offered[:3].tolist() == offered and not tally.offered[3:].any()
-    assert tally.accepted.tolist() == [1] * len(accepted) + [0] * (DEEPEST - len(accepted))
-
-
-@given(st.lists(st.lists(st.integers(1, 9), min_size=1, max_size=12), min_size=1, max_size=30))
-def test_the_interval_holds_tau(gained):
-    row = Tally(gained).row("any")
-    low, high = row["ci95"]
-    flat = [tokens for prompt in gained for tokens in prompt]
-    assert row["tau"] == round(sum(flat) / len(flat), 3) and row["rounds"] == len(flat)
-    assert min(flat) <= low <= high <= max(flat)
-    assert len(gained) > 1 or low == high == row["tau"]
 
 
 @pytest.mark.parametrize("temperature", [0.0, 0.7])
