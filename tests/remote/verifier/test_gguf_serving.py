@@ -120,17 +120,6 @@ def test_a_file_that_is_missing_among_several_is_named(parts: list[Path], tmp_pa
         opened(ServeOptions(str(parts[0]), engine="torch", threads=1))
 
 
-def test_what_only_llama_cpp_reads_is_served_with_its_tokenizer(
-    llama: Path, foreign: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    known = opened(ServeOptions(str(llama), threads=1))
-    found = opened(ServeOptions(str(foreign), made=tmp_path, budget=1000, threads=1))
-    assert found.side.chat_template == known.side.chat_template and found.side.stop_tokens == known.side.stop_tokens
-    assert (found.side.name, found.side.positions, found.due) == ("foreign", known.side.positions, False)
-    said = capsys.readouterr().err
-    assert "no drafter: Only llama.cpp reads the tokenizer of foreign, and devices could not." in said
-
-
 def test_its_tokenizer_reads_and_writes_as_the_same_one_elsewhere(llama: Path) -> None:
     side, engine = llama_engine(str(llama), None, EngineOptions(threads=1))
     own = engine.text_side("tiny")

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import os
-import pickle
 import signal
 import socket
 import ssl
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,18 +26,14 @@ from app.events import RoundEnded
 from drafter.runtime import Drafter
 from models.tree import DraftTree
 from remote import RemoteSession, RoundReply, VerifierClient
-from remote.protocol import Progress, Sampling, unpack_tokens
-from remote.verifier.replicas.affinity import ranked
+from remote.protocol import Sampling
 from tests.support.conversing import Heard, assistant, until_connected
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.ray_processes import command, descendants, replicas_of
 from tests.support.serving import REPOSITORY, VerifierProcess
 
 pytest.importorskip("ray.serve")
-pytestmark = [
-    pytest.mark.faults,
-    pytest.mark.skipif(not Path("/proc").is_dir(), reason="replicas are found in /proc"),
-]
+pytestmark = [pytest.mark.faults, pytest.mark.skipif(not Path("/proc").is_dir(), reason="replicas are found in /proc")]
 QUESTIONS = ["how do I list files", "unpack photos.tar.gz", "who uses the port 8000", "find large files here"]
 MOST_TOKENS = 100
 PROMPT = [5, 6, 7, 8]
@@ -87,63 +82,6 @@ async def test_a_session_stays_with_its_replica(served: RayProcess):
                 # Another replica would have answered 409, which takes a second exchange.
                 assert reply.exchanges == 1, f"round {number}"
                 tokens.append(reply.verdict.bonus)
-
-
-async def test_a_stream_whose_line_broke_is_found_at_its_replica(served: RayProcess):
-    async with VerifierClient(served.url) as client:
-        for _ in range(8):
-            session = client.session()
-            stream = await session.stream(
-                PROMPT,
-                Sampling(),
-                most=40,
-                memory_from=None,
-                deadline=PATIENCE_SECONDS,
-                silence=PATIENCE_SECONDS,
-                resumable=True,
-            )
-            first = await anext(aiter(stream))
-            assert isinstance(first, Progress)
-            await stream.aclose()
-            tokens = [*PROMPT, *unpack_tokens(first.tokens)]
-            rest = await session.written(tokens, most=40, deadline=PATIENCE_SECONDS)
-            assert rest is not None and rest.length > len(tokens)
-
-
-@dataclass(frozen=True)
-class Id:
-    unique_id: str
-
-
-@dataclass(frozen=True)
-class Listed:
-    """What the router reads of a replica."""
-
-    replica_id: Id
-
-
-async def test_requests_without_a_session_may_go_to_any_replica_and_sessions_to_one():
-    from ray.serve._private.common import RequestMetadata, StreamingHTTPRequest
-    from ray.serve.request_router import PendingRequest
-
-    from remote.verifier.replicas.ray_serve import SessionRouter
-
-    listed = [Listed(Id(name)) for name in ("a", "b", "c")]
-
-    async def groups(session: str = "", headers: Sequence[tuple[bytes, bytes]] = ()) -> list[list[str]]:
-        packed = pickle.dumps(StreamingHTTPRequest({"headers": headers}, proxy_actor_name="proxy"))
-        metadata = RequestMetadata(request_id="1", internal_request_id="2", session_id=session)
-        request = PendingRequest(args=[packed], kwargs={}, metadata=metadata)
-        chosen = await SessionRouter.choose_replicas(object.__new__(SessionRouter), listed, request)
-        assert request.routing_context.should_backoff
-        return [[replica.replica_id.unique_id for replica in group] for group in chosen]
-
-    (anyone,) = await groups()
-    assert sorted(anyone) == ["a", "b", "c"]  # Ray takes the one with the fewest requests.
-    assert len({tuple((await groups())[0]) for _ in range(100)}) > 1  # Not always the same of those that are idle.
-    mine = await groups("mine")
-    assert mine == [[name] for name in ranked("mine", [(name, name) for name in "abc"])]
-    assert await groups(headers=[(b"x-dynamo-session-id", b"mine")]) == mine
 
 
 async def test_a_client_that_hangs_up_stops_its_answer(served: RayProcess):
@@ -330,16 +268,3 @@ def test_a_model_that_cannot_be_loaded_is_named(tmp_path: Path):
     assert ended.returncode == 1 and ended.stdout == ""
     last = ended.stderr.strip().splitlines()[-1]
     assert "nothing here" in last and "Traceback" not in ended.stderr
-
-
-def test_a_cluster_that_is_not_there_is_named(tiny_pair: Path):
-    line = [sys.executable, "-m", "app.cli", "serve", "--replicas", "2", "--port", "0"]
-    line += ["--model", str(tiny_pair / "target"), "--drafter", str(tiny_pair / "drafter")]
-    environment = os.environ | {"RAY_ADDRESS": "127.0.0.1:1"}
-    ended = subprocess.run(line, capture_output=True, text=True, cwd=REPOSITORY, env=environment, timeout=LONG_SECONDS)
-    assert ended.returncode == 1 and ended.stdout == ""
-    assert "choose one by --port" in ended.stderr
-    line[line.index("--port") + 1] = str(free_port())
-    ended = subprocess.run(line, capture_output=True, text=True, cwd=REPOSITORY, env=environment, timeout=LONG_SECONDS)
-    assert ended.returncode == 1 and ended.stdout == ""
-    assert "127.0.0.1:1" in ended.stderr.strip().splitlines()[-1] and "Traceback" not in ended.stderr

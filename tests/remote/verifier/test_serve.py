@@ -12,9 +12,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from drafter.model import save_weights
-from models.config import ENCODER, DrafterMissing, write_config
-from models.engines.engine import UnfitDrafter
+from models.config import DrafterMissing
 from models.engines.target import load_target
 from models.engines.torch_engine import TorchEngine
 from models.errors import CorruptWeights, MissingTokenizer, UnknownModel
@@ -29,7 +27,6 @@ from remote.verifier.start_errors import BadCertificate, CannotBind
 from tests.remote.verifier.tiny import (
     STOP,
     VOCABULARY,
-    encoder_config,
     generated,
     plain_logits,
     tiny_encoder,
@@ -51,15 +48,6 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def copy(saved: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(saved, tmp_path / "tiny"))
-
-
-@pytest.fixture
-def drafter(tmp_path: Path) -> Path:
-    folder = tmp_path / "drafter"
-    folder.mkdir()
-    save_weights(tiny_encoder(), folder / ENCODER)
-    write_config(folder, encoder_config())
-    return folder
 
 
 def test_a_target_is_loaded_with_what_a_device_must_know(saved: Path) -> None:
@@ -146,14 +134,6 @@ def test_what_cannot_be_served_is_told_before_loading(saved: Path, tmp_path: Pat
         serve(ServeOptions(str(saved), port=0, tls_cert=tmp_path / "cert.pem", tls_key=tmp_path / "key.pem"))
     with pytest.raises(DrafterMissing):
         serve(ServeOptions(str(saved), tmp_path, port=0))
-
-
-def test_a_drafter_of_another_target(saved: Path, drafter: Path, tmp_path: Path) -> None:
-    other = tmp_path / "other"
-    tiny_model("llama-multi-query").save_pretrained(other)
-    tiny_tokenizer().save_pretrained(other)
-    with pytest.raises(UnfitDrafter, match="Serve its own target"):
-        serve(ServeOptions(str(other), drafter, port=0))
 
 
 def test_small_frames_leave_at_once() -> None:

@@ -116,11 +116,6 @@ def test_one_that_cannot_be_used_is_told_before_anything_is_loaded(own: Path, te
         serve_replicas(ServeOptions("no model at all", port=0, replicas=1, chat_template=own))
 
 
-def test_special_tokens_have_their_names_in_it(own: Path) -> None:
-    own.write_text("{{ bos_token + '' }}{% for message in messages %}{{ message.content + eos_token }}{% endfor %}")
-    assert read_template(own) == own.read_text()
-
-
 def test_a_drafter_is_made_with_it(target: Path, tmp_path: Path) -> None:
     side = read_for_training(str(target), "tiny", several_turns=False, template=OWN)
     assert side.template == OWN
