@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from transformers import AutoModelForCausalLM, LlamaConfig, Qwen3Config
 
 from drafter.model import MemoryEncoder
 from drafter.runtime import Drafter
@@ -20,53 +21,35 @@ from models.engines.target import load_target
 from models.engines.torch_engine import TorchEngine
 from remote.verifier.making.birth import BUDGET
 from remote.verifier.making.maker import MakingTask, kept_drafter
-from remote.verifier.making.maker_worker import newborn as making
+from remote.verifier.making.maker_worker import newborn
 from remote.verifier.making.measure import check_fit, measure
 from tests.remote.verifier.tiny import tiny_model
-from tests.support.made_once import made_once
 
-QUESTIONS = ["what is a tree", "how do I sort a list", "say something", "who are you", "and then"]
-
-
-@pytest.fixture(scope="module")
-def newborn(tiny_pair: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a drafter that was made for the tiny target, in `drafter`."""
-
-    def make(folder: Path) -> None:
-        source = str(tiny_pair / "target")
-        task = MakingTask(source, str(folder / "drafter"), str(folder / "part"), BUDGET, tuple(QUESTIONS))
-        made = making(task, lambda _: None)
-        (folder / "said").write_text(f"{made}\n{made.measured.tau}")
-
-    return made_once(tmp_path_factory, "newborn", make)
+QUESTIONS = ("what is a tree", "how do I sort a list", "say something", "who are you", "and then")
 
 
-def test_it_drafts_for_its_target_at_once(newborn: Path, tiny_pair: Path) -> None:
-    drafter = Drafter.load(newborn / "drafter")
-    engine = TorchEngine(load_target(str(tiny_pair / "target")).model, MemoryEncoder.load(newborn / "drafter"))
+def test_it_drafts_for_its_target_at_once(tiny_pair: Path, tmp_path: Path) -> None:
+    source, out = tiny_pair / "target", tmp_path / "drafter"
+    task = MakingTask(str(source), str(out), str(tmp_path / "part"), BUDGET, QUESTIONS)
+    made = newborn(task, lambda _: None)
+    assert f"{made.measured.tau:.1f} tokens a round" in str(made) and "of 3 layers" in str(made)
+    assert list(tmp_path.iterdir()) == [out], "nothing is left beside it"
+    drafter, engine = Drafter.load(out), TorchEngine(load_target(str(source)).model, MemoryEncoder.load(out))
     check_fit(engine, drafter)
-    tau = measure(engine, drafter, [drafter.asked_as("what is a leaf")], most=48).result().tau
-    assert tau > 1.5
-    said, figure = (newborn / "said").read_text().splitlines()
-    assert f"{float(figure):.1f} tokens a round" in said and "of 3 layers" in said
-    assert {path.name for path in newborn.iterdir()} == {"drafter", "said"}, "nothing is left beside it"
-    assert read_config(newborn / "drafter", verify=tuple(drafter.config.files)).steps == 0
+    assert measure(engine, drafter, [drafter.asked_as("what is a leaf")], most=48).result().tau > 1.5
+    assert read_config(out, verify=tuple(drafter.config.files)).steps == 0
 
 
-@pytest.mark.parametrize("kind", ["llama", "qwen2", "qwen3"])
-def test_the_budget_decides_what_runs_on_the_device(kind: str) -> None:
-    target = tiny_model(kind)
-    whole, coarse = shapes_within(target, kind, 1 << 30)
+def test_the_budget_decides_what_runs_on_the_device() -> None:
+    """A smaller one means fewer layers down to three, then fewer tokens."""
+    target = tiny_model("qwen3")
+    whole, coarse = shapes_within(target, "tiny", 1 << 30)
     assert (whole.first_layers, whole.inference_layers, whole.bits) == (0, 1, 8)
     assert (coarse.first_layers, coarse.inference_layers, coarse.bits) == (0, 1, 4)
     with pytest.raises(UnsupportedTarget, match=r"takes at least 1 MB, and 0 MB are allowed. Give more with --budget"):
-        shapes_within(target, kind, 1000)
-
-
-def test_a_smaller_budget_means_fewer_layers_down_to_three_then_fewer_tokens() -> None:
-    from transformers import Qwen3Config
-    from transformers.models.auto import AutoModelForCausalLM
-
+        shapes_within(target, "tiny", 1000)
+    with pytest.raises(UnsupportedTarget, match="needs layers like those of llama"):
+        shapes_within(tiny_model("gemma"), "gemma", 1 << 30)
     config = Qwen3Config(
         vocab_size=40_000, hidden_size=64, intermediate_size=128, num_hidden_layers=24, num_attention_heads=4,
         num_key_value_heads=2, head_dim=16,
@@ -83,9 +66,6 @@ def test_a_smaller_budget_means_fewer_layers_down_to_three_then_fewer_tokens() -
 
 @pytest.mark.parametrize("scheme", ["auto", "nbits4"])
 def test_the_size_of_a_graph_is_known_before_it_is_made(scheme: str, tmp_path: Path) -> None:
-    from transformers import LlamaConfig
-    from transformers.models.auto import AutoModelForCausalLM
-
     target = AutoModelForCausalLM.from_config(
         LlamaConfig(
             vocab_size=4096, hidden_size=256, intermediate_size=704, num_hidden_layers=6, num_attention_heads=4,
@@ -98,11 +78,6 @@ def test_the_size_of_a_graph_is_known_before_it_is_made(scheme: str, tmp_path: P
     quantise_graph(tmp_path / "float.onnx", tmp_path / GRAPH, shape.scheme)
     size = (tmp_path / GRAPH).stat().st_size
     assert size <= graph_bytes(model.config, shape) < size * 1.1 + (1 << 20)
-
-
-def test_a_family_that_cannot_be_run_says_so() -> None:
-    with pytest.raises(UnsupportedTarget, match="needs layers like those of llama"):
-        shapes_within(tiny_model("gemma"), "gemma", 1 << 30)
 
 
 def test_its_head_keeps_what_answers_use_and_then_what_is_frequent() -> None:

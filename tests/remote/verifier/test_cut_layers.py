@@ -2,167 +2,170 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
+import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-import httpx
 import msgspec
 import pytest
 
 from drafter.training.growth import RECIPE
 from models.config import CONFIG, GRAPH, DrafterError, read_config
-from remote.protocol import Card, decode
 from remote.verifier.making.birth import BUDGET, CHECKPOINT
-from remote.verifier.making.maker import (
-    GROWN,
-    LOCK,
-    PART,
-    QUIET_SECONDS,
-    MakingProgress,
-    MakingTask,
-    kept_drafter,
-    look_up,
-)
+from remote.verifier.making.maker import GROWN, LOCK, PART, MakingProgress, MakingTask, kept_drafter, look_up
 from remote.verifier.making.maker_worker import FILE, make, newborn
 from remote.verifier.options import ServeOptions
 from storage import Store
 from tests.support.deep import LAYERS, write_deep_target
-from tests.support.made_once import made_once
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.serving import REPOSITORY, VerifierProcess
 
 QUESTIONS = ("what is a tree", "how do I sort a list", "who are you", "and then", "say something", "why")
-
-
-@pytest.fixture(scope="module")
-def deep(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a `target` of many layers, a server's `home` that has its drafter, and what was `said` of it."""
-
-    def write(folder: Path) -> None:
-        target = str(write_deep_target(folder / "target"))
-        kept = kept_drafter(target, BUDGET, folder / "home/data/drafters/made")
-        outcome = make(MakingTask(target, str(kept), f"{kept}.part", BUDGET, QUESTIONS))
-        assert not outcome.made
-        (folder / "said").write_text(outcome.said)
-
-    return made_once(tmp_path_factory, "deep", write)
-
-
-def only_folder(home: Path) -> Path:
-    (folder,) = (path for path in (home / "data/drafters/made").iterdir() if path.is_dir())
-    return folder
-
-
-def test_of_layers_that_matter_it_guesses_badly_and_only_its_figures_are_kept(deep: Path) -> None:
-    folder = only_folder(deep / "home")
-    config = read_config(folder)
-    assert config.measured and config.measured.tau < 1.4 and config.measured.alone < 0.4
-    assert [path.name for path in folder.iterdir()] == [CONFIG]
-    said = (deep / "said").read_text()
-    assert f"the drafter: 5 of {LAYERS} layers" in said and "It is not used: it gains 1." in said
-    assert said.count(". ") == 1 and said.endswith("do not pay."), "what it is, and one sentence why it is not used"
-
-
-def test_the_server_does_without_it_says_why_once_and_does_not_make_it_again(
-    deep: Path, tiny_pair: Path, tmp_path: Path
-) -> None:
-    said = tmp_path / "said"
-    with VerifierProcess(tiny_pair, model=deep / "target", home=deep / "home", said=said) as serving:
-        with httpx.Client(base_url=serving.url, timeout=PATIENCE_SECONDS, trust_env=False) as client:
-            question = {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 4}
-            client.post("/v1/chat/completions", json=question).raise_for_status()
-            time.sleep(2 * QUIET_SECONDS)  # A drafter is made when nobody has asked for a while.
-            card = decode(client.get("/v1/card").content, Card)
-        assert serving.interrupt() == 0
-    assert card.drafter is None and card.memory is None and not card.drafts
-    lines = said.read_text().splitlines()
-    (line,) = [line for line in lines if "drafter" in line or "no drafts" in line]
-    assert "no drafts: one was made of the model's own layers, and it gains 1." in line and "do not pay" in line
-    assert [path.name for path in only_folder(deep / "home").iterdir()] == [CONFIG]
+FLOOR = 1.09
+"""Just above what the deep target's layers gain."""
 
 
 class Killed(Exception):
     """Ends the making of a drafter as a kill does."""
 
 
-def learning(target: Path, out: Path, seconds: float, kill_at: int = -1) -> tuple[float, list[MakingProgress]]:
-    """Make a drafter that learns. Returns tau in the end, and what was told. `kill_at`: the line of learning."""
-    told: list[MakingProgress] = []
+def task_for(target: Path, made: Path, learning: float = 0.0) -> MakingTask:
+    out = kept_drafter(str(target), BUDGET, made)
+    return MakingTask(str(target), str(out), f"{out}{PART}", BUDGET, QUESTIONS, learning=learning)
+
+
+@pytest.fixture(scope="module")
+def deep(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a `target` of many layers, a server's `home` that has its drafter, and what was `said` of it.
+
+    `answered` has the work as it was once the answers were there.
+    """
+    folder = tmp_path_factory.mktemp("deep")
+    task = task_for(write_deep_target(folder / "target"), folder / "home/data/drafters/made")
+
+    def tell(progress: MakingProgress) -> None:
+        if progress.stage == "layers":
+            raise Killed
+
+    with pytest.raises(Killed):
+        newborn(task, tell)
+    shutil.copytree(task.work, folder / "answered" / Path(task.work).name)
+    outcome = make(task)
+    assert not outcome.made
+    (folder / "said").write_text(outcome.said)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def hasty() -> Iterator[pytest.MonkeyPatch]:
+    """Little time between checkpoints, short talks, and a low floor."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("drafter.training.self_talk.QUESTION", 4)
+        patch.setattr("drafter.training.self_talk.ANSWER", 12)
+        patch.setattr("remote.verifier.making.birth.SAVED", 1.5)
+        patch.setattr("remote.verifier.making.birth.MEASURED", 1)
+        patch.setattr("remote.verifier.making.birth.PATIENCE", 20)
+        patch.setattr("drafter.floors.LEAST_TAU", FLOOR)
+        yield patch
+
+
+@pytest.fixture(scope="module")
+def learnt(deep: Path, hasty: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, float]:
+    """What a kill leaves of a drafter that is just good enough, and the seconds in which it has learnt that."""
+    made, told = Path(shutil.copytree(deep / "answered", tmp_path_factory.mktemp("learnt") / "made")), []
 
     def tell(progress: MakingProgress) -> None:
         told.append(progress)
-        if [one.stage for one in told].count("learning") == kill_at:
+        if progress.tau >= FLOOR:
             raise Killed
 
-    task = MakingTask(str(target), str(out), f"{out}{PART}", BUDGET, QUESTIONS, learning=seconds)
-    with contextlib.suppress(Killed):
-        return newborn(task, tell).measured.tau, told
-    return 0.0, told
+    with pytest.raises(Killed):
+        newborn(task_for(deep / "target", made, 60.0), tell)
+    return made, 60.0 - told[-1].left
 
 
 @pytest.fixture
-def hasty(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    """Few seconds between checkpoints, short talks, and a floor just above what the deep target's layers gain."""
-    for name, value in {
-        "drafter.training.self_talk.QUESTION": 8,
-        "drafter.training.self_talk.ANSWER": 24,
-        "remote.verifier.making.birth.SAVED": 1.0,
-        "remote.verifier.making.birth.MEASURED": 1,
-        "drafter.floors.LEAST_TAU": 1.09,
-    }.items():
-        monkeypatch.setattr(name, value)
-    return monkeypatch
+def killed(deep: Path, learnt: tuple[Path, float], tmp_path: Path) -> MakingTask:
+    """A copy of that, which may learn for a moment more."""
+    made, seconds = learnt
+    return task_for(deep / "target", Path(shutil.copytree(made, tmp_path / "made")), seconds + 0.5)
 
 
-def test_what_guesses_badly_learns_over_a_kill_and_is_used_once_it_is_good_enough(
-    hasty: pytest.MonkeyPatch, deep: Path, tmp_path: Path
-) -> None:
-    options = ServeOptions(model=str(deep / "target"), made=tmp_path, budget=BUDGET)
-    out = kept_drafter(options.model, BUDGET, tmp_path)
-    assert out is not None
-    learning(deep / "target", out, 60.0, kill_at=3)
-    found = look_up(options)
-    assert found.due, "it goes on at the next start"
-    tau, told = learning(deep / "target", out, 8.0)
-    assert "layers" not in {one.stage for one in told} and told[0].left < 8.0 - 2.0
+def test_of_layers_that_matter_it_guesses_badly_and_only_its_figures_are_kept(deep: Path) -> None:
+    (folder,) = (deep / "home/data/drafters/made").iterdir()
+    config = read_config(folder)
+    assert config.measured and config.measured.tau < 1.4 and config.measured.alone < 0.4
+    assert [path.name for path in folder.iterdir()] == [CONFIG]
+    said = (deep / "said").read_text()
+    assert f"the drafter: 5 of {LAYERS} layers" in said and "It is not used: it gains 1." in said
+    assert said.count(". ") == 1 and said.endswith("do not pay."), "what it is, and one sentence why it is not used"
+    found = look_up(ServeOptions(model=str(deep / "target"), made=folder.parent, budget=BUDGET))
+    assert found.folder is None and not found.due, "it is not made again"
+
+
+def test_what_guesses_badly_learns_over_a_kill_and_is_used_once_it_is_good_enough(killed: MakingTask) -> None:
+    out, told = Path(killed.out), list[MakingProgress]()
+    options = ServeOptions(model=killed.model, made=out.parent, budget=BUDGET)
+    assert look_up(options).due, "it goes on at the next start"
     first = read_config(out).measured
-    assert first and first.tau <= tau and tau >= 1.09
+    tau = newborn(killed, told.append).measured.tau
+    assert {one.stage for one in told} == {"learning"} and told[0].left < 1.0
+    assert first and FLOOR <= first.tau <= tau
     found = look_up(options)
     assert found.folder == out and not found.due
-    assert {path.name for path in tmp_path.iterdir()} == {out.name, f"{out.name}{LOCK}"}
+    assert {path.name for path in out.parent.iterdir()} == {out.name, f"{out.name}{LOCK}"}
     last = read_config(out, verify=(GRAPH,))
     assert last.measured and last.measured.tau == tau and last.steps > 0
 
 
-def test_damaged_files_cost_only_what_was_in_them(hasty: pytest.MonkeyPatch, deep: Path, tmp_path: Path) -> None:
-    out, work = tmp_path / "out", tmp_path / f"out{PART}"
-    learning(deep / "target", out, 60.0, kill_at=3)
+def test_what_stays_too_bad_leaves_its_figures(killed: MakingTask, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = Path(killed.out)
+    before = read_config(out).measured
+    monkeypatch.setattr("drafter.floors.LEAST_TAU", 1.5)
+    assert not make(killed).made
+    config = read_config(out)
+    assert config.measured and before and before.tau < config.measured.tau and config.steps > 0
+    assert list(out.parent.rglob("*")) == [out, out / CONFIG]
+
+
+def test_damaged_files_cost_only_what_was_in_them(killed: MakingTask) -> None:
+    work, told = Path(killed.work), list[MakingProgress]()
     lines = (work / FILE).read_bytes().splitlines(keepends=True)
-    (work / FILE).write_bytes(b"".join([*lines[:2], b"[[1, 2], \xff\0\n", *lines[3:]]))
+    (work / FILE).write_bytes(b"".join([*lines[:4], b"[[1, 2], \xff\0\n", *lines[5:]]))
     (work / CHECKPOINT).write_bytes((work / CHECKPOINT).read_bytes()[:-500])
-    for folder in (out, tmp_path / f"out{GROWN}"):
-        folder.mkdir(exist_ok=True)
-        (folder / CONFIG).write_bytes(b"")
-    tau, told = learning(deep / "target", out, 2.0)
-    assert [one.done for one in told if one.stage == "answers"] == [3, 4, 5, 6]
-    assert not work.exists() and read_config(out).measured and tau > 0
+    for folder in (killed.out, f"{killed.out}{GROWN}"):
+        Path(folder, CONFIG).write_bytes(b"")
+    newborn(msgspec.structs.replace(killed, learning=0.5), told.append)
+    assert [one.done for one in told if one.stage == "answers"] == [5, 6]
+    assert not work.exists() and read_config(Path(killed.out)).measured
+
+
+def test_what_is_no_better_is_not_kept_and_learning_ends(
+    hasty: pytest.MonkeyPatch, deep: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("drafter.training.growth.RECIPE", replace(RECIPE, rate=0.0))
+    monkeypatch.setattr("remote.verifier.making.birth.SAVED", 0.1)
+    monkeypatch.setattr("remote.verifier.making.birth.PATIENCE", 2)
+    task, told = task_for(deep / "target", tmp_path / "made", 600.0), list[MakingProgress]()
+    shutil.copytree(deep / "answered", tmp_path / "made")
+    assert newborn(task, told.append).measured.tau < FLOOR
+    assert [one.stage for one in told] == ["layers", "learning", "learning"]
+    assert list((tmp_path / "made").iterdir()) == [Path(task.out)]
 
 
 def test_the_work_for_another_drafter_is_never_gone_on_with(deep: Path, tiny_pair: Path, tmp_path: Path) -> None:
-    model, out, told = tmp_path / "model", tmp_path / "out", list[MakingProgress]()
-    model.symlink_to(deep / "target")
-    (grown := tmp_path / f"out{GROWN}").mkdir()
-    task = MakingTask(str(model), str(out), f"{out}{PART}", BUDGET, QUESTIONS)
+    (model := tmp_path / "model").symlink_to(deep / "target")
+    task, told = task_for(model, tmp_path), list[int]()
+    (grown := Path(f"{task.out}{GROWN}")).mkdir()
 
     def tell(progress: MakingProgress) -> None:
-        told.append(progress)
-        if progress.done % 3 == 2:
-            raise Killed
+        told.append(progress.done)
+        raise Killed
 
     with pytest.raises(Killed):
         newborn(task, tell)
@@ -173,39 +176,20 @@ def test_the_work_for_another_drafter_is_never_gone_on_with(deep: Path, tiny_pai
         msgspec.structs.replace(task, budget=BUDGET + 1),
         msgspec.structs.replace(task, template="{{ messages }}"),
     ):
-        with pytest.raises(DrafterError, match=rf"out{PART} has the work for another drafter"):
+        with pytest.raises(DrafterError, match=rf"{PART} has the work for another drafter"):
             newborn(other, tell)
-        assert {file: file.read_bytes() for file in Path(task.work).iterdir()} == before and not out.exists()
+        assert {file: file.read_bytes() for file in Path(task.work).iterdir()} == before
+        assert not Path(task.out).exists()
     with pytest.raises(Killed):
         newborn(task, tell)
-    assert [one.done for one in told] == [1, 2, 3, 4, 5]
-
-
-def test_what_is_no_better_is_not_kept_and_learning_ends(hasty: pytest.MonkeyPatch, deep: Path, tmp_path: Path) -> None:
-    hasty.setattr("drafter.training.growth.RECIPE", replace(RECIPE, rate=0.0))
-    hasty.setattr("remote.verifier.making.birth.SAVED", 0.1)
-    tau, told = learning(deep / "target", tmp_path / "out", 600.0)
-    assert tau < 1.09 and [one.stage for one in told].count("learning") == 3
-    assert not (tmp_path / f"out{GROWN}").exists() and not (tmp_path / f"out{PART}").exists()
-
-
-def test_what_stays_too_bad_leaves_its_figures(hasty: pytest.MonkeyPatch, deep: Path, tmp_path: Path) -> None:
-    hasty.setattr("drafter.floors.LEAST_TAU", 1.5)
-    task = MakingTask(
-        str(deep / "target"), str(tmp_path / "out"), str(tmp_path / "work"), BUDGET, QUESTIONS, learning=6
-    )
-    assert not make(task).made
-    config = read_config(tmp_path / "out")
-    before = read_config(only_folder(deep / "home")).measured
-    assert config.measured and before and before.tau < config.measured.tau and config.steps > 0
-    assert sorted(path.relative_to(tmp_path) for path in tmp_path.rglob("*")) == [Path("out"), Path("out", CONFIG)]
+    assert told == [1, 2]
 
 
 @pytest.mark.faults
 def test_killed_in_mid_answer_nothing_is_appended(deep: Path, tiny_pair: Path, tmp_path: Path) -> None:
     """Neither the server's drafter writes on, nor the one of the settings, which was made for another model."""
-    home, question = tmp_path / "device", "what is a tree"
-    with VerifierProcess(tiny_pair, model=deep / "target", home=deep / "home") as serving:
+    home, said, question = tmp_path / "device", tmp_path / "said", "what is a tree"
+    with VerifierProcess(tiny_pair, model=deep / "target", home=deep / "home", said=said) as serving:
         settings = {"OUTRIDER_HOME": str(home), "OUTRIDER_DRAFTER": str(tiny_pair / "drafter"), "HOME": str(home)}
         command = [sys.executable, "-m", "app.cli", "ask", "--remote", serving.url, "--max-tokens", "900", question]
         asking = subprocess.Popen(
@@ -225,6 +209,8 @@ def test_killed_in_mid_answer_nothing_is_appended(deep: Path, tiny_pair: Path, t
     assert asking.returncode == 3
     assert "No small model on this device was made for that server's model, and no other model answers" in talk
     assert len(text) >= 40 and out.strip() == text.strip() and len(provenance) < 900 and all(provenance)
+    (line,) = [line for line in said.read_text().splitlines() if "drafter" in line or "no drafts" in line]
+    assert "no drafts: one was made of the model's own layers, and it gains 1." in line, "it is said once"
 
 
 def answer_in(home: Path) -> tuple[str, list[bool]]:

@@ -19,7 +19,7 @@ from models.engines.target import load_target
 from models.errors import UnknownModel
 from remote.protocol import Card, decode
 from remote.verifier.making.birth import BUDGET
-from remote.verifier.making.maker import GROWN, MakingTask, beside, kept_drafter
+from remote.verifier.making.maker import GROWN, MakingTask, beside, kept_drafter, look_up
 from remote.verifier.making.maker_worker import make
 from remote.verifier.options import ServeOptions
 from remote.verifier.serve import build_app, serve
@@ -43,23 +43,22 @@ def brief(tiny_pair: Path, tmp_path: Path) -> Path:
     return pair
 
 
-def started(pair: Path, folder: Path, *options: str, drafter: bool = True, until: str = "") -> tuple[Card, str, str]:
+def started(pair: Path, folder: Path, *options: str, drafter: bool = True) -> tuple[Card, str, str]:
     """The card of `outrider serve` with these options and its home in `folder`, its metrics, and what it said.
 
-    `drafter` False: the pair's own is not named. `until`: ask something, and wait for a line with these words.
+    `drafter` False: the pair's own is not named, so it is asked something and makes one.
     """
     said = folder / "said"
-    said.unlink(missing_ok=True)
     model, headers = None if drafter else pair / "target", {"Authorization": "Bearer 0123456789abcdef"}
     with VerifierProcess(pair, model=model, home=folder / "home", said=said, options=options) as server:
         with httpx.Client(base_url=server.url, headers=headers, timeout=PATIENCE_SECONDS, trust_env=False) as client:
             shown = decode(client.get("/v1/card").content, Card)
             metrics = client.get("/metrics").text
-            if until:
+            if not drafter:
                 question = {"model": "target", "max_tokens": 4, "messages": [{"role": "user", "content": "hi"}]}
                 client.post("/v1/chat/completions", json=question).raise_for_status()
             ends = time.monotonic() + IDLE_PATIENCE_SECONDS
-            while until not in said.read_text():
+            while not drafter and "the drafter:" not in said.read_text():
                 assert time.monotonic() < ends, said.read_text()
                 time.sleep(0.05)
         assert server.left() == (0, ""), "stdout has one line"
@@ -96,15 +95,16 @@ def test_memory_for_less_than_one_session_is_told(tiny_pair: Path) -> None:
         serve(ServeOptions(str(tiny_pair / "target"), tiny_pair / "drafter", port=0, cache_share=1e-9))
 
 
+@pytest.mark.usefixtures("forward")
 async def test_without_a_drafter_it_answers_first_then_makes_one_and_uses_it_from_the_next_start_on(
     brief: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    first, _, said = started(brief, tmp_path, drafter=False, until="the drafter:")
+    first, _, said = started(brief, tmp_path, drafter=False)
     assert first.memory is None and first.drafter is None and not first.drafts
     assert said.index("POST /v1/chat/completions 200") < said.index("making a drafter, while nobody asks ...")
     assert "the drafter: 3 of 3 layers, " in said and "It is used from the next start on" in said
     (kept,) = (path for path in (tmp_path / "home/data/drafters/made").iterdir() if path.is_dir())
-    again, _, said = started(brief, tmp_path, drafter=False)
+    again, said = await built(capsys, brief / "target", made=kept.parent)
     assert again.drafts and again.memory is not None and again.drafter is not None
     assert again.drafter.size == delivered_bytes(kept)
     assert "making" not in said and "devices may fetch the drafter" in said
@@ -113,21 +113,22 @@ async def test_without_a_drafter_it_answers_first_then_makes_one_and_uses_it_fro
     assert "the drafter is made again:" in said and third.drafter is None
 
 
-def test_of_two_servers_of_one_model_only_the_first_makes_and_replaces_its_drafter(brief: Path, tmp_path: Path) -> None:
-    home, said = tmp_path / "first/home", tmp_path / "second"
+async def test_of_two_servers_of_one_model_only_the_first_makes_and_replaces_its_drafter(
+    brief: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     model = brief / "target"
-    kept = kept_drafter(str(model), BUDGET, home / "data/drafters/made")
+    kept = kept_drafter(str(model), BUDGET, tmp_path / "home/data/drafters/made")
     assert kept is not None
     grown = beside(kept, GROWN)
     grown.mkdir(parents=True)
-    with VerifierProcess(brief, model=model, home=home):
+    with VerifierProcess(brief, model=model, home=tmp_path / "home"):
         assert kept.is_dir() and not grown.exists()
         grown.mkdir()
-        with VerifierProcess(brief, model=model, home=home, said=said):
-            assert grown.is_dir(), "the first one may be using the older one"
-    assert "no drafter is made here: another server on this machine makes the drafter of this model" in said.read_text()
-    with VerifierProcess(brief, model=model, home=home):
-        assert not grown.exists()
+        _, said = await built(capsys, model, made=kept.parent)
+        assert grown.is_dir(), "the first one may be using the older one"
+    assert "no drafter is made here: another server on this machine makes the drafter of this model" in said
+    look_up(ServeOptions(str(model), made=kept.parent))
+    assert not grown.exists()
 
 
 async def test_a_drafter_of_no_use_is_neither_used_nor_made_again(

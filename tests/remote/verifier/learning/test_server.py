@@ -6,17 +6,21 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 
 import pytest
 
+from drafter.learning.parts import FEWEST
 from drafter.runtime import Drafter
 from models.config import GRAPH, read_config
 from remote import Refused, VerifierClient
 from remote.delivery import fetch_drafter
 from remote.protocol import Card, Progress, Sampling, unpack_tokens
 from remote.verifier.learning.artefacts import Artefacts, Learnt
+from remote.verifier.learning.learning import ENOUGH
+from remote.verifier.options import ServeOptions
+from remote.verifier.serve import build_app
 from tests.support.learnable import bewilder, build_learnable
 from tests.support.made_once import made_once
 from tests.support.patience import IDLE_PATIENCE_SECONDS, PATIENCE_SECONDS
@@ -42,20 +46,20 @@ def tokens(tmp_path: Path) -> Path:
     return path
 
 
-def server(pair: Path, tmp_path: Path, tokens: Path | None, *options: str) -> VerifierProcess:
-    said, home = tmp_path / "said", tmp_path / "home"
-    options = ("--engine", "torch", *(options or ("--learn", "own")))  # Its forwards are slow enough for drafts to pay.
+def server(pair: Path, tmp_path: Path, tokens: Path | None) -> VerifierProcess:
+    options = ("--engine", "torch", "--learn", "own")  # Its forwards are slow enough for drafts to pay.
+    home, said = tmp_path / "home", tmp_path / "said"
     return VerifierProcess(pair, token_file=tokens, options=options, home=home, said=said)
 
 
-async def ask(url: str, token: str | None, drafter: Drafter, count: int, most: int = 24) -> float:
+async def ask(url: str, token: str | None, drafter: Drafter, count: int) -> float:
     """Ask in conversations of their own. Returns the tokens a round."""
     rounds = gained = 0
     async with VerifierClient(url, token) as client:
         for number in range(count):
             prompt = drafter.asked_as(QUESTIONS[number % len(QUESTIONS)])
             stream = await client.session().stream(
-                prompt, Sampling(), most=most, memory_from=0, deadline=PATIENCE_SECONDS, silence=PATIENCE_SECONDS
+                prompt, Sampling(), most=24, memory_from=0, deadline=PATIENCE_SECONDS, silence=PATIENCE_SECONDS
             )
             async for frame in stream:
                 if isinstance(frame, Progress):
@@ -68,39 +72,29 @@ async def card_of(url: str, token: str | None) -> Card:
         return await client.card(PATIENCE_SECONDS)
 
 
-async def newer_than(first: Card, url: str, token: str | None) -> Card:
-    """The card as soon as it offers another drafter."""
-    until = time.monotonic() + IDLE_PATIENCE_SECONDS
-    while (card := await card_of(url, token)).drafter == first.drafter:
-        assert time.monotonic() < until, "nothing was published"
-        await asyncio.sleep(0.2)
-    return card
+async def until(holds: Callable[[], object], what: str) -> None:
+    ends = time.monotonic() + IDLE_PATIENCE_SECONDS
+    while not (await found if isinstance(found := holds(), Coroutine) else found):
+        assert time.monotonic() < ends, what
+        await asyncio.sleep(0.1)
 
 
-def learners(of: VerifierProcess) -> Iterator[int]:
-    """The processes that learn for this server. Linux only."""
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            command, about = (folder / "cmdline").read_bytes(), (folder / "stat").read_text()
-        except OSError:
-            continue
-        if b"remote.verifier.learning.worker" in command and int(about.rpartition(")")[2].split()[1]) == of.id:
-            yield int(folder.name)
-
-
-async def learner(of: VerifierProcess) -> int:
-    until = time.monotonic() + IDLE_PATIENCE_SECONDS
-    while not (found := list(learners(of))):
-        assert time.monotonic() < until, "nobody learns"
-        await asyncio.sleep(0.05)
-    return found[0]
-
-
-def state(process: int) -> str:
+def read(path: Path) -> bytes:
     try:
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return "gone"
+        return path.read_bytes()
+    except OSError:  # The process has ended.
+        return b""
+
+
+def about(process: Path) -> list[bytes]:
+    """The state of a process, by its folder in /proc, and its parent."""
+    return read(process / "stat").rpartition(b")")[2].split() or [b"gone", b""]
+
+
+def learners(of: VerifierProcess) -> list[Path]:
+    """The processes that learn for this server. Linux only."""
+    working = (one for one in Path("/proc").glob("[0-9]*") if b"learning.worker" in read(one / "cmdline"))
+    return [one for one in working if about(one)[1] == b"%d" % of.id]
 
 
 def assert_no_text(drafter: Drafter, *places: Path) -> None:
@@ -114,15 +108,21 @@ def assert_no_text(drafter: Drafter, *places: Path) -> None:
         assert not any(one in data for one in packed), path
 
 
+@pytest.mark.usefixtures("forward")
 async def test_each_holder_gets_a_drafter_that_learnt_from_their_answers_alone(
     learnable_pair: Path, tmp_path: Path, tokens: Path
 ) -> None:
     drafter = Drafter.load(learnable_pair / "drafter")
     with server(learnable_pair, tmp_path, tokens) as serving:
         first = await card_of(serving.url, ANNA)
-        before = await ask(serving.url, ANNA, drafter, 40)
+        before = await ask(serving.url, ANNA, drafter, 32)
         await ask(serving.url, BERT, drafter, 4)
-        learnt = await newer_than(first, serving.url, ANNA)
+
+        async def published() -> bool:
+            return (await card_of(serving.url, ANNA)).drafter != first.drafter
+
+        await until(published, "nothing was published")
+        learnt = await card_of(serving.url, ANNA)
         after = await ask(serving.url, ANNA, drafter, 8)
         assert after > 1.2 * before, "the server itself drafts with it"
         assert await ask(serving.url, BERT, drafter, 4) < after
@@ -148,29 +148,28 @@ async def test_each_holder_gets_a_drafter_that_learnt_from_their_answers_alone(
         assert await ask(serving.url, ANNA, drafter, 8) > 1.2 * before
 
 
+@pytest.mark.usefixtures("forward")
 async def test_learning_stands_back_and_a_kill_leaves_nothing_of_it(learnable_pair: Path, tmp_path: Path) -> None:
     drafter, home = Drafter.load(learnable_pair / "drafter"), tmp_path / "home"
-    serving = server(learnable_pair, tmp_path, None)
-    with serving:
+    with server(learnable_pair, tmp_path, None) as serving:
         first = await card_of(serving.url, None)
-        await ask(serving.url, None, drafter, 32)
-        process = await learner(serving)
-        os.kill(process, signal.SIGKILL)
-        until = time.monotonic() + IDLE_PATIENCE_SECONDS
-        while "ended early" not in (tmp_path / "said").read_text():
-            assert time.monotonic() < until
-            await asyncio.sleep(0.1)
+        await ask(serving.url, None, drafter, FEWEST)
+        await until(lambda: learners(serving), "nobody learns")
+        os.kill(int(learners(serving)[0].name), signal.SIGKILL)
+        await until(lambda: "ended early" in (tmp_path / "said").read_text(), "it is not noticed")
         assert (await card_of(serving.url, None)).drafter == first.drafter
 
-        await ask(serving.url, None, drafter, 32)
-        process = await learner(serving)
-        while state(process) != "T":  # Each round stops it, until somebody is quiet for a while.
-            await ask(serving.url, None, drafter, 1)
-            assert time.monotonic() < until
+        await ask(serving.url, None, drafter, ENOUGH)
+        await until(lambda: learners(serving), "nobody learns again")
+        (process,) = learners(serving)
+
+        async def stopped() -> bool:
+            await ask(serving.url, None, drafter, 1)  # Each round stops it, until somebody is quiet for a while.
+            return about(process)[0] == b"T"
+
+        await until(stopped, "it goes on")
         serving.kill()
-        while state(process) not in ("gone", "Z"):
-            assert time.monotonic() < until, "it outlives its server, though it was stopped"
-            await asyncio.sleep(0.05)
+        await until(lambda: about(process)[0] in (b"gone", b"Z"), "it outlives its server, though it was stopped")
     with server(learnable_pair, tmp_path, None) as again:
         assert (await card_of(again.url, None)).drafter == first.drafter
         files = [path.name for path in (home / "data/drafters/made").rglob("*") if path.is_file()]
@@ -178,13 +177,14 @@ async def test_learning_stands_back_and_a_kill_leaves_nothing_of_it(learnable_pa
         assert_no_text(drafter, home, tmp_path / "said")
 
 
-async def test_too_few_token_holders_share_nothing(learnable_pair: Path, tmp_path: Path, tokens: Path) -> None:
-    drafter = Drafter.load(learnable_pair / "drafter")
-    with server(learnable_pair, tmp_path, tokens, "--learn", "shared") as serving:
-        await ask(serving.url, ANNA, drafter, 2)
-    said = (tmp_path / "said").read_text()
+def test_too_few_token_holders_share_nothing(
+    learnable_pair: Path, tmp_path: Path, tokens: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model, drafter, made = str(learnable_pair / "target"), learnable_pair / "drafter", tmp_path / "made"
+    build_app(ServeOptions(model, drafter, learn="shared", token_file=tokens, made=made).read())
+    said = capsys.readouterr().err
     assert "nothing is learnt: a shared drafter needs 5 token holders, and the token file knows 2" in said
-    assert not (tmp_path / "home/data/drafters").exists()
+    assert not made.exists()
 
 
 def test_two_are_kept_and_damaged_ones_count_as_none(learnable_pair: Path, tmp_path: Path) -> None:
