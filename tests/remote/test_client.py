@@ -9,38 +9,14 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 
 import httpx
 import msgspec
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models.config import DIGEST_BYTES
 from models.tree import DraftTree
-from remote import (
-    Incompatible,
-    LinkDown,
-    Misconfigured,
-    Refused,
-    RemoteError,
-    RemoteSession,
-    RoundReply,
-    VerifierClient,
-)
-from remote.protocol import (
-    VERSION,
-    Conflict,
-    Memory,
-    Progress,
-    Round,
-    Sampling,
-    Verdict,
-    decode,
-    digest_of,
-    encode,
-    encode_frame,
-    pack_tokens,
-    unpack_tokens,
-)
+from remote import Incompatible, LinkDown, Misconfigured, Refused, RemoteSession, RoundReply, VerifierClient
+from remote.protocol import VERSION, Progress, Sampling, Verdict, digest_of, encode_frame, pack_tokens, unpack_tokens
 from tests.remote.toy_verifier import (
     CARD,
     MEMORY_TOKENS,
@@ -49,10 +25,8 @@ from tests.remote.toy_verifier import (
     continuation,
     cutting_relay,
     http,
-    listening,
     raw_peer,
     refusal,
-    request_of,
     serving,
     verify,
 )
@@ -109,20 +83,16 @@ async def ask(
     )
 
 
-async def settled(session: RemoteSession, tokens: Sequence[int], tree: DraftTree | None = None) -> RoundReply:
-    """A round whose memory is not read."""
-    reply = await ask(session, tokens, tree)
-    await reply.aclose()
-    return reply
-
-
 def gained(reply: RoundReply, tree: DraftTree) -> list[int]:
     tokens = [int(tree.tokens[node]) for node in reply.verdict.accepted]
     return tokens if reply.verdict.bonus is None else [*tokens, reply.verdict.bonus]
 
 
-async def finish(reply: RoundReply) -> list[Memory]:
-    return [memory async for memory in reply.memory]
+async def settled(session: RemoteSession, tokens: Sequence[int], tree: DraftTree | None = None) -> RoundReply:
+    """A round whose memory is not read."""
+    reply = await ask(session, tokens, tree)
+    await reply.aclose()
+    return reply
 
 
 # ---- rounds ----------------------------------------------------------------------------------------------------------
@@ -135,7 +105,7 @@ async def test_rounds_grow_one_conversation_and_send_only_what_is_new(toy: ToyVe
         right = continuation(tokens, 2)
         tree = DraftTree.chain([*right, 49])  # 49 is never the third: two are accepted, and a bonus follows.
         reply = await ask(session, tokens, tree)
-        await finish(reply)
+        assert not [memory async for memory in reply.memory]
         assert reply.verdict.accepted == (0, 1)
         tokens += gained(reply, tree)
     assert tokens == PROMPT + continuation(PROMPT, 9)
@@ -148,22 +118,12 @@ async def test_memory_follows_newest_first_and_is_counted(client: VerifierClient
     prompt = [token % 50 for token in range(40)]
     reply = await ask(client.session(), prompt, memory_from=8)
     before = reply.bytes_down
-    memories = await finish(reply)
+    memories = [memory async for memory in reply.memory]
     starts = [memory.start for memory in memories]
     assert starts == sorted(starts, reverse=True) == list(range(36, 7, -MEMORY_TOKENS))
     assert b"".join(memory.data for memory in reversed(memories)) == bytes(prompt[8:])
     assert reply.bytes_down >= before + sum(len(memory.data) for memory in memories) - 8 * MEMORY_TOKENS
     assert reply.bytes_up > 4 * len(prompt)
-
-
-async def test_memory_may_be_left_unread(client: VerifierClient) -> None:
-    session, tokens = client.session(), [token % 50 for token in range(400)]
-    for _ in range(3):
-        reply = await ask(session, tokens, memory_from=0)
-        await anext(reply.memory)
-        await reply.memory.aclose()
-        tokens += gained(reply, DraftTree.empty())
-    assert len(tokens) == 403
 
 
 async def test_the_round_trip_excludes_the_verifiers_own_time(toy: ToyVerifier, client: VerifierClient) -> None:
@@ -208,13 +168,6 @@ async def test_a_round_on_a_connection_that_was_given_up_is_a_line_that_is_down(
     await client.close()
     with pytest.raises(LinkDown, match="does not answer now"):
         await session.round(PROMPT, DraftTree.empty(), Sampling(), memory_from=None, deadline=PATIENCE)
-
-
-async def test_a_verifier_that_refuses_every_base_is_incompatible() -> None:
-    conflict = http(encode(Conflict(have=((0, digest_of([])),))), status="409 Conflict")
-    async with asking(lambda _: conflict) as client:
-        with pytest.raises(Incompatible, match="even none"):
-            await ask(client.session(), PROMPT)
 
 
 operations: st.SearchStrategy[tuple[str, list[int]]] = st.one_of(
@@ -278,7 +231,7 @@ async def test_a_reply_cut_anywhere_before_the_verdict_is_fetched_again(toy: Toy
             assert toy.computed == 1
 
 
-@pytest.mark.parametrize("status", ["500 Internal Server Error", "502 Bad Gateway", "503 Unavailable", "504 Timeout"])
+@pytest.mark.parametrize("status", ["500 Internal Server Error", "504 Timeout"])
 async def test_a_server_that_dies_behind_a_proxy_is_asked_again(port: int, status: str) -> None:
     """The proxy answers in words of its own. Another server may be behind it a moment later."""
     async with at(port) as client:
@@ -299,37 +252,11 @@ async def test_a_server_that_dies_behind_a_proxy_is_asked_again(port: int, statu
             await ask(client.session(), PROMPT)
 
 
-async def test_a_line_that_breaks_twice_is_down_and_the_next_round_works(toy: ToyVerifier, port: int) -> None:
-    async with cutting_relay(port, [20, 20]) as near, at(near) as client:
-        session = client.session()
-        with pytest.raises(LinkDown, match="broke"):
-            await ask(session, PROMPT)
-        offline = [*PROMPT, 17, 18]  # What the device wrote meanwhile.
-        reply = await settled(session, offline)
-        assert reply.verdict.bonus == continuation(offline, 1)[0]
-        assert toy.sessions[session.id].tokens == offline + continuation(offline, 1)
-
-
-async def test_memory_that_breaks_off_leaves_the_verdict_standing(toy: ToyVerifier, port: int) -> None:
-    tokens = [token % 50 for token in range(200)]
-    async with cutting_relay(port, [1200]) as near, at(near) as client:
-        session = client.session()
-        reply = await ask(session, tokens, memory_from=0)
-        memories = []
-        with pytest.raises(LinkDown, match="broke"):
-            async for memory in reply.memory:
-                memories.append(memory)
-        assert memories[0].start + memories[0].count == len(tokens)
-        tokens += gained(reply, DraftTree.empty())
-        await settled(session, tokens)
-        assert toy.rounds[-1].base == len(tokens)
-
-
 async def test_memory_that_is_read_late_is_still_whole(client: VerifierClient) -> None:
     session, tokens = client.session(), [token % 50 for token in range(200)]
     first = await ask(session, tokens, memory_from=0)
     await settled(session, tokens + gained(first, DraftTree.empty()))
-    assert sum(memory.count for memory in await finish(first)) == len(tokens)
+    assert sum([memory.count async for memory in first.memory]) == len(tokens)
 
 
 async def test_a_cancelled_round_leaves_the_session_whole(toy: ToyVerifier, client: VerifierClient) -> None:
@@ -346,28 +273,13 @@ async def test_a_cancelled_round_leaves_the_session_whole(toy: ToyVerifier, clie
     assert reply.verdict.bonus == continuation([4], 1)[0]
 
 
-async def test_silence_ends_at_the_deadline() -> None:
-    async with asking(lambda _: None) as client:
+@pytest.mark.parametrize("breaks", [False, True])
+async def test_silence_ends_at_the_deadline_which_spans_a_retry(breaks: bool) -> None:
+    async with asking(lambda connection: b"" if breaks and connection == 0 else None) as client:
         start = asyncio.get_running_loop().time()
-        with pytest.raises(LinkDown, match=r"did not answer within 0\.1 s"):
-            await ask(client.session(), PROMPT, deadline=0.1)
-        assert asyncio.get_running_loop().time() - start < PATIENCE / 2
-
-
-async def test_the_deadline_spans_the_retry() -> None:
-    async with asking(lambda connection: b"" if connection == 0 else None) as client:
-        with pytest.raises(LinkDown, match="did not answer within"):
+        with pytest.raises(LinkDown, match=r"did not answer within"):
             await ask(client.session(), PROMPT, deadline=0.3)
-
-
-async def test_nobody_listens() -> None:
-    async with raw_peer(lambda _: None) as port:
-        pass
-    async with at(port) as client:
-        with pytest.raises(LinkDown, match=f"nothing listens at 127.0.0.1:{port}"):
-            await ask(client.session(), PROMPT)
-        with pytest.raises(LinkDown):
-            await client.card(PATIENCE)
+        assert asyncio.get_running_loop().time() - start < PATIENCE / 2
 
 
 # ---- somebody else answers -------------------------------------------------------------------------------------------
@@ -380,7 +292,6 @@ PAGE = b"<html>Welcome to Airport Wi-Fi</html>"
     [
         (http(PAGE, content_type="text/html"), "text/html"),
         (http(PAGE, content_type=None), "something of unknown type"),
-        (http(b"{}", content_type="application/json"), "application/json"),
         (http(b"", status="302 Found", extra="location: http://portal.example/\x1b[2J\r\n"), "location header"),
         (http(b"", status="302 Found", extra="location: http://portal.example/login\r\n"), "portal.example/login"),
         (http(b'{"detail": "x"}', status="404 Not Found", content_type="application/json"), "404"),
@@ -396,27 +307,6 @@ async def test_an_answer_that_is_no_verifiers_means_that_the_link_is_down(reply:
         with pytest.raises(LinkDown, match=sentence) as caught:
             await ask(client.session(), PROMPT)
         assert str(caught.value).isprintable()
-
-
-@settings(max_examples=30, deadline=None)
-@given(
-    st.one_of(
-        st.binary(max_size=60),
-        st.binary(max_size=60).map(lambda body: http(body)),
-        st.binary(max_size=60).map(lambda body: http(body, status="409 Conflict")),
-        st.text(st.characters(codec="utf-8", exclude_categories=["Cc"]), max_size=40).map(
-            lambda location: http(b"", status="302 Found", extra=f"location: {location}\r\n")
-        ),
-    )
-)
-def test_whatever_answers_the_failure_is_a_remote_error(reply: bytes) -> None:
-    async def play() -> None:
-        async with asking(lambda _: reply) as client:
-            with pytest.raises(RemoteError) as caught:
-                await ask(client.session(), PROMPT)
-            assert str(caught.value).isprintable()
-
-    asyncio.run(play())
 
 
 async def test_an_endless_body_is_not_read_to_its_end() -> None:
@@ -482,41 +372,6 @@ async def test_a_card_of_another_version_is_incompatible(body: bytes, sentence: 
             await client.card(PATIENCE)
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"round": 7},
-        {"accepted": (1,)},
-        {"accepted": (0, 2)},
-        {"accepted": (5,)},
-        {"bonus": 49},
-        {"bonus": None},
-        {"length": 99},
-        {"digest": bytes(DIGEST_BYTES)},
-    ],
-)
-async def test_a_verdict_that_does_not_follow_is_incompatible(
-    toy: ToyVerifier, client: VerifierClient, change: dict[str, object]
-) -> None:
-    toy.distort = lambda verdict: msgspec.structs.replace(verdict, **change)
-    session = client.session()
-    first, second = continuation(PROMPT, 2)
-    with pytest.raises(Incompatible):
-        await ask(session, PROMPT, DraftTree(np.array([first, second, 40]), np.array([-1, 0, -1])))
-    toy.distort = None
-    reply = await settled(session, PROMPT)
-    assert reply.verdict.bonus == first
-
-
-@pytest.mark.parametrize(
-    "body", [b"\x01\x00\x00\x00\x09", encode_frame(Memory(digest=bytes(16), start=0, count=1, data=b""))]
-)
-async def test_a_reply_that_does_not_begin_with_a_verdict_is_incompatible(body: bytes) -> None:
-    async with asking(lambda _: http(body)) as client:
-        with pytest.raises(Incompatible):
-            await ask(client.session(), PROMPT)
-
-
 async def test_a_stream_says_no_more_than_was_asked_for() -> None:
     new = continuation(PROMPT, 3)
     digest = digest_of(PROMPT + new)
@@ -530,38 +385,13 @@ async def test_a_stream_says_no_more_than_was_asked_for() -> None:
                 assert [frame async for frame in stream] == [progress]
 
 
-async def test_who_does_not_hold_what_it_says_is_sent_everything() -> None:
-    bases = []
-
-    async def serve(number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        message = decode((await request_of(reader))[1], Round)
-        bases.append(message.base)
-        if message.base:
-            conflict = Conflict(have=((len(PROMPT), digest_of(PROMPT)), (0, digest_of([]))))
-            writer.write(http(encode(conflict), status="409 Conflict"))
-        else:
-            tokens = unpack_tokens(message.append)
-            tokens += continuation(tokens, 1)
-            verdict = Verdict(message.round, (), tokens[-1], len(tokens), digest_of(tokens), False, 0.0)
-            writer.write(http(encode_frame(verdict)))
-        await writer.drain()
-
-    async with listening(serve) as port, at(port) as client:
-        session, tokens = client.session(), list(PROMPT)
-        for _ in range(2):
-            reply = await settled(session, tokens)
-            tokens += continuation(tokens, 1)
-    assert reply.verdict.length == len(tokens) and bases == [0, len(PROMPT) + 1, len(PROMPT), 0]
-
-
 # ---- addresses -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     "url",
     ["", "localhost:8000", "ftp://host", "http://", "http://a..b", "http://" + "a" * 64, "http://host:99999",
-     "http://host:port", "http://user:password@host", "http://[::1", "\x1b[2J",
-     "http://host/v1/chat/completions"],
+     "http://host:port", "http://user:password@host", "http://[::1", "\x1b[2J", "http://host/v1/chat/completions"],
 )  # fmt: skip
 def test_an_address_that_cannot_be_used(url: str) -> None:
     with pytest.raises(Misconfigured) as caught:

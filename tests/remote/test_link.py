@@ -33,19 +33,6 @@ def observed(*rtts: float) -> Link:
     return link
 
 
-def test_smoothing_follows_rfc_6298() -> None:
-    link = observed(0.1)
-    assert link.rtt_seconds == pytest.approx(0.1)
-    assert link._deviation == pytest.approx(0.05)
-    link.observe(0.2, 0.0, 0, 0)
-    assert link._deviation == pytest.approx(3 / 4 * 0.05 + 1 / 4 * 0.1)
-    settled = observed(*[0.1] * 8)
-    settled.observe(0.2, 0.0, 0, 0)
-    assert settled.rtt_seconds == pytest.approx(7 / 8 * 0.1 + 1 / 8 * 0.2)
-    assert observed(2.0, 0.1, 0.1, 0.1).rtt_seconds == pytest.approx(2.3 / 4), "the first one may have been none"
-    assert observed(-0.1).rtt_seconds == 0.0, "clocks may disagree"
-
-
 @settings(deadline=None, max_examples=40)
 @given(st.lists(st.floats(0, 5), min_size=1))
 def test_the_mean_stays_within_what_was_observed(rtts: list[float]) -> None:

@@ -302,15 +302,6 @@ async def test_a_proxy_with_tls_through_it(port: int, authority: Authority) -> N
     assert proxy.asked[1:] == [f"GET http://127.0.0.1:{plain}/v1/card"]
 
 
-async def test_a_socks_proxy(port: int, authority: Authority) -> None:
-    asked: list[str] = []
-    async with socks_proxy(asked) as address:
-        options = TransportOptions(ca=authority.file, proxy=address)
-        async with VerifierClient(f"https://localhost:{port}", options=options) as client:
-            assert (await client.card(PATIENCE)).target == "toy"
-    assert asked == [f"localhost:{port}"]
-
-
 # ---- time ------------------------------------------------------------------------------------------------------------
 
 

@@ -91,7 +91,6 @@ class ToyVerifier:
 
     token: str | None = None
     seconds: float = 0.0
-    distort: Callable[[Verdict], Verdict] | None = None
     sessions: dict[str, ToySession] = field(default_factory=dict)
     rounds: list[Round] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
@@ -160,7 +159,7 @@ class ToyVerifier:
             server_seconds=self.seconds,
         )
         session.last_round = message.round
-        session.last_reply = [encode_frame(self.distort(verdict) if self.distort else verdict)]
+        session.last_reply = [encode_frame(verdict)]
         if message.memory_from is not None:
             for start in reversed(range(message.memory_from, len(session.tokens) - 1, MEMORY_TOKENS)):
                 count = min(MEMORY_TOKENS, len(session.tokens) - 1 - start)
@@ -209,6 +208,7 @@ Connection = Callable[[int, asyncio.StreamReader, asyncio.StreamWriter], Corouti
 async def listening(serve: Connection) -> AsyncIterator[int]:
     """Call `serve` with the number of each connection, from 0, and yield the port. At the end all connections close."""
     tasks: list[asyncio.Task[None]] = []
+    writers: list[asyncio.StreamWriter] = []
 
     async def handle(number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.closing(writer), contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
@@ -216,6 +216,7 @@ async def listening(serve: Connection) -> AsyncIterator[int]:
 
     def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         tasks.append(asyncio.create_task(handle(len(tasks), reader, writer)))
+        writers.append(writer)
 
     server = await asyncio.start_server(connected, "127.0.0.1", 0)
     try:
@@ -225,6 +226,9 @@ async def listening(serve: Connection) -> AsyncIterator[int]:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        for writer in writers:  # Some have not been handled yet, and some have data that nobody reads.
+            writer.transport.abort()
+        await asyncio.sleep(0)
 
 
 async def request_of(reader: asyncio.StreamReader) -> tuple[bytes, bytes]:
