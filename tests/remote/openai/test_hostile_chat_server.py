@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import random
 import tracemalloc
-from typing import Any
 
 import pytest
 
@@ -14,11 +12,11 @@ from remote import ChatStream, CompletionsClient, RemoteError, VerifierClient
 from remote.detect import detect
 from remote.openai.stream import MAX_TEXT
 from remote.protocol import Sampling
-from tests.remote.openai.hostile_chat_peers import JSON, STREAMS, head, hostile, said, whole
+from tests.remote.openai.hostile_chat_peers import JSON, STREAMS, head, hostile, whole
 
 pytestmark = pytest.mark.faults
 
-LIMITS = {"deadline": 1.0, "silence": 1.0}
+LIMITS = {"deadline": 0.6, "silence": 0.6}
 PATIENCE = 60.0
 """Seconds for everything on a busy machine. No outcome needs a third of it."""
 MOST_BYTES = 64 << 20
@@ -60,21 +58,24 @@ async def test_an_answer_is_text_or_a_typed_error_in_bounded_time_and_memory(nam
         assert stream is not None and (stream.reason or stream.overlong or text)
 
 
-@pytest.mark.parametrize("name", STREAMS)
-async def test_a_list_of_models_is_one_or_a_typed_error_and_nobody_is_taken_for_a_server(name: str) -> None:
-    async with asyncio.timeout(PATIENCE), hostile(STREAMS[name]) as port:
-        url, errors = f"http://127.0.0.1:{port}", list[str]()
-        async with VerifierClient(url) as verifier, CompletionsClient(url) as client:
-            for wanted in (None, "m"):
-                try:
-                    models = await client.models(0.4, wanted=wanted)
-                except RemoteError as error:
-                    errors.append(str(error))
-                else:
-                    assert models and all(model.id for model in models)
-            with pytest.raises(RemoteError) as caught:
-                await detect(verifier, client, 0.4)
-    assert all(said.isprintable() and len(said) < 1000 for said in (*errors, str(caught.value)))
+async def test_a_list_of_models_is_one_or_a_typed_error_and_nobody_is_taken_for_a_server() -> None:
+    async def greeted(name: str) -> None:
+        async with hostile(STREAMS[name]) as port:
+            url, errors = f"http://127.0.0.1:{port}", list[str]()
+            async with VerifierClient(url) as verifier, CompletionsClient(url) as client:
+                for wanted in (None, "m"):
+                    try:
+                        models = await client.models(0.4, wanted=wanted)
+                    except RemoteError as error:
+                        errors.append(str(error))
+                    else:
+                        assert models and all(model.id for model in models), name
+                with pytest.raises(RemoteError) as caught:
+                    await detect(verifier, client, 0.4)
+        assert all(said.isprintable() and len(said) < 1000 for said in (*errors, str(caught.value))), name
+
+    async with asyncio.timeout(2 * PATIENCE):
+        await asyncio.gather(*map(greeted, STREAMS))
 
 
 async def test_orders_in_the_names_of_models_are_told_as_they_are() -> None:
@@ -86,61 +87,3 @@ async def test_orders_in_the_names_of_models_are_told_as_they_are() -> None:
         CompletionsClient(f"http://127.0.0.1:{port}") as client,
     ):
         assert [model.id for model in await client.models(PATIENCE)] == names
-
-
-# ---- a small fuzzer --------------------------------------------------------------------------------------------------
-
-KEYS = ("choices", "delta", "message", "content", "reasoning", "reasoning_content", "index", "finish_reason", "usage",
-        "prompt_tokens", "completion_tokens", "error", "code", "type", "text", "detail", "refusal")  # fmt: skip
-SEEDS = 300
-
-
-def value(rng: random.Random, depth: int = 0) -> Any:
-    """Any JSON, mostly with the names that are read."""
-    kind = rng.randrange(9 if depth < 5 else 6)
-    if kind < 6:
-        odd = [None, True, -1, 0, 1e308, 2**63, "", "stop", "length", "<think>", "</think>", "\x1b[2J", "é🦀"]
-        return rng.choice(odd)
-    if kind == 6:
-        return [value(rng, depth + 1) for _ in range(rng.randrange(4))]
-    return {rng.choice(KEYS): value(rng, depth + 1) for _ in range(rng.randrange(5))}
-
-
-def event(rng: random.Random) -> bytes:
-    """A valid event, an odd one, or bytes that were changed on the way."""
-    if rng.random() < 0.4:
-        return said(rng.choice(["a", "<think>", "b</think>", "\n", "🦀"]))
-    if rng.random() < 0.1:
-        return b"data: [DONE]\n\n"
-    choice = {"index": 0, "delta": value(rng, 2), "finish_reason": rng.choice([None, None, "stop", 3])}
-    shape = {"choices": [choice]} if rng.random() < 0.5 else value(rng)
-    data = bytearray(b"data: " + json.dumps(shape).encode() + rng.choice([b"\n\n", b"\r\n\r\n", b"\r\r", b"\n"]))
-    if rng.random() < 0.3:
-        for _ in range(rng.randrange(1, 4)):
-            data[rng.randrange(len(data))] = rng.randrange(256)
-    return bytes(data)
-
-
-async def test_a_changed_stream_is_text_or_a_typed_error() -> None:
-    streams = []
-    for seed in range(SEEDS):
-        rng = random.Random(seed)
-        kind = rng.choice(["text/event-stream"] * 5 + [JSON])
-        streams.append(head(kind) + b"".join(event(rng) for _ in range(rng.randrange(12))))
-    asked: list[int] = []
-
-    async def script(writer: asyncio.StreamWriter) -> None:
-        writer.write(streams[asked[-1]])
-
-    outcomes = {"text": 0, "error": 0}
-    async with (
-        asyncio.timeout(PATIENCE),
-        hostile(script, asked) as port,
-        CompletionsClient(f"http://127.0.0.1:{port}") as client,
-    ):
-        for number in range(SEEDS):
-            text, _, error = await heard(client)
-            text.encode()
-            assert error is None or str(error).isprintable(), number
-            outcomes["text" if error is None else "error"] += 1
-    assert len(asked) == SEEDS and min(outcomes.values()) > SEEDS // 20, outcomes
