@@ -175,7 +175,7 @@ async def test_each_template_is_tried_with_a_tokenizer_that_is_here(tmp_path: Pa
 
 
 async def test_one_that_would_not_end_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("remote.delivery.TRIAL_SECONDS", 3)
+    monkeypatch.setattr("remote.delivery.TRIAL_SECONDS", 1)
     asked, _ = client(TOKENIZER)
     card = msgspec.structs.replace(card_of(TOKENIZER), chat_template=LOOPS)
     with pytest.raises(NotDelivered, match="it does not work: it takes too long"):

@@ -12,17 +12,7 @@ import msgspec
 
 from models.tree import DraftTree
 from remote import LinkDown, Refused, VerifierClient
-from remote.protocol import (
-    Progress,
-    Round,
-    Sampling,
-    Stream,
-    Tree,
-    digest_of,
-    encode,
-    pack_tokens,
-    unpack_tokens,
-)
+from remote.protocol import Progress, Round, Sampling, Stream, Tree, digest_of, encode, pack_tokens, unpack_tokens
 from tests.support.serving import VerifierProcess
 
 PATIENT = 300.0
