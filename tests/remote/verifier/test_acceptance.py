@@ -12,27 +12,16 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from transformers.generation.logits_process import (
-    TemperatureLogitsWarper,
-    TopKLogitsWarper,
-    TopPLogitsWarper,
-)
+from transformers.generation.logits_process import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
 
 from drafter.coin import arrivals
 from drafter.multicandidate import DraftSampling, grow_sampled
 from drafter.search import Pace, Proposals
 from models.engines.engine import BrokenTarget
 from models.engines.torch_engine import TorchEngine
-from models.tree import MAX_WEIGHT, ROOT, Candidates, DraftTree
+from models.tree import MAX_WEIGHT, Candidates, DraftTree
 from remote.protocol import Sampling
-from remote.verifier.sessions.acceptance import (
-    Walk,
-    chooser,
-    draw,
-    recursive_rejection,
-    target_distribution,
-    walk,
-)
+from remote.verifier.sessions.acceptance import Walk, chooser, draw, recursive_rejection, target_distribution, walk
 from tests.remote.verifier.test_http import PROMPT
 from tests.remote.verifier.tiny import VOCABULARY, random_tree, tiny_model
 
@@ -94,15 +83,7 @@ def test_the_walk_follows_the_targets_choices(
     assert walk(tree, choose, position=10, room=room, stop_tokens=stops) == found
 
 
-@pytest.mark.parametrize(
-    "sampling",
-    [
-        Sampling(temperature=1.0),
-        Sampling(temperature=0.7, top_k=4),
-        Sampling(temperature=1.6, top_p=0.8),
-        Sampling(temperature=0.9, top_k=5, top_p=0.9),
-    ],
-)
+@pytest.mark.parametrize("sampling", [Sampling(temperature=1.6), Sampling(temperature=0.9, top_k=5, top_p=0.9)])
 def test_sampled_output_follows_the_targets_distribution(sampling: Sampling) -> None:
     """With one tree: for each seed, the tokens are those without a tree and with any other."""
     tree = random_tree(random.Random(5), 12, FEW_TOKENS)
@@ -216,11 +197,9 @@ MANY = Pace(depth=2, breadth=4, nodes=12)
 @pytest.mark.parametrize(
     ("drafter", "top", "pace", "sampling"),
     [
-        ("near", 6, FEW, Sampling(temperature=1.0)),
         ("near", 3, MANY, Sampling(temperature=1.6, top_p=0.8)),
         ("constant", 6, MANY, Sampling(temperature=0.7, top_k=4)),
         ("opposed", 5, FEW, Sampling(temperature=0.9, top_k=5, top_p=0.9)),
-        ("opposed", 6, MANY, Sampling(temperature=1.0)),
         ("the target", 6, FEW, Sampling(temperature=1.0)),
     ],
 )
@@ -258,34 +237,9 @@ def test_a_lying_list_yields_a_token_that_the_target_allows(
     case: tuple[np.ndarray, Candidates, list[int]], tossed: list[float]
 ) -> None:
     target, candidates, tried = case
-    before = target.copy()
     token = recursive_rejection(target, candidates, tried, tossed.__getitem__)
     assert target[token] > 0
-    assert np.array_equal(target, before)
-    assert recursive_rejection(target, candidates, tried, tossed.__getitem__) == token
-
-
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(tries(), tosses)
-def test_a_refused_token_does_not_come_back(
-    case: tuple[np.ndarray, Candidates, list[int]], tossed: list[float]
-) -> None:
-    target, candidates, tried = case
-    one = tried[0]
-    draft = np.zeros(12)
-    draft[candidates.tokens] = candidates.weights / candidates.weights.sum()
-    if tossed[1] * draft[one] < target[one]:
-        assert recursive_rejection(target, candidates, tried, tossed.__getitem__) == one
-    elif (target > draft).any():  # Otherwise they are the same except for rounding, and nothing is left to draw from.
-        assert recursive_rejection(target, candidates, [one], tossed.__getitem__) != one
-
-
-@given(st.lists(st.integers(1, MAX_WEIGHT), min_size=1, max_size=12), st.integers(0, 11), tosses)
-def test_a_draft_equal_to_the_target_is_taken(weights: list[int], first: int, tossed: list[float]) -> None:
-    candidates = Candidates(np.arange(len(weights)), np.array(weights))
-    target = np.array(weights, np.float64) / sum(weights)
-    one = first % len(weights)
-    assert recursive_rejection(target, candidates, [one], tossed.__getitem__) == one
+    assert recursive_rejection(target, candidates, tried, tossed.__getitem__) == token, "the target is as it was"
 
 
 def test_a_residual_that_underflows_falls_back_to_the_target() -> None:
@@ -314,19 +268,10 @@ def test_greedy_output_is_the_same_for_any_sampled_tree() -> None:
         assert language.decode(3, in_turn(*trees), Sampling(), 40) == plain
 
 
-def test_without_children_the_coin_is_that_of_plain_decoding() -> None:
-    language, sampling = Language(8, seed=1), Sampling(temperature=1.0, seed=3)
-    tree = DraftTree(np.array([5]), np.array([ROOT]), candidates={ROOT: Candidates(np.array([5]), np.ones(1))})
-    logits = language.logits(2, tree)
-    plain, choose = chooser(logits, sampling), chooser(logits, sampling, tree)
-    assert [choose(1, position) for position in range(200)] == [plain(1, position) for position in range(200)]
-    assert [choose(0, position) for position in range(200)] == [choose(0, position) for position in range(200)]
-
-
 # ---- extremes --------------------------------------------------------------------------------------------------------
 
 
-TINY = [5e-324, 1e-320, 1e-40, 1e-38, 1e-30, 1e-9]
+TINY = [5e-324, 1e-38, 1e-9]
 extremes = st.sampled_from([math.inf, -math.inf, 0.0, -0.0, 3e38, -3e38, 1e-45, 20.0, 20.000002, -7.5])
 logits = st.lists(extremes | st.floats(-100, 100, width=32), min_size=1, max_size=40).filter(
     lambda row: any(value > -math.inf for value in row)
@@ -363,26 +308,18 @@ def test_a_tiny_temperature_is_its_limit(temperature: float) -> None:
     assert drafted[0, 0] > 0 and (drafted[0, 1:] == 0).all()
 
 
-def test_a_target_that_allows_no_token_at_all_is_told() -> None:
-    model = tiny_model()
-    engine = TorchEngine(model)
-    hook = model.lm_head.register_forward_hook(lambda module, given, out: torch.full_like(out, -math.inf))
-    context = engine.context()
-    context.assign(0, PROMPT)
+def test_a_head_that_allows_no_token_is_told_and_a_wide_one_gives_none_outside_the_vocabulary() -> None:
+    engine = TorchEngine(model := tiny_model())
+
+    def verified(head: Callable[[torch.Tensor], torch.Tensor]) -> np.ndarray:
+        context = engine.context()
+        context.assign(0, PROMPT)
+        hook = model.lm_head.register_forward_hook(lambda module, given, out: head(out))
+        try:
+            return engine.verify(context, DraftTree.empty())
+        finally:
+            hook.remove()
+
     with pytest.raises(BrokenTarget):
-        engine.verify(context, DraftTree.empty())
-    hook.remove()
-
-
-def test_a_head_that_is_wider_than_the_vocabulary_gives_no_token_outside_it() -> None:
-    model = tiny_model()
-    engine = TorchEngine(model)
-
-    def widened(module: object, given: object, out: torch.Tensor) -> torch.Tensor:
-        return torch.cat([out, torch.full_like(out[..., :3], 1e9)], -1)
-
-    hook = model.lm_head.register_forward_hook(widened)
-    context = engine.context()
-    context.assign(0, PROMPT)
-    assert engine.verify(context, DraftTree.empty()).shape == (1, VOCABULARY)
-    hook.remove()
+        verified(lambda out: torch.full_like(out, -math.inf))
+    assert verified(lambda out: torch.cat([out, torch.full_like(out[..., :3], 1e9)], -1)).shape == (1, VOCABULARY)

@@ -39,9 +39,9 @@ Changing = Callable[[Floats, Sequence[int]], Floats]
 """(logits (V,), tokens of the answer so far) -> changed logits."""
 
 
-@pytest.fixture(scope="module", params=["no drafts", "drafts"])
+@pytest.fixture(scope="module")
 def url(request: pytest.FixtureRequest, loaded: Target, engine: Engine, drafter: Drafter) -> Iterator[str]:
-    own = OwnDrafter(drafter, engine) if request.param == "drafts" else None
+    own = None if getattr(request, "param", "drafts") == "no drafts" else OwnDrafter(drafter, engine)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(OwnDrafts, "pays", lambda self, length: True)  # Else the time of a forward decides.
         with running(create_app(engine, card(loaded, engine), text=loaded.text, own=own)) as url:
@@ -81,6 +81,9 @@ def log_probs(logits: Floats) -> np.ndarray:
     return torch.log_softmax(torch.from_numpy(logits), -1).numpy()
 
 
+either = pytest.mark.parametrize("url", ["no drafts", "drafts"], indirect=True)
+
+
 # ---- several answers -------------------------------------------------------------------------------------------------
 
 
@@ -111,6 +114,7 @@ async def test_several_answers_are_those_of_seeds_in_a_row(client: AsyncOpenAI, 
 # ---- logits ----------------------------------------------------------------------------------------------------------
 
 
+@either
 @pytest.mark.parametrize("stream", [False, True])
 async def test_log_probabilities_are_the_targets_own(client: AsyncOpenAI, engine: Engine, stream: bool) -> None:
     tokens, logits = plain(engine.model, PROMPT, 24, SAMPLED)
@@ -136,6 +140,7 @@ async def test_log_probabilities_are_the_targets_own(client: AsyncOpenAI, engine
         assert np.allclose([each.logprob for each in one.top_logprobs], expected[best], atol=1e-3)
 
 
+@either
 async def test_biases_and_penalties_change_the_logits_before_each_choice(client: AsyncOpenAI, engine: Engine) -> None:
     bias = {40: 3.0, 41: -100.0, 300: 1.5}
 
@@ -203,21 +208,6 @@ async def test_a_prediction_changes_no_answer_and_is_counted(client: AsyncOpenAI
         accepted, rejected = details.accepted_prediction_tokens, details.rejected_prediction_tokens
         assert accepted is not None and rejected is not None
         assert least <= accepted and accepted + rejected == len(TEXT.encode(predicted))
-
-
-def test_a_predicted_text_is_left_and_found_again() -> None:
-    text = PredictedText([1, 2, 3, 4, 5, 6, 3, 4, 7, 8])
-    assert list(text.draft()) == [1, 2, 3, 4, 5, 6, 3, 4, 7, 8]
-    text.take([1, 2, 9])
-    assert not text.draft()
-    text.take([3])
-    assert not text.draft(), "one token may stand anywhere"
-    text.take([4])
-    assert list(text.draft()) == [5, 6, 3, 4, 7, 8]
-    text.take([5, 3, 4])
-    assert list(text.draft()) == [7, 8] and (text.accepted, text.rejected) == (3, 7)
-    text.take([7, 8, 8])
-    assert not text.draft() and (text.accepted, text.rejected) == (5, 5)
 
 
 def test_a_predicted_text_is_kept_once_for_all_answers_and_no_longer_than_one(loaded: Target, engine: Engine) -> None:
