@@ -76,7 +76,7 @@ async def until(holds: Callable[[], object], what: str) -> None:
     ends = time.monotonic() + IDLE_PATIENCE_SECONDS
     while not (await found if isinstance(found := holds(), Coroutine) else found):
         assert time.monotonic() < ends, what
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(0.2)
 
 
 def read(path: Path) -> bytes:
