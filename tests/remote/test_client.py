@@ -16,7 +16,17 @@ from hypothesis import strategies as st
 from models.config import DIGEST_BYTES
 from models.tree import DraftTree
 from remote import Incompatible, LinkDown, Misconfigured, Refused, RemoteSession, RoundReply, VerifierClient
-from remote.protocol import VERSION, Progress, Sampling, Verdict, digest_of, encode_frame, pack_tokens, unpack_tokens
+from remote.protocol import (
+    VERSION,
+    Memory,
+    Progress,
+    Sampling,
+    Verdict,
+    digest_of,
+    encode_frame,
+    pack_tokens,
+    unpack_tokens,
+)
 from tests.remote.toy_verifier import (
     CARD,
     MEMORY_TOKENS,
@@ -118,7 +128,7 @@ async def test_memory_follows_newest_first_and_is_counted(client: VerifierClient
     prompt = [token % 50 for token in range(40)]
     reply = await ask(client.session(), prompt, memory_from=8)
     before = reply.bytes_down
-    memories = [memory async for memory in reply.memory]
+    memories = [memory async for memory in reply.memory if isinstance(memory, Memory)]
     starts = [memory.start for memory in memories]
     assert starts == sorted(starts, reverse=True) == list(range(36, 7, -MEMORY_TOKENS))
     assert b"".join(memory.data for memory in reversed(memories)) == bytes(prompt[8:])
@@ -256,7 +266,8 @@ async def test_memory_that_is_read_late_is_still_whole(client: VerifierClient) -
     session, tokens = client.session(), [token % 50 for token in range(200)]
     first = await ask(session, tokens, memory_from=0)
     await settled(session, tokens + gained(first, DraftTree.empty()))
-    assert sum([memory.count async for memory in first.memory]) == len(tokens)
+    memories = [memory async for memory in first.memory]
+    assert sum(memory.count for memory in memories) == len(tokens)
 
 
 async def test_a_cancelled_round_leaves_the_session_whole(toy: ToyVerifier, client: VerifierClient) -> None:

@@ -56,9 +56,9 @@ MOST = 2**31 - 1
 WIDE = Limits(max_nodes=MAX_NODES, max_depth=MAX_NODES, max_tokens=1, max_body_bytes=1)
 DIGEST = bytes(range(DIGEST_BYTES))
 TREE = Tree(tokens=b"t", parents=b"p", counts=b"c", candidates=b"d", weights=b"w")
-PLACE = {"round": MOST, "base": 0, "digest": DIGEST, "append": pack_tokens([0, MOST])}
-ENDS = {"length": MOST, "digest": DIGEST, "finished": True, "server_seconds": 86_400.0}
-LONGEST = {"temperature": 100.0, "top_k": MOST, "top_p": 5e-324, "seed": -(2**63)}
+PLACE: dict[str, Any] = {"round": MOST, "base": 0, "digest": DIGEST, "append": pack_tokens([0, MOST])}
+ENDS: dict[str, Any] = {"length": MOST, "digest": DIGEST, "finished": True, "server_seconds": 86_400.0}
+LONGEST: dict[str, Any] = {"temperature": 100.0, "top_k": MOST, "top_p": 5e-324, "seed": -(2**63)}
 MESSAGES: tuple[Struct, ...] = (
     Round(session="-_" * 32, tree=TREE, sampling=Sampling(**LONGEST), memory_from=0, likeliest=MAX_LIKELIEST, **PLACE),
     Stream(session="s", most=1, alive=True, resumable=True, **PLACE),
