@@ -30,6 +30,8 @@ for name in ("COLUMNS", "LINES"):
 MARKED = ("benchmarks", "bundled", "faults", "pty")
 # What takes longest starts first, so that no worker is left alone with it at the end.
 LONGEST_FIRST = ("training", "bundled", "benchmarks", "faults", "pty")
+LONG = ("test_local_drafter.py", "test_local_get.py", "test_starting.py")
+"""Files that take longer than others without a mark."""
 
 # The gate draws the same examples each time, and takes its time on a busy machine. To look for new ones:
 # pytest --hypothesis-profile=explore
@@ -48,7 +50,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(name)
 
     def turn(item: pytest.Item) -> int:
-        return min((n for n, mark in enumerate(LONGEST_FIRST) if item.get_closest_marker(mark)), default=len(items))
+        marks = (n for n, mark in enumerate(LONGEST_FIRST, 1) if item.get_closest_marker(mark))
+        return 0 if item.path.name in LONG else min(marks, default=len(items))
 
     items.sort(key=turn)
 

@@ -66,8 +66,13 @@ class Repository:
             path = waiting.pop()
             if path not in used:
                 used.add(path)
-                waiting += self._uses(self.texts[path])
+                waiting += self._used[path]
         return used
+
+    @cached_property
+    def _used(self) -> dict[str, set[str]]:
+        """What each file uses directly."""
+        return {path: self._uses(text) for path, text in self.texts.items()}
 
     def _fixtures(self, test: str) -> str:
         """The functions of the conftest files that a test or another such function names, with the imports of these."""
