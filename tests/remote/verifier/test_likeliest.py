@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import pytest
 import torch
 
 from drafter.learning.distributions import MOST, NONE
 from models.engines.torch_engine import TorchEngine
 from models.tree import DraftTree
-from remote.protocol import Likeliest, Memory, Progress, Verdict, unpack_tokens
+from remote.protocol import MOST_REJECTED, Likeliest, Memory, Progress, Sampling, Verdict, encode_frame, unpack_tokens
 from remote.verifier.learning.likeliest import LEAST, likeliest
 from tests.remote.verifier.conftest import LIMITS
 from tests.remote.verifier.test_hosted import streaming
 from tests.remote.verifier.test_http import PROMPT
 from tests.remote.verifier.test_sessions import Device, frames_of, table
-from tests.remote.verifier.tiny import VOCABULARY
+from tests.remote.verifier.tiny import VOCABULARY, generated
 
 
 def said(target: TorchEngine, tokens: Sequence[int]) -> np.ndarray:
@@ -48,6 +49,34 @@ def test_a_sure_target_has_one_token_and_infinite_logits_share_all() -> None:
     assert np.allclose(log_probs[1, :2], np.log(0.5), atol=1e-3)
     assert tokens[2].tolist() == [0, 1, 2] + 5 * [NONE] and np.allclose(log_probs[2, :3], np.log(1 / 20), atol=2e-3)
     assert tokens[3].tolist() == [0] + 7 * [NONE], "one is told even where all are below the least chance"
+
+
+@pytest.mark.parametrize("sampling", [Sampling(), Sampling(temperature=2.0, top_k=2, seed=3)])
+def test_a_round_tells_what_the_target_might_have_said(target: TorchEngine, sampling: Sampling) -> None:
+    device = Device(table(target))
+    expected = generated(target.model, PROMPT, 3)
+    others = [token for token in range(2, 2 + 12) if token not in expected]
+    # A chain of what the target says when it is greedy, with wrong nodes beside each level and below a wrong one.
+    parents = [-1, -1, 0, 0, 1, 2, 2, 2, -1, -1, -1, -1, -1]
+    tokens = [expected[0], others[0], expected[1], others[1], others[2], expected[2], others[3], others[4]]
+    tree = DraftTree(np.array([*tokens, *others[1:6]]), np.array(parents))
+    message = device.message(PROMPT, tree, sampling=sampling, memory_from=0, likeliest=8)
+    verdict, *memory, told = frames = list(frames_of(device.sessions, message))
+    assert isinstance(verdict, Verdict) and all(isinstance(one, Memory) for one in memory) and len(memory) == 1
+    assert isinstance(told, Likeliest)
+    nodes, listed, log_probs = told.unpack(8)
+    gained = [int(tree.tokens[node]) for node in verdict.accepted] + [verdict.bonus]
+    assert (told.start, told.count) == (len(PROMPT), len(gained))
+    for at in range(told.count):
+        assert agrees(said(target, [*PROMPT, *gained[:at]]), listed[at], log_probs[at])
+    assert nodes == tree.rejected(verdict.accepted, MOST_REJECTED) and nodes
+    for row, node in enumerate(nodes, told.count):
+        path = [int(tree.tokens[each]) for each in tree.path(node)]
+        assert agrees(said(target, [*PROMPT, *path]), listed[row], log_probs[row])
+    if not sampling.temperature:
+        assert len(verdict.accepted) == 3 and 4 not in nodes and len(nodes) == MOST_REJECTED
+    again = [encode_frame(frame) for frame in frames_of(device.sessions, message)]
+    assert again == [encode_frame(frame) for frame in frames], "a repeated round gets the same bytes"
 
 
 def test_nodes_keep_their_numbers_where_the_tree_is_cut_to_the_room_that_is_left(target: TorchEngine) -> None:
