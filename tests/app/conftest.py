@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -49,8 +50,17 @@ def database(tmp_path: Path) -> Path:
     return tmp_path / "outrider.db"
 
 
+@pytest.fixture(scope="session")
+def empty_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A database with all its tables, which take 80 ms to make."""
+    path = tmp_path_factory.mktemp("empty") / "outrider.db"
+    Store.open(path).close()
+    return path
+
+
 @pytest.fixture
-def store(database: Path) -> Iterator[Store]:
+def store(database: Path, empty_database: Path) -> Iterator[Store]:
+    shutil.copy(empty_database, database)
     with Store.open(database) as store:
         yield store
 
