@@ -62,33 +62,21 @@ class ScriptedCore:
         self.stops = 0
         self.sources: list[Source | None] = []
         self.followed: list[Choices] = []
-        """The choices of each conversation that was opened."""
         self.limit = 8192
         self.here = True
         self.offer: Offer | None = None
         self.fetched = 0
-        """How often the offered small model was fetched."""
         self.trouble: Exception | None = None
-        """Raised when it is fetched."""
-        self.stand_in: StandIn | None = None
+        self.standing_by: StandIn | None = None
         """The model on this device that answers while the server is away."""
-        self.missing: str | None = None
+        self.missed: str | None = None
         """Name of the server that is away without a stand-in."""
         self.told: list[tuple[str, str]] = []
-        """What the person is told once of the small models here."""
         self._stopped = asyncio.Event()
         self.outbox = ScriptedOutbox(self)
 
-    @property
-    def standing_by(self) -> StandIn | None:
-        return self.stand_in
-
-    @property
-    def missed(self) -> str | None:
-        return self.missing
-
     async def stand_by(self, name: str | None) -> None:
-        self.stand_in = None if name is None else StandIn(name)
+        self.standing_by = None if name is None else StandIn(name)
 
     async def news(self) -> list[tuple[str, str]]:
         return self.told
@@ -249,6 +237,5 @@ async def wait_until(pilot: Pilot[None], predicate: Callable[[], bool], seconds:
 
 
 async def press(pilot: Pilot[None], *keys: str, until: Callable[[], bool]) -> None:
-    """Presses keys, and waits until they have had their effect."""
     await pilot.press(*keys)
     await wait_until(pilot, until)

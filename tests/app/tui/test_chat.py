@@ -9,7 +9,7 @@ from textual import events
 from textual.widgets import OptionList
 
 from app.config import Folders, Settings
-from app.events import Failed, ModeChanged, RoundEnded, RoundReport, Stats, Verified
+from app.events import Failed, ModeChanged, RoundEnded, Verified
 from app.remotes.registry import Remote, Remotes
 from app.remotes.switcher import RemoteSwitcher
 from app.tui.screens.chat import screen as chat_screen
@@ -19,27 +19,17 @@ from app.tui.screens.help import HelpScreen
 from app.tui.screens.remotes import RemotesScreen
 from app.tui.widgets.conversation_list import ConversationList
 from app.tui.widgets.message import AnswerView
-from app.tui.widgets.panel import SHOWN, Rounds
 from app.tui.widgets.sidebar import Sidebar
 from app.tui.widgets.status_bar import StatusBar
-from app.tui.widgets.welcome import EXAMPLES, GENERAL_EXAMPLES, Welcome
-from drafter.cost import Cost
+from app.tui.widgets.welcome import GENERAL_EXAMPLES, Welcome
+from drafter.runtime import Drafter
 from storage import Message, Store
 from storage.database import Database
 from storage.messages import Messages
-from tests.app.tui.scripted import (
-    READY,
-    STATS,
-    ScriptedCore,
-    Step,
-    finished,
-    press,
-    shows,
-    store_turns,
-    verified,
-    wait_until,
-)
+from tests.app.tui.scripted import STATS, ScriptedCore, Step, finished, press, shows, store_turns, verified, wait_until
 from tests.app.tui.window import Window, started
+from tests.support.conversing import assistant
+from tests.support.serving import VerifierProcess
 
 ANSWER = "Use `ls`:\n\n```sh\nls -la {{path}}\n```\n"
 WARMING = ModeChanged("warming", "starting the bundled model")
@@ -51,7 +41,7 @@ async def test_the_window_opens_before_the_verifier_is_ready_and_a_question_is_a
         await wait_until(pilot, lambda: app.text("#badge") == "connecting")
         assert app.text("#why") == "starting the bundled model"
         assert app.prompt.has_focus and app.screen.query_one(Welcome).display
-        core.modes.put_nowait(READY)
+        core.modes.put_nowait(ModeChanged("edge", "checked by shell-guide"))
         await wait_until(pilot, lambda: app.text("#badge") == "online")
         await press(pilot, *"list", "ctrl+j", *"files", "enter", until=lambda: app.answers == [ANSWER])
         assert core.prompts == [(store.conversations.all()[0].id, "list\nfiles")]
@@ -63,18 +53,6 @@ async def test_the_window_opens_before_the_verifier_is_ready_and_a_question_is_a
         core.modes.put_nowait(ModeChanged("offline", "no route"))
         await wait_until(pilot, lambda: app.screen.query_one(StatusBar).has_class("-offline"))
         assert not app.screen.query_one(StatusBar).has_class("-edge")
-
-
-async def test_an_example_is_within_reach_of_who_has_asked_before(store: Store) -> None:
-    store_turns(store, "old", [("asked before", "a")])
-    core = ScriptedCore(store, [[*verified(ANSWER), finished(21)]])
-    async with started(core, (60, 30)) as (app, pilot):
-        await wait_until(pilot, lambda: app.prompt.earlier == ["asked before"])
-        await pilot.press("up")
-        assert app.prompt.text == "asked before"
-        await pilot.press("down", "shift+tab")
-        await wait_until(pilot, lambda: app.screen.query_one(Welcome).query_one(OptionList).has_focus)
-        await press(pilot, "end", "enter", until=lambda: app.questions == [EXAMPLES[-1]] and app.prompt.has_focus)
 
 
 async def test_a_failure_is_told_and_what_was_asked_or_typed_since_is_kept(store: Store) -> None:
@@ -104,69 +82,55 @@ async def test_a_failure_is_told_and_what_was_asked_or_typed_since_is_kept(store
         assert app.prompt.text == "c"
 
 
-def go_on_elsewhere(store: Store, conversation: str, question: str) -> None:
-    """Ask in another window, whose answer keeps running."""
+async def test_a_window_shows_what_another_does(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When one comes back to it, when one asks, and in sight: a terminal may tell of no focus, as tmux by default."""
+    conversation = store_turns(store, "one", [("first", "a")])
+    core = ScriptedCore(store, [[*verified("yes"), finished(3)]])
     with Store.open(store.path) as other:
-        asked = other.messages.add(
-            conversation, "user", question, parent_id=other.conversations.get(conversation).tip_id, status="done"
-        )
-        other.messages.add(conversation, "assistant", "", parent_id=asked.id, status="pending")
 
-
-async def test_a_window_shows_what_another_did_when_one_comes_back_or_asks(store: Store) -> None:
-    conversation = store_turns(store, "one", [("first", "a")])
-    async with started(ScriptedCore(store, [[*verified("yes"), finished(3)]]), (120, 30)) as (app, pilot):
-        await app.turn_to(pilot, conversation, until=lambda: any("one" in title for title in app.titles))
-        app.post_message(events.AppBlur())
-        go_on_elsewhere(store, conversation, "elsewhere")
-        store.conversations.create("two")
-        app.post_message(events.AppFocus())
-        await wait_until(pilot, lambda: app.questions == ["first", "elsewhere"])
-        await wait_until(pilot, lambda: any("two" in title for title in app.titles))
-        go_on_elsewhere(store, conversation, "again")
-        await pilot.press(*"mine", "enter")
-        wanted = ["first", "elsewhere", "again", "mine"]
-        await wait_until(pilot, lambda: app.questions == wanted and "yes" in app.answers)
-
-
-async def test_a_window_in_sight_shows_what_another_does(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The terminal tells of no focus, as tmux does by default, and both windows stand side by side."""
-    monkeypatch.setattr(chat_screen, "LOOK_SECONDS", 0.05)
-    conversation = store_turns(store, "one", [("first", "a")])
-    async with started(ScriptedCore(store), (120, 30), at=conversation) as (app, pilot):
-        await wait_until(pilot, lambda: any("one" in title for title in app.titles))
-        with Store.open(store.path) as other:
-            other.conversations.create("two")
-            await wait_until(pilot, lambda: any("two" in title for title in app.titles))
+        def go_on(question: str) -> str:
+            """Ask in the other window, whose answer keeps running."""
             tip = other.conversations.get(conversation).tip_id
-            answer = other.messages.ask(conversation, "elsewhere", parent_id=tip)
+            return other.messages.ask(conversation, question, parent_id=tip).id
+
+        async with started(core, (120, 30), at=conversation) as (app, pilot):
+            await wait_until(pilot, lambda: any("one" in title for title in app.titles))
+            app.post_message(events.AppBlur())
+            go_on("elsewhere")
+            other.conversations.create("two")
+            app.post_message(events.AppFocus())
             await wait_until(pilot, lambda: app.questions == ["first", "elsewhere"])
-            await wait_until(pilot, lambda: app.text("AnswerView > .note") == "another window is writing it")
-            other.messages.finish(answer.id, (1,), (True,), "done there", "done", {})
-            await wait_until(pilot, lambda: app.answers == ["a", "done there"])
-            other.messages.ask(conversation, "again", parent_id=answer.id)
-            await wait_until(pilot, lambda: app.questions == ["first", "elsewhere", "again"])
-        await wait_until(pilot, lambda: app.text("AnswerView > .note") == "interrupted")
+            await wait_until(pilot, lambda: any("two" in title for title in app.titles))
+            go_on("again")
+            await pilot.press(*"mine", "enter")
+            wanted = ["first", "elsewhere", "again", "mine"]
+            await wait_until(pilot, lambda: app.questions == wanted and "yes" in app.answers)
+        monkeypatch.setattr(chat_screen, "LOOK_SECONDS", 0.05)
+        async with started(ScriptedCore(store), (120, 30), at=conversation) as (app, pilot):
+            await wait_until(pilot, lambda: app.questions == wanted)
+            other.conversations.create("three")
+            await wait_until(pilot, lambda: any("three" in title for title in app.titles))
+            answer = go_on("last")
+            await wait_until(pilot, lambda: app.questions == [*wanted, "last"])
+            assert "another window is writing it" in [str(note.content) for note in app.screen.query(".note")]
+            other.messages.finish(answer, (1,), (True,), "done there", "done", {})
+            await wait_until(pilot, lambda: app.answers[-1] == "done there")
 
 
-async def test_the_list_opens_a_conversation_and_its_questions_can_be_recalled(store: Store) -> None:
+async def test_the_list_opens_a_conversation_and_one_that_is_gone_is_an_error(store: Store) -> None:
     conversation = store_turns(store, "evil \x1b]0;title\x07\x1b[2Jname", [("one", "1"), ("two", "2")])
     async with started(ScriptedCore(store)) as (app, pilot):
         conversations, sidebar = app.screen.query_one(ConversationList), app.screen.query_one(Sidebar)
         assert not sidebar.display, "hidden below 110 columns"
         await press(pilot, "ctrl+b", until=lambda: conversations.has_focus)
         assert app.titles == ["+ New conversation", "  evil name"]
-        conversations.highlighted = conversations.option_count - 1
-        await press(pilot, "enter", until=lambda: app.answers == ["1", "2"])
+        await press(pilot, "end", "enter", until=lambda: app.answers == ["1", "2"])
         await wait_until(pilot, lambda: app.prompt.has_focus and not sidebar.display)
         assert app.text("#title") == "evil name"
-        await pilot.press("up", "up")
-        assert app.prompt.text == "one"
         await press(pilot, "ctrl+n", until=lambda: app.questions == [] and app.screen.query_one(Welcome).display)
         store.bin.delete(conversation)
-        await app.chat.open_conversation(conversation)
+        await app.turn_to(pilot, conversation, until=lambda: app.toasted(conversation))
         assert app.chat.conversation.id is None
-        await wait_until(pilot, lambda: app.toasted(conversation))  # One that is gone is an error one can read.
 
 
 async def test_a_new_width_counts_for_the_list_and_for_what_has_the_focus(store: Store) -> None:
@@ -208,29 +172,6 @@ async def test_figures_stay_with_their_conversation_and_their_server(store: Stor
         await press(pilot, "escape", until=lambda: shows(app, ChatScreen) and app.text("#figures") == "")
 
 
-async def test_the_last_rounds_are_there_when_they_are_asked_for(store: Store) -> None:
-    cost = Cost(round=0.0923, level=0.0019, node=0.00031)
-    reports = [RoundReport(9, number, 6.2, 7, cost, 0.018, 0.0224, 0.084) for number in range(10, 11 + SHOWN)]
-    rounds = [RoundEnded(Stats(), report) for report in reports]
-    unmeasured = RoundEnded(Stats(), RoundReport(0, 60, None, 1, None, 0.2, 0.3, 0.4))
-    core = ScriptedCore(store, [[Verified("ls", 1, 0), unmeasured, *rounds, finished(3)], [unmeasured, finished(3)]])
-    async with started(core, (120, 30)) as (app, pilot):
-        panel = app.screen.query_one(Rounds)
-        assert not panel.display
-        await pilot.press("f9")
-        assert panel.display and "No round yet." in app.text("Rounds")
-        await press(pilot, "f9", *"hi", "enter", until=lambda: len(app.answers) == 1)
-        await pilot.press("f9")
-        head, *lines = app.text("Rounds").splitlines()
-        assert " ".join(head.split()) == "levels nodes expected came draft check line by: round level node"
-        assert [int(line.split()[1]) for line in lines] == list(range(11, 11 + SHOWN))
-        assert " ".join(lines[0].split()) == "9 11 6.20 7 18 ms 22 ms 84 ms 92 ms 1.90 ms 0.31 ms"
-        await press(pilot, *"hi", "enter", until=lambda: len(app.answers) == 2)
-        last = app.text("Rounds").splitlines()[-1]
-        assert " ".join(last.split()) == "– 60 – 1 200 ms 300 ms 400 ms – – –"
-        assert {len(line) for line in app.text("Rounds").splitlines()} == {len(head)}
-
-
 async def test_the_welcome_is_for_the_model_that_answers(store: Store, tmp_path: Path) -> None:
     """Shell questions are for Shell Guide; another server's model is introduced by its name, with other examples."""
     folders = Folders(tmp_path, tmp_path, tmp_path)
@@ -240,7 +181,6 @@ async def test_the_welcome_is_for_the_model_that_answers(store: Store, tmp_path:
     async with started(Window(core, settings, RemoteSwitcher(settings, folders, core)), (80, 24)) as (app, pilot):
         await wait_until(pilot, lambda: f"The model of the server {url} answers here" in app.text("#introduction"))
         assert "command line" not in app.text("#introduction") and "Dimmed" not in app.text("#introduction")
-        assert app.prompt.placeholder == "Ask anything"
         core.modes.put_nowait(ModeChanged("edge", "checked", model="SmolLM2-135M-Instruct"))
         await wait_until(pilot, lambda: "SmolLM2-135M-Instruct, on the server" in app.text("#introduction"))
         assert "Dimmed text is a draft" in app.text("#introduction")
@@ -273,14 +213,9 @@ async def test_an_answer_goes_on_while_another_conversation_is_open_and_is_whole
     slow = store.messages = SlowMessages(store.database)
     other = store_turns(store, "other", [("q", "stored *answer*")])
     more, rest = asyncio.Event(), asyncio.Event()
-    events: list[Step] = [
-        Verified("half", 1, 0),
-        more,
-        Verified(" and more", 2, 0),
-        rest,
-        Verified(" and the rest", 2, 0),
-    ]
-    async with started(ScriptedCore(store, [[*events, finished(3)]])) as (app, pilot):
+    half: list[Step] = [Verified("half", 1, 0), more, Verified(" and more", 2, 0)]
+    whole: list[Step] = [rest, Verified(" and the rest", 2, 0), finished(3)]
+    async with started(ScriptedCore(store, [half + whole])) as (app, pilot):
         await press(pilot, *"hi", "enter", until=lambda: app.drawing)
         asked = app.chat.conversation.id
         await app.turn_to(pilot, other, until=lambda: app.answers == ["stored *answer*"])
@@ -299,3 +234,26 @@ async def test_an_answer_goes_on_while_another_conversation_is_open_and_is_whole
         await wait_until(pilot, lambda: app.answers == ["half and more and the rest"])
         assert app.screen.query_one(AnswerView).turn.outcome == "done"
     store.close()
+
+
+async def test_over_the_assistant_itself_what_is_shown_is_what_is_stored(
+    drafter: Drafter, verifier: VerifierProcess, tmp_path: Path
+) -> None:
+    settings = Settings(max_tokens=24)
+    async with (
+        assistant(drafter, tmp_path / "o.db", verifier.url, settings=settings) as core,
+        started(core, (120, 40)) as (app, pilot),
+    ):
+        await wait_until(pilot, lambda: app.text("#badge") == "online")
+        await pilot.press("f3")
+        for count in (1, 2):
+            await pilot.press(*"list files", "enter")
+            await wait_until(pilot, lambda: len(app.answers) == count and not app.prompt.answering)  # noqa: B023
+        stored = core.store.branches.thread(app.chat.conversation.id)[1::2]
+        assert app.answers == [message.text for message in stored]
+        assert all(all(message.provenance) for message in stored)
+        await wait_until(pilot, lambda: "dimmed, taken back" in app.text("Panel Static"))
+        await wait_until(pilot, lambda: f"{sum(len(m.tokens) for m in stored)}" in app.text("Panel Static"))
+        await pilot.press("alt+up", "r")
+        await wait_until(pilot, lambda: app.screen.query(AnswerView).last().turn.versions == (2, 2))
+        await wait_until(pilot, lambda: len(app.answers) == 2 and not app.prompt.answering)

@@ -1,7 +1,8 @@
-"""What is chosen for one conversation: its system prompt and its sampling, on their screens and above the messages."""
+"""What is chosen for one conversation: its system prompt, its sampling and its model, each on its screen."""
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -9,20 +10,23 @@ from textual.pilot import Pilot
 from textual.widgets import Input, OptionList
 
 from app.config import Folders, Settings
-from app.events import SystemUnread
+from app.events import Done, ModeChanged, Stats, SystemUnread, Verified
+from app.remotes.registry import BUNDLED, Remote, Remotes
+from app.remotes.switcher import RemoteSwitcher
 from app.system_prompts import SystemPrompts
+from app.tui.screens.chat.screen import ChatScreen
 from app.tui.screens.confirm import Confirm
+from app.tui.screens.models import ModelsScreen
 from app.tui.screens.sampling_form import SamplingForm
 from app.tui.screens.system import SystemForm, SystemScreen
 from app.tui.widgets.folding_text_area import FoldingTextArea
+from app.tui.widgets.message import AnswerView
 from app.tui.widgets.panel import Panel
 from app.tui.widgets.system_line import SystemLine
-from drafter.runtime import Drafter
 from storage import Choices, Store
 from tests.app.tui.scripted import ScriptedCore, finished, press, shows, store_turns, verified, wait_until
 from tests.app.tui.window import Window, started
 from tests.support.chat_server import ChatServer, Script
-from tests.support.conversing import assistant
 
 ANSWER = [*verified("ls -a"), finished(6)]
 
@@ -36,8 +40,12 @@ def prompts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SystemPrompts:
     return library
 
 
+def rows(app: Window) -> list[str]:
+    return [str(option.prompt) for option in app.screen.query_one(OptionList).options]
+
+
 def listed(app: Window) -> list[str]:
-    return [str(option.prompt).strip() for option in app.screen.query_one(OptionList).options]
+    return [row.strip() for row in rows(app)]
 
 
 def line(app: Window) -> str:
@@ -53,13 +61,6 @@ async def opened(app: Window, pilot: Pilot[None], key: str, screen: type[object]
     await press(pilot, key, until=lambda: shows(app, screen))
 
 
-async def closed(app: Window, pilot: Pilot[None]) -> None:
-    await wait_until(pilot, lambda: app.screen is app.screen_stack[1])
-
-
-# ---- the system prompt -----------------------------------------------------------------------------------------------
-
-
 async def test_a_new_conversation_begins_with_what_was_chosen(store: Store, prompts: SystemPrompts) -> None:
     (prompts.folder / "broken.md").write_bytes(b"\xff\x1b[2J")
     async with started(ScriptedCore(store, [[SystemUnread(), *ANSWER]]), (140, 30)) as (app, pilot):
@@ -70,8 +71,7 @@ async def test_a_new_conversation_begins_with_what_was_chosen(store: Store, prom
         assert others == ["tutor  Explain step by step.", "verse  Answer in verse. Rhyme."]
         await press(pilot, "down", "enter", until=lambda: app.toasted("cannot be chosen"))
         assert isinstance(app.screen, SystemScreen)
-        await pilot.press("down", "down", "enter")
-        await closed(app, pilot)
+        await press(pilot, "down", "down", "enter", until=lambda: shows(app, ChatScreen))
         assert line(app) == "System prompt: verse · alt+u unfolds it · Answer in verse. Rhyme."
         assert not store.conversations.all(), "nothing is stored before the first question"
         await press(pilot, *"list files", "enter", until=lambda: app.answers == ["ls -a"])
@@ -94,12 +94,10 @@ async def test_the_prompt_of_a_conversation_stays_when_the_library_changes(
         assert line(app).startswith("System prompt: tutor") and line(app).endswith("Explain.")
         await opened(app, pilot, "alt+s", SystemScreen)
         assert listed(app)[1] == "● tutor, an older text  Explain."
-        await pilot.press("down", "enter")
-        await closed(app, pilot)
+        await press(pilot, "down", "enter", until=lambda: shows(app, ChatScreen))
         assert chosen(store) == Choices(system="Explain step by step.", system_name="tutor", temperature=0.5)
         await opened(app, pilot, "alt+s", SystemScreen)
-        await pilot.press("home", "enter")
-        await closed(app, pilot)
+        await press(pilot, "home", "enter", until=lambda: shows(app, ChatScreen))
         assert chosen(store) == Choices(system="", temperature=0.5) and line(app) == ""
 
 
@@ -111,8 +109,7 @@ async def test_one_is_written_for_this_conversation_alone_and_the_library_is_cha
         await opened(app, pilot, "alt+s", SystemScreen)
         await opened(app, pilot, "w", SystemForm)
         await press(pilot, "ctrl+s", until=lambda: "no text" in app.text("#problem"))
-        await pilot.press(*"Be brief.", "ctrl+s")
-        await closed(app, pilot)
+        await press(pilot, *"Be brief.", "ctrl+s", until=lambda: shows(app, ChatScreen))
         assert chosen(store) == Choices(system="Be brief.") and prompts.names() == ["tutor", "verse"]
         assert line(app) == "System prompt · alt+u unfolds it · Be brief."
         await opened(app, pilot, "alt+s", SystemScreen)
@@ -124,8 +121,9 @@ async def test_one_is_written_for_this_conversation_alone_and_the_library_is_cha
         app.screen.query_one(Input).value = "brief"
         await press(pilot, "ctrl+s", until=lambda: shows(app, SystemScreen))
         assert prompts.get("brief") == "Be brief."
-        await pilot.press("escape")
-        await closed(app, pilot)
+        await press(pilot, "escape", until=lambda: shows(app, ChatScreen))
+        await app.run_action("system('none')", app.chat)
+        await wait_until(pilot, lambda: chosen(store) == Choices(system=""))
         await app.run_action("system('tutor')", app.chat)
         await wait_until(pilot, lambda: chosen(store).system_name == "tutor")
         await opened(app, pilot, "alt+s", SystemScreen)
@@ -138,22 +136,8 @@ async def test_one_is_written_for_this_conversation_alone_and_the_library_is_cha
         await opened(app, pilot, "d", Confirm)
         await pilot.press("y")
         await wait_until(pilot, lambda: isinstance(app.screen, SystemScreen) and prompts.names() == ["brief", "verse"])
-        await pilot.press("escape")
-        await closed(app, pilot)
+        await press(pilot, "escape", until=lambda: shows(app, ChatScreen))
         assert chosen(store).system == "Explain step by step."
-
-
-async def test_the_action_takes_a_name_or_a_text(store: Store, prompts: SystemPrompts) -> None:
-    conversation = store_turns(store, "old", [("q", "a")])
-    async with started(ScriptedCore(store), at=conversation) as (app, pilot):
-        for given, expected in (
-            ("tutor", Choices(system="Explain step by step.", system_name="tutor")),
-            ("Be brief, please.", Choices(system="Be brief, please.")),
-            ("none", Choices(system="")),
-        ):
-            await app.run_action(f"system({given!r})", app.chat)
-            await wait_until(pilot, lambda: chosen(store) == expected)  # noqa: B023
-            assert app.screen is app.chat
 
 
 async def test_the_command_line_gives_new_conversations_one_and_an_import_shows_its_own(store: Store) -> None:
@@ -171,24 +155,6 @@ async def test_the_command_line_gives_new_conversations_one_and_an_import_shows_
         await press(pilot, "ctrl+n", until=lambda: line(app).endswith("Be brief."))
         await press(pilot, *"list files", "enter", until=lambda: app.answers == ["ls -a"])
         assert chosen(store) == first
-
-
-async def test_a_default_is_shown_as_soon_as_it_is_known(
-    drafter: Drafter, tmp_path: Path, prompts: SystemPrompts
-) -> None:
-    server = ChatServer([Script(["ls"])])
-    async with (
-        server.listening() as port,
-        assistant(drafter, tmp_path / "o.db", f"http://127.0.0.1:{port}", prompts=prompts, system="verse") as core,
-        started(core) as (app, pilot),
-    ):
-        await wait_until(pilot, lambda: app.text("#badge") == "online")
-        await press(pilot, *"list files", "enter", until=lambda: app.answers == ["ls"])
-        await wait_until(pilot, lambda: line(app).startswith("System prompt: verse"))
-    assert server.asked[0]["messages"][0] == {"role": "system", "content": "Answer in verse.\nRhyme."}
-
-
-# ---- sampling --------------------------------------------------------------------------------------------------------
 
 
 def field(app: Window, name: str) -> Input:
@@ -209,8 +175,7 @@ async def test_sampling_is_checked_kept_and_reset(store: Store) -> None:
         assert isinstance(app.screen, SamplingForm) and field(app, "temperature").has_focus
         field(app, "temperature").value, field(app, "top_p").value = "0.9", ""
         field(app, "seed").value, field(app, "max_tokens").value = "4294967295", "64"
-        await pilot.press("ctrl+s")
-        await closed(app, pilot)
+        await press(pilot, "ctrl+s", until=lambda: shows(app, ChatScreen))
         kept = Choices(system="Be brief.", temperature=0.9, seed=4294967295, max_tokens=64)
         assert chosen(store) == kept
         said = "temperature 0.9, seed 4294967295, max_tokens 64"
@@ -218,7 +183,91 @@ async def test_sampling_is_checked_kept_and_reset(store: Store) -> None:
         await wait_until(pilot, lambda: said in app.text("Panel Static") and app.chat.query_one(Panel).display)
         await opened(app, pilot, "alt+p", SamplingForm)
         assert [field(app, name).value for name in ("temperature", "seed", "max_tokens")] == ["0.9", "4294967295", "64"]
-        await pilot.press("ctrl+r", "ctrl+s")
-        await closed(app, pilot)
+        await press(pilot, "ctrl+r", "ctrl+s", until=lambda: shows(app, ChatScreen))
         assert chosen(store) == Choices(system="Be brief.")
         await wait_until(pilot, lambda: "Sampling" not in app.text("Panel Static"))
+
+
+# ---- the model -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+async def folders(folders: Folders, no_ring: None) -> AsyncIterator[Folders]:
+    """A registry with a server that streams, and one that is away."""
+    async with ChatServer([Script(["x"])]).listening() as port:
+        Remotes(folders).put("mine", Remote(url=f"http://127.0.0.1:{port}"))
+        Remotes(folders).put("away", Remote(url="http://127.0.0.1:9"))
+        yield folders
+
+
+def window(store: Store, folders: Folders) -> Window:
+    core = ScriptedCore(store)
+    return Window(core, Settings(), RemoteSwitcher(Settings(), folders, core))
+
+
+async def test_a_model_is_picked_for_this_conversation_alone_and_the_bundled_one_comes_back(
+    store: Store, folders: Folders
+) -> None:
+    gone = store.conversations.create("gone", Choices(remote="sold", model="other")).id
+    conversation = store.conversations.create("old", Choices(system="Be brief.")).id
+    async with started(window(store, folders)) as (app, pilot):
+        await app.turn_to(pilot, gone, until=lambda: app.toasted("sold") and app.toasted("F5"))
+        await app.chat.open_conversation(conversation)
+        await press(pilot, "f5", until=lambda: shows(app, ModelsScreen))
+        await wait_until(pilot, lambda: any("nothing listens" in row for row in rows(app)))
+        await wait_until(pilot, lambda: any("talker  streams only" in row for row in rows(app)))
+        assert any(row.startswith("●") and "checks drafts" in row for row in rows(app)), "the bundled one answers now"
+        await press(pilot, *"other", until=lambda: rows(app) == ["mine", "  other  streams only"])
+        await press(pilot, "ctrl+s", until=lambda: app.screen is app.chat)
+        kept = store.conversations.get(conversation).choices
+        assert kept == Choices(system="Be brief.", remote="mine", model="other")
+        assert app.chat.conversation.core.followed[-1] == kept
+        assert Remotes(folders).used is None
+        await press(pilot, "f5", until=lambda: shows(app, ModelsScreen))
+        await wait_until(pilot, lambda: "● other  streams only" in rows(app))
+        await pilot.press("escape")
+        await app.run_action("app.models('checks')")
+        await wait_until(pilot, lambda: isinstance(app.screen, ModelsScreen) and len(rows(app)) == 2)
+        assert app.screen.query_one(Input).value == "checks"
+        await pilot.press("enter")
+        bundled = Choices(system="Be brief.", remote=BUNDLED)
+        await wait_until(pilot, lambda: store.conversations.get(conversation).choices == bundled)
+        await app.chat.open_conversation(None)
+        chat = app.chat
+        assert chat.conversation.core.followed[-1] == Choices(), "another conversation keeps its own"
+        await pilot.press(*"/model other", "enter")  # An exact name is picked by itself.
+        await wait_until(pilot, lambda: chat.conversation.choices == Choices(remote="mine", model="other"))
+        await wait_until(pilot, lambda: app.screen is chat)
+
+
+async def test_a_model_that_is_picked_answers_new_conversations_too(store: Store, folders: Folders) -> None:
+    async with started(window(store, folders)) as (app, pilot):
+        await app.run_action("app.models('talker streams')")
+        await wait_until(pilot, lambda: shows(app, ModelsScreen))
+        await wait_until(pilot, lambda: rows(app) == ["mine", "  talker  streams only"])
+        await press(pilot, "enter", until=lambda: app.screen is app.chat)
+        remotes = Remotes(folders)
+        assert (remotes.used, remotes.get("mine").model) == ("mine", "talker")
+        assert app.chat.conversation.choices == Choices(remote="mine", model="talker")
+        begun = app.chat.conversation.begin("a question")
+        assert store.conversations.get(begun).choices == Choices(remote="mine", model="talker")
+        await app.chat.open_conversation(None)
+        assert app.switcher is not None and app.switcher.default == ("mine", "talker")
+    again = RemoteSwitcher(Settings(), folders, ScriptedCore(store))
+    assert again.default == ("mine", "talker"), "after a restart, too"
+
+
+async def test_each_answer_has_the_name_of_its_model_and_nothing_is_claimed_of_a_server_that_streams(
+    store: Store,
+) -> None:
+    mode = ModeChanged("hosted", "answered by talker at mine", model="talker", checks=False)
+    done = Done(False, "end", (), (), Stats(streamed=2, counted=True, seconds=1.0), model="talker")
+    old = store.conversations.create("old").id
+    answer = store.messages.ask(old, "q", parent_id=None)
+    store.messages.finish(answer.id, (), (), "a", "done", {"model": "bad\x1b[2J llama", "streamed": 1})
+    async with started(ScriptedCore(store, [[Verified("Paris.", 2, 0), done]], mode), (140, 40)) as (app, pilot):
+        await press(pilot, "f3", "q", "enter", until=lambda: app.text("AnswerView > .model") == "talker")
+        assert not app.screen.query_one(AnswerView).turn.note
+        shown = " ".join(app.text(part) for part in ("#badge", "#model", "#figures", "#why", "Panel Static"))
+        assert "talker" in shown and not any(word in shown for word in ("verified", "checked", "τ", "tau"))
+        await app.turn_to(pilot, old, until=lambda: app.text("AnswerView > .model") == "bad llama")

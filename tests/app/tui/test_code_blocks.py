@@ -1,4 +1,4 @@
-"""A code block of an answer: chosen with the keyboard, then copied, kept for the shell, or explained."""
+"""A code block of an answer: chosen with the keyboard, copied, kept for the shell or explained, and its notes."""
 
 from __future__ import annotations
 
@@ -6,17 +6,23 @@ import asyncio
 import re
 from collections.abc import Sequence
 
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from textual.pilot import Pilot
 from textual.widgets import OptionList
 
-from app.events import Drafted, Verified
+from app.commands.risk import Risk
+from app.events import Drafted, Retracted, Verified
+from app.tui.block_notes import MOST_LINES, UNASKED, UNCHECKED, answer_notes, notes_of_block
 from app.tui.code_blocks import CodeBlock, code_blocks
+from app.tui.markdown.notes import NO_BLOCK_NOTES
 from app.tui.screens.code_block import CodeBlockScreen
 from app.tui.turn import Turn
 from app.tui.widgets.message import AnswerView
 from app.tui.widgets.transcript import Transcript
 from storage import Store
-from tests.app.tui.scripted import ScriptedCore, finished, press, store_turns, wait_until
+from tests.app.tui.scripted import ScriptedCore, Step, finished, press, store_turns, wait_until
 from tests.app.tui.window import Window, started
 
 TWO = "Use:\n\n```sh\nls -l\n```\n\nor:\n\n```sh\nls -la\ndu -sh\n```\n"
@@ -25,8 +31,7 @@ TURNS = (("one", "no code"), ("two", TWO))
 
 
 async def opened(pilot: Pilot[None], app: Window, store: Store, turns: Sequence[tuple[str, str]] = TURNS) -> None:
-    await app.chat.open_conversation(store_turns(store, "title", turns))
-    await wait_until(pilot, lambda: app.answers == [answer for _, answer in turns])
+    await app.turn_to(pilot, store_turns(store, "title", turns), until=lambda: len(app.answers) == len(turns))
     await wait_until(pilot, lambda: all(one.region.height for one in app.screen.query("QuestionView, AnswerView")))
 
 
@@ -36,18 +41,15 @@ async def menu(pilot: Pilot[None], app: Window) -> CodeBlockScreen:
     return app.screen
 
 
+def rows(app: Window) -> list[str]:
+    views = [answer.prose for answer in app.screen.query(AnswerView)]
+    return [view.render_line(y).text.rstrip() for view in views for y in range(view.size.height)]
+
+
 def marked_rows(app: Window) -> list[str]:
     """The rows that have the mark of the chosen block."""
-    views = [one.prose for one in app.screen.query(AnswerView)]
-    rows = [view.render_line(y).text.strip() for view in views for y in range(view.size.height)]
-    return [re.sub(" {2,}", "  ", row.removeprefix("▌").strip()) for row in rows if row.startswith("▌")]
-
-
-def block(code: str, language: str = "sh") -> CodeBlock:
-    return CodeBlock(1, language, code)
-
-
-# ---- what a block is -------------------------------------------------------------------------------------------------
+    chosen = [row.strip() for row in rows(app) if row.strip().startswith("▌")]
+    return [re.sub(" {2,}", "  ", row.removeprefix("▌").strip()) for row in chosen]
 
 
 def test_blocks_of_an_answer() -> None:
@@ -66,15 +68,18 @@ def test_of_a_running_answer_only_what_has_ended_and_is_verified() -> None:
     assert [one.command for one in code_blocks(turn)] == ["rm -r build"]
 
 
-def test_the_question_that_has_it_explained() -> None:
-    assert block("tar xf a.tgz").question == "Explain this command: tar xf a.tgz"
-    assert block("a\nb").question == "Explain these commands:\n\n```sh\na\nb\n```"
-    assert block("$ ls\na\nb", "console").question == "Explain this command: ls"
-    assert block("print(1)", "python").question == "Explain this code: print(1)"
-    assert block("x\n```\ny").question.startswith("Explain these commands:\n\n````sh\n")
-
-
-# ---- the cursor ------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("code", "language", "question"),
+    [
+        ("tar xf a.tgz", "sh", "Explain this command: tar xf a.tgz"),
+        ("a\nb", "sh", "Explain these commands:\n\n```sh\na\nb\n```"),
+        ("$ ls\na\nb", "console", "Explain this command: ls"),
+        ("print(1)", "python", "Explain this code: print(1)"),
+        ("x\n```\ny", "sh", "Explain these commands:\n\n````sh\nx\n```\ny\n````"),
+    ],
+)
+def test_the_question_that_has_it_explained(code: str, language: str, question: str) -> None:
+    assert CodeBlock(1, language, code).question == question
 
 
 async def test_tab_walks_the_blocks_of_the_chosen_answer_and_enter_offers_to_copy_one(store: Store) -> None:
@@ -111,8 +116,7 @@ async def test_a_block_out_of_view_is_brought_into_view_and_code_that_is_no_comm
         transcript = app.screen.query_one(Transcript)
         await press(pilot, "alt+up", until=lambda: transcript.has_focus)
         for number in range(1, 11):
-            await pilot.press("tab")
-            await wait_until(pilot, lambda: transcript.block == number)  # noqa: B023
+            await press(pilot, "tab", until=lambda: transcript.block == number)  # noqa: B023
         answer = app.screen.query_one(AnswerView)
         await pilot.pause()
         rows = answer.rows_of_block(10)
@@ -124,9 +128,6 @@ async def test_a_block_out_of_view_is_brought_into_view_and_code_that_is_no_comm
         assert [one.id for one in screen.query_one(OptionList).options] == ["copy", "explain"]
         await press(pilot, "s", until=lambda: app.toasted("holds no command"))
         assert app.screen is screen and app.for_shell == ""
-
-
-# ---- the menu --------------------------------------------------------------------------------------------------------
 
 
 async def test_a_command_is_kept_for_the_shell_and_taken_back_or_explained(store: Store) -> None:
@@ -153,14 +154,121 @@ async def test_a_command_is_kept_for_the_shell_and_taken_back_or_explained(store
         assert app.prompt.has_focus and app.prompt.text == "half", "what was typed stays"
 
 
-async def test_a_block_that_is_still_written_cannot_be_used(store: Store) -> None:
-    closes, ends = asyncio.Event(), asyncio.Event()
-    begun, rest = Verified("```sh\nrm -r build", 2, 0), Verified("\n```\n\nIt", 2, 0)
-    async with started(ScriptedCore(store, [[begun, closes, rest, ends, finished(2)]]), (100, 40)) as (app, pilot):
-        await press(pilot, *"ask", "enter", until=lambda: app.drawing)
-        await press(pilot, "alt+up", "enter", until=lambda: app.toasted("still being written"))
-        closes.set()
-        await wait_until(pilot, lambda: "It" in app.screen.query_one(AnswerView).prose.plain)
-        await pilot.press("enter")
-        await menu(pilot, app)
-        ends.set()
+# ---- what stands below a block: what its commands would do, in words and colour --------------------------------------
+
+SIZE = (100, 40)
+DELETES = "Use:\n\n```sh\nls\nrm -rf build\n```\n"
+
+
+def said(request: str, code: str, language: str = "sh") -> list[str]:
+    """The lines below a block."""
+    notes = notes_of_block(request, CodeBlock(1, language, code))
+    return ["".join(text for text, _ in line.parts) for line in notes.lines]
+
+
+def marked(code: str, language: str = "sh", request: str = "") -> list[tuple[str, str]]:
+    notes = notes_of_block(request, CodeBlock(1, language, code))
+    return [(code[start:end], style) for start, end, style in notes.marks]
+
+
+def noted(app: Window) -> list[str]:
+    return [row for row in rows(app) if row.startswith(("notice", "warning", "danger"))]
+
+
+def test_a_risk_is_one_line_with_its_severity_and_what_it_is_about() -> None:
+    (line,) = said("delete the build folder", "rm -rf build")
+    assert line.startswith("warning: ") and "`build`" in line
+    (line,) = said("make some room", "rm -rf build")
+    assert line.startswith(f"warning, {UNASKED}: ")
+    assert said("anything", "ls -l | sort") == []
+
+
+def test_the_words_that_do_it_are_coloured() -> None:
+    assert marked("ls\nrm -rf build\nls") == [("rm -rf build", ".warning")]
+    assert ("rm -rf /", ".danger") in marked("rm -rf /")
+    assert marked("chmod +x run.sh") == [], "a notice colours no words"
+
+
+def test_prompts_and_output_of_a_session_are_no_commands() -> None:
+    code = "$ ls\nrm -rf build\n$ rm -rf dist\n"
+    assert marked(code, "console") == [("rm -rf dist", ".warning")]
+    assert all("build" not in line for line in said("", code, "console"))
+
+
+def test_other_code_has_no_notes() -> None:
+    assert notes_of_block("", CodeBlock(1, "python", "rm -rf /")) is NO_BLOCK_NOTES
+    assert said("", "total 12\n)( drwx", "") == [], "a block without a language may be output"
+    assert len(said("", "echo )(", "sh")) == 1
+
+
+def test_the_worst_comes_first_and_a_long_list_is_cut() -> None:
+    lines = said("", "\n".join([*(f"rm -rf dir{n}" for n in range(30)), "rm -rf /"]))
+    assert lines[0].startswith("danger") and lines[1].startswith("warning")
+    assert len(lines) == MOST_LINES and lines[-1] == f"and {31 - MOST_LINES + 1} more"
+    assert len(said("", "\n".join(["rm -rf build"] * 5))) == 1, "an equal line stands once"
+
+
+def test_blocks_are_noted_by_number_whatever_stands_around_them() -> None:
+    listed = "- x\n\n    ```python\n    rm = 1\n    ```\n\n    ```bash\n    rm -rf b\n    ```\n"
+    text = f"> ```sh\n> rm -rf a\n> ```\n\n{listed}"
+    notes = answer_notes("", text, ())
+    assert [number for number, _ in notes.blocks] == [1, 3]
+
+
+@given(st.text(max_size=300), st.sampled_from(["", "sh", "console", "python"]))
+def test_any_code_can_be_noted(code: str, language: str) -> None:
+    block = CodeBlock(1, language, code)
+    notes = notes_of_block("delete it", block)
+    assert notes is not UNCHECKED
+    assert all(0 <= start <= end <= len(code) for start, end, _ in notes.marks)
+
+
+def test_a_rule_that_fails_takes_no_answer_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(command: str) -> tuple[Risk, ...]:
+        raise RecursionError(command)
+
+    monkeypatch.setattr("app.commands.risks.risks", broken)
+    assert said("q", "rm -rf this/one") == ["notice: Outrider could not check this code"]
+    notes_of_block.cache_clear()
+
+
+async def test_notes_come_when_the_block_ends_and_those_of_a_withdrawn_draft_go_with_it(store: Store) -> None:
+    gates = [asyncio.Event() for _ in range(4)]
+    begun: list[Step] = [Verified("Use:\n\n```sh\nrm -rf build\n", 3, 0), gates[0], Verified("```\n\nIt", 3, 0)]
+    first: list[Step] = [*begun, gates[1], Verified(" deletes.\n", 3, 0), finished(9)]
+    guessed: list[Step] = [Drafted("```sh\nrm -rf build\n```\n\nIt", 3), gates[2], Retracted(3)]
+    second: list[Step] = [*guessed, Verified("```sh\nls\n```\n\nIt", 3, 0), gates[3], finished(9)]
+    async with started(ScriptedCore(store, [first, second]), SIZE) as (app, pilot):
+        await pilot.press(*"room", "enter")
+        await wait_until(pilot, lambda: app.drawing and any("rm -rf build" in row for row in rows(app)))
+        assert noted(app) == []
+        gates[0].set()
+        await wait_until(pilot, lambda: len(noted(app)) == 1)
+        assert app.screen.query_one(AnswerView).turn.running
+        gates[1].set()
+        await wait_until(pilot, lambda: len(app.answers) == 1 and len(noted(app)) == 1)
+        await press(pilot, "ctrl+n", *"room", "enter", until=lambda: app.drawing and len(noted(app)) == 1)
+        gates[2].set()
+        await wait_until(pilot, lambda: noted(app) == [])
+        gates[3].set()
+        await wait_until(pilot, lambda: app.answers == ["```sh\nls\n```\n\nIt"])
+
+
+async def test_a_follow_up_in_a_conversation_is_read_with_the_question_before(store: Store) -> None:
+    turns = [("Delete the build folder", "```sh\nrm -r build\n```")]
+    script = [Verified(DELETES, 2, 0), finished(2)]
+    async with started(ScriptedCore(store, [script, script]), SIZE) as (app, pilot):
+        await app.turn_to(pilot, store_turns(store, "title", turns), until=lambda: len(app.answers) == 1)
+        await press(pilot, *"again", "enter", until=lambda: len(app.answers) == 2 and len(noted(app)) == 2)
+        assert all(UNASKED not in row for row in noted(app))
+        await press(pilot, *"again", "enter", until=lambda: len(app.answers) == 3 and len(noted(app)) == 3)
+        assert UNASKED in noted(app)[-1], "two questions later it is forgotten"
+
+
+def test_what_the_whole_answer_leaves_out_of_the_question_is_noted() -> None:
+    request, text = "delete *.log files older than a week", "```sh\nfind . -mtime +7 -delete\n```"
+    (_, notes), *rest = answer_notes(request, text, ()).blocks
+    assert not rest and "".join(part for part, _ in notes.lines[-1].parts).endswith("question says: `*.log`")
+    assert answer_notes(request, f"```sh\nls *.log\n```\n{text}", ()).blocks[-1][1].lines == notes.lines[:1]
+    running = notes_of_block(request, CodeBlock(1, "sh", "find . -mtime +7 -delete"))
+    assert running.lines == notes.lines[:1], "it goes on"

@@ -22,7 +22,7 @@ from app.tui.widgets.prompt import Prompt
 from app.tui.widgets.thoughts import Thoughts
 from storage import Attachment, Store
 from tests.app.attachments.conftest import PNG
-from tests.app.tui.scripted import ScriptedCore, finished, press, shows, store_turns, verified, wait_until
+from tests.app.tui.scripted import READY, ScriptedCore, Step, finished, press, shows, store_turns, verified, wait_until
 from tests.app.tui.window import Window, started
 
 NOTES = Attachment("notes.txt", "text/plain", b"first\nsecond\n")
@@ -43,12 +43,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def answers(count: int) -> list[list[object]]:
-    return [[*verified("It says hi."), finished(3)] for _ in range(count)]
-
-
-def core_of(store: Store, count: int = 1) -> ScriptedCore:
-    return ScriptedCore(store, answers(count))  # type: ignore[arg-type]
+def core_of(store: Store, count: int = 1, mode: ModeChanged = READY) -> ScriptedCore:
+    answer: list[Step] = [*verified("It says hi."), finished(3)]
+    return ScriptedCore(store, [answer] * count, mode)
 
 
 def lines(app: Window) -> list[str]:
@@ -70,17 +67,10 @@ async def write(app: Window, pilot: Pilot[None], text: str, wanted: Sequence[str
 
 async def test_what_goes_along_is_shown_before_it_is_sent_and_unfolds_in_the_question(store: Store) -> None:
     async with started(core := core_of(store, 2), SIZE) as (app, pilot):
-        await write(
-            app,
-            pilot,
-            "read @notes.txt and @src/ for anna@host, @gone.py too",
-            [
-                "notes.txt · 13 bytes",
-                "src/ · 1 file · 12 bytes",
-                "left out of src/, because they may hold a secret: .env",
-                "gone.py is not there, so nothing is sent for it",
-            ],
-        )
+        shown = ["notes.txt · 13 bytes", "src/ · 1 file · 12 bytes"]
+        shown += ["left out of src/, because they may hold a secret: .env"]
+        shown += ["gone.py is not there, so nothing is sent for it"]
+        await write(app, pilot, "read @notes.txt and @src/ for anna@host, @gone.py too", shown)
         assert "✕" in app.text("#files")
         await press(pilot, "enter", until=lambda: app.toasted("one.py is not there"))
         assert core.prompts == [] and app.prompt.text.startswith("read @notes.txt")
@@ -162,8 +152,7 @@ async def test_a_secret_or_too_much_for_the_model_is_told_before_it_is_sent(stor
 
 
 async def test_a_queued_prompt_keeps_its_files_even_if_they_change(store: Store, folder: Path) -> None:
-    app = Window(core := ScriptedCore(store, answers(1), ModeChanged("offline", "no line")))  # type: ignore[arg-type]
-    async with app.run_test(size=SIZE) as pilot:
+    async with started(core := core_of(store, mode=ModeChanged("offline", "no line")), SIZE) as (app, pilot):
         await write(app, pilot, "read @notes.txt", ["notes.txt · 13 bytes"])
         await press(pilot, "ctrl+s", until=lambda: app.waiting == ["read @notes.txt\n+ notes.txt · 13 bytes"])
         await wait_until(pilot, lambda: lines(app) == [])  # Else what is shown later may be what stood there before.

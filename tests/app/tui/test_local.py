@@ -1,4 +1,4 @@
-"""The screen of the models on this device: what it lists, choosing one, adding, forgetting, letting none answer."""
+"""Models on this device: the screen that lists, adds and forgets them, and the question whether one may stand in."""
 
 from __future__ import annotations
 
@@ -7,14 +7,17 @@ from pathlib import Path
 
 import pytest
 from textual.pilot import Pilot
-from textual.widgets import OptionList, Static
+from textual.widgets import OptionList
 
 from app.config import Folders, Settings
-from app.events import StandIn
+from app.events import ModeChanged, StandIn
 from app.files import size_text
 from app.local.catalogue import catalogue
 from app.local.registry import LocalModels
+from app.remotes.offers import Told
+from app.remotes.registry import Remote, Remotes
 from app.remotes.switcher import RemoteSwitcher
+from app.tui.screens.chat.local_offer import ASKED, JOIN, LocalOffer
 from app.tui.screens.chat.screen import ChatScreen
 from app.tui.screens.local import LocalScreen
 from app.tui.screens.models import ModelsScreen
@@ -56,23 +59,9 @@ def rows(app: Window) -> list[str]:
 
 
 async def opened(app: Window, pilot: Pilot[None], count: int) -> None:
-    """The screen, when it has looked."""
     await wait_until(pilot, lambda: shows(app, ChatScreen))
     await press(pilot, *"/local", "enter", until=lambda: shows(app, LocalScreen))
-    await wait_until(pilot, lambda: len(rows(app)) == count and "add FILE" in said(app))
-
-
-def said(app: Window) -> str:
-    return str(app.screen.query_one("#said", Static).content)
-
-
-@pytest.mark.parametrize("width", [60, 80, 120])
-async def test_what_is_said_of_a_model_stands_below_its_name(store: Store, folders: Folders, width: int) -> None:
-    async with started(window(store, folders), (width, 50)) as (app, pilot):
-        await opened(app, pilot, 3)
-        listed = app.screen.query_one(OptionList)
-        lines = [listed.render_line(y).text.replace("\N{NO-BREAK SPACE}", " ") for y in range(listed.size.height)]
-        assert any("apache" in line for line in lines) and {line[:3] for line in lines} <= {"   ", " ● "}
+    await wait_until(pilot, lambda: len(rows(app)) == count and "add FILE" in app.text("#said"))
 
 
 async def test_an_added_model_is_chosen_and_nobody_again(store: Store, folders: Folders, tmp_path: Path) -> None:
@@ -80,18 +69,16 @@ async def test_an_added_model_is_chosen_and_nobody_again(store: Store, folders: 
     async with app.run_test(size=(100, 30)) as pilot:
         await opened(app, pilot, 3)
         # The path of a test's folder may take several lines.
-        assert ["".join(row.split()) for row in rows(app)] == [
-            "".join(row.split())
-            for row in (
-                "● nobody\n  questions wait for the server, or fail as the settings say",
-                f"  mine\n  {tmp_path / 'mine'}",
-                f"  small Q4\n  {size_text(file.stat().st_size)}, found in LM Studio, not added yet",
-            )
-        ]
+        listed = (
+            "● nobody\n  questions wait for the server, or fail as the settings say",
+            f"  mine\n  {tmp_path / 'mine'}",
+            f"  small Q4\n  {size_text(file.stat().st_size)}, found in LM Studio, not added yet",
+        )
+        assert ["".join(row.split()) for row in rows(app)] == ["".join(row.split()) for row in listed]
         await press(pilot, "down", "enter", until=lambda: app.toasts == ["mine answers while a server is away."])
         assert rows(app)[1].startswith("● mine") and "asleep until it is needed" in rows(app)[1]
         assert LocalModels(folders).used == "mine" and app.core.standing_by == StandIn("mine")
-        app.core.stand_in = StandIn("mine", "ready", memory=612_000_000)
+        app.core.standing_by = StandIn("mine", "ready", memory=612_000_000)
         await wait_until(pilot, lambda: "ready, 612 MB of memory" in rows(app)[1])
         await press(pilot, "up", "enter", until=lambda: app.toasts[-1] == "Questions wait for the server.")
         assert LocalModels(folders).used is None and app.core.standing_by is None
@@ -131,19 +118,24 @@ async def test_what_cannot_run_or_has_no_effect_is_said(store: Store, folders: F
         await press(pilot, "enter", until=lambda: app.toasted("local.toml is not valid TOML"))
 
 
-async def test_a_file_that_cannot_be_looked_at_is_listed(store: Store, folders: Folders, tmp_path: Path) -> None:
-    LocalModels(folders).add("mine", tmp_path / ("a" * 300) / "far")
-    async with started(window(store, folders)) as (app, pilot):
-        await opened(app, pilot, 3)
-        assert "its file is not readable (File name too long)" in " ".join(rows(app)[1].split())
-        await press(pilot, "down", "enter", until=lambda: app.toasted("no model in"))
-        await press(pilot, "d", until=lambda: len(rows(app)) == 2)
+async def test_a_file_that_cannot_be_looked_at_is_listed_and_not_offered(
+    store: Store, folders: Folders, tmp_path: Path
+) -> None:
+    LocalModels(folders).add("far", tmp_path / ("a" * 300) / "far")
+    async with started(Asking(store, folders)) as (app, pilot):
+        await app.lose(pilot)
+        await wait_until(pilot, lambda: app.asked.startswith("mine on this device"))
+        await opened(app, pilot, 4)
+        at = next(at for at, row in enumerate(rows(app)) if row.startswith("  far"))
+        assert "its file is not readable (File name too long)" in " ".join(rows(app)[at].split())
+        app.screen.query_one(OptionList).highlighted = at
+        await press(pilot, "enter", until=lambda: app.toasted("no model in"))
+        await press(pilot, "d", until=lambda: len(rows(app)) == 3)
 
 
 async def test_the_picker_of_models_leads_there(store: Store, folders: Folders) -> None:
-    app = window(store, folders)
-    app.core.stand_in = StandIn("mine")
-    async with app.run_test(size=(100, 30)) as pilot:
+    async with started(window(store, folders)) as (app, pilot):
+        app.core.standing_by = StandIn("mine")
         await wait_until(pilot, lambda: shows(app, ChatScreen))
         await press(pilot, "f5", until=lambda: shows(app, ModelsScreen))
         await wait_until(pilot, lambda: rows(app)[-1] == "  mine, on this device  choose another …")
@@ -164,3 +156,90 @@ async def test_the_model_that_is_proposed_is_the_largest_that_fits(
     assert (found := await stand_ins.candidate()) is not None and found.name == "mine", "the person has added it"
     (tmp_path / "mine").rmdir()
     assert (found := await stand_ins.candidate()) is not None and found.name == "larger"
+
+
+# ---- the question ----------------------------------------------------------------------------------------------------
+
+AWAY = ModeChanged("offline", "nothing listens at office:8000", alone=False)
+
+
+class Asking(Window):
+    def __init__(self, store: Store, folders: Folders, **settings: object) -> None:
+        Remotes(folders).put("office", Remote(url="http://office:8000"))
+        self.scripted = ScriptedCore(store)
+        chosen = Settings().replaced(settings, "a test")
+        super().__init__(self.scripted, chosen, RemoteSwitcher(chosen, folders, self.scripted))
+
+    @property
+    def asked(self) -> str:
+        offer = self.chat.query_one(LocalOffer)
+        return str(offer.content).replace(JOIN, " ") if offer.display and offer.region.height else ""
+
+    async def lose(self, pilot: Pilot[None]) -> None:
+        await wait_until(pilot, lambda: shows(self, ChatScreen))
+        self.scripted.missed, self.scripted.mode = "office", AWAY
+        self.scripted.modes.put_nowait(AWAY)
+        await wait_until(pilot, lambda: self.text("#badge") == "offline")
+
+    async def settled(self, pilot: Pilot[None]) -> None:
+        await wait_until(pilot, lambda: all(one.is_finished for one in self.workers if one.group == "local-offer"))
+
+
+async def test_it_is_asked_once_and_f5_lets_the_model_answer(store: Store, folders: Folders) -> None:
+    async with started(Asking(store, folders), (80, 24)) as (app, pilot):
+        await wait_until(pilot, lambda: shows(app, ChatScreen))
+        assert not app.asked and not Told(folders.offers).knows(ASKED)
+        await app.lose(pilot)
+        await wait_until(pilot, lambda: bool(app.asked))
+        assert app.asked == "mine on this device can answer while office is away: f5 yes, esc never"
+        assert app.chat.query_one(LocalOffer).region.height == 1 and app.prompt.has_focus
+        await press(pilot, *"yes", "f5", until=lambda: app.toasted("mine answers while a server is away"))
+        assert not app.asked and app.prompt.text == "yes" and not shows(app, ModelsScreen)
+        assert app.scripted.standing_by == StandIn("mine") and LocalModels(folders).used == "mine"
+        await press(pilot, "f5", until=lambda: shows(app, ModelsScreen))
+
+
+async def test_never_is_remembered_by_every_window(store: Store, folders: Folders) -> None:
+    async with started(Asking(store, folders)) as (app, pilot):
+        await app.lose(pilot)
+        await wait_until(pilot, lambda: bool(app.asked))
+        await press(pilot, "escape", until=lambda: not app.asked and app.toasted("/local"))
+        assert app.scripted.standing_by is None
+    async with started(Asking(store, folders)) as (other, pilot):
+        await other.lose(pilot)
+        await other.settled(pilot)
+        assert not other.asked
+
+
+@pytest.mark.parametrize(
+    ("settings", "chosen", "missing", "models"),
+    [
+        ({"offline": "queue"}, None, "office", True),
+        ({}, StandIn("mine"), "office", True),
+        ({}, None, None, True),
+        ({}, None, "office", False),
+    ],
+)
+async def test_it_is_not_asked_of_who_has_chosen_or_needs_none(
+    store: Store, folders: Folders, settings: dict[str, str], chosen: StandIn | None, missing: str | None, models: bool
+) -> None:
+    if not models:
+        LocalModels(folders).remove("mine")
+        for file in folders.config.parent.rglob("*.gguf"):
+            file.unlink()
+    async with started(Asking(store, folders, **settings)) as (app, pilot):
+        await wait_until(pilot, lambda: shows(app, ChatScreen))
+        app.scripted.standing_by, app.scripted.missed = chosen, missing
+        app.scripted.modes.put_nowait(AWAY)
+        await wait_until(pilot, lambda: app.text("#badge") == "offline")
+        await app.settled(pilot)
+        assert not app.asked and not Told(folders.offers).knows(ASKED)
+
+
+async def test_a_choice_elsewhere_ends_the_question(store: Store, folders: Folders) -> None:
+    async with started(Asking(store, folders)) as (app, pilot):
+        await app.lose(pilot)
+        await wait_until(pilot, lambda: bool(app.asked))
+        app.scripted.standing_by = StandIn("mine")
+        app.scripted.modes.put_nowait(AWAY)
+        await wait_until(pilot, lambda: not app.asked)

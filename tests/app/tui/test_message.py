@@ -1,15 +1,21 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
+from rich.style import Style
 from textual.app import App, ComposeResult
+from textual.pilot import Pilot
 from textual.widgets import Static
 
-from app.events import Drafted, Failed, Retracted, Verified
+from app.events import AnsweredAgain, Done, Drafted, Failed, Judged, Retracted, Stats, Verified
+from app.reply.judgement import judge_again, judgement_stats
 from app.tui.turn import Turn
 from app.tui.widgets.markdown_view import HELD
-from app.tui.widgets.message import AnswerView
-from tests.app.tui.scripted import finished, verified, wait_until
-from tests.app.tui.window import started
+from app.tui.widgets.message import AnswerView, WithdrawnLine
+from storage import Store
+from tests.app.tui.scripted import ScriptedCore, finished, press, store_turns, verified, wait_until
+from tests.app.tui.window import Window, started
 
 TEXT = (
     "Use `tar` to **unpack** it\nhere:\n\n```sh\ntar xf a.tar\n```\n\n- `-x` extracts\n- `-f` names it\n\nThat is all"
@@ -42,9 +48,6 @@ class Host(App[None]):
         prose = self.answer.prose
         return [prose.render_line(y).text.rstrip() for y in range(prose.size.height)]
 
-    def note(self, name: str) -> str:
-        return "".join(str(line.content) for line in self.answer.query(f".{name}").results(Static) if line.display)
-
 
 async def test_code_is_plain_until_it_is_complete_or_the_answer_ends() -> None:
     turn = Turn("q")
@@ -66,14 +69,13 @@ async def test_code_is_plain_until_it_is_complete_or_the_answer_ends() -> None:
         assert app.answer.prose.parsed[-1].content.spans
 
 
-@pytest.mark.parametrize("piece", [1, 200])
-async def test_a_streamed_answer_ends_as_if_it_had_come_at_once(piece: int) -> None:
+async def test_a_streamed_answer_ends_as_if_it_had_come_at_once() -> None:
     turn = Turn("q")
     app = Host(turn)
     stored = Host(Turn("q", outcome="done"))
     stored.turn.reply.solid = TEXT
     async with app.run_test() as pilot:
-        for count, event in enumerate(verified(TEXT, piece)):
+        for count, event in enumerate(verified(TEXT, 1)):
             turn.apply(event)
             if count % 7 == 0:
                 await app.answer.flush()
@@ -109,19 +111,6 @@ async def test_other_words_take_the_place_of_those_that_are_withdrawn_without_a_
         await wait_until(pilot, lambda: app.screen_text == ["one", "", "other"])
 
 
-async def test_what_is_selected_among_tabs_is_what_is_copied() -> None:
-    turn = Turn("q", outcome="done")
-    turn.reply.solid = "```go\nfunc main() {\n\tfmt.Println(1)\n}\n```\n"
-    async with started(Host(turn), (80, 24)) as (app, pilot):
-        await wait_until(pilot, lambda: len(app.screen_text) == 4)
-        assert app.screen_text[2] == " " * 10 + "fmt.Println(1)"
-        await pilot.mouse_down(app.answer.prose, offset=(10, 2))
-        await pilot.hover(app.answer.prose, offset=(15, 2))
-        await pilot.hover(app.answer.prose, offset=(20, 2))
-        await pilot.mouse_up(app.answer.prose, offset=(20, 2))
-        await wait_until(pilot, lambda: app.screen.get_selected_text() == "fmt.Println")
-
-
 async def test_a_long_block_that_is_read_in_a_thread_comes_whole() -> None:
     turn = Turn("q")
     async with started(Host(turn), (80, 24)) as (app, pilot):
@@ -138,4 +127,185 @@ async def test_an_error_is_plain_text() -> None:
     async with started(Host(turn), (80, 24)) as (app, pilot):
         turn.apply(Failed("No [b]verifier[/b] at http://localhost:1.", "unavailable"))
         await wait_until(pilot, lambda: app.answer.has_class("-failed"))
-        assert app.note("error") == "No [b]verifier[/b] at http://localhost:1."
+        assert str(app.query_one(".error", Static).content) == "No [b]verifier[/b] at http://localhost:1."
+
+
+# ---- the turn that a view shows --------------------------------------------------------------------------------------
+
+
+def played(*events: Drafted | Verified | Judged | Done | Failed) -> Turn:
+    turn = Turn("q")
+    for event in events:
+        turn.apply(event)
+    return turn
+
+
+def test_an_answer_finished_offline_says_so() -> None:
+    assert played(Drafted("ls", 2), finished(2, 2)).note == "drafted offline, not checked"
+    assert played(Drafted("ls", 1), Verified("ls -l", 2, 1), finished(2)).note == ""
+    turn = played(Verified("ls", 1, 0), Drafted(" -l", 2), finished(3, 2))
+    assert (turn.text, turn.note) == ("ls -l", "drafted offline, not checked: 2 of 3 tokens")
+    named = played(Drafted("ls", 2), replace(finished(2, 2), drafted_by="small model for qwen"))
+    assert named.note == "drafted offline by the small model for qwen, not checked"
+
+
+def test_an_answer_cut_at_the_limit_says_so_and_when_it_is_opened_again(store: Store) -> None:
+    assert played(Verified("ls", 1, 0), Done(False, "length", (1,), (True,), Stats())).note == "cut at the length limit"
+    conversation = store.conversations.create("t").id
+    answer = store.messages.ask(conversation, "a", parent_id=None).id
+    store.messages.finish(answer, (1,), (True,), "ls", "done", {"reason": "length"})
+    (turn,) = Turn.of_thread(store.branches.thread(conversation))
+    assert turn.note == "cut at the length limit"
+
+
+def test_stopping_drops_guesses_that_were_not_stored_and_a_failure_keeps_the_text() -> None:
+    turn = played(Verified("ls", 1, 0), Drafted(" -l", 2), finished(1, stopped=True))
+    assert (turn.text, turn.note, turn.outcome) == ("ls", "stopped", "stopped")
+    turn = played(Verified("ls", 1, 0), Failed("No verifier; run `outrider serve`.", "unavailable"))
+    assert (turn.text, turn.error, turn.note) == ("ls", "No verifier; run `outrider serve`.", "")
+
+
+def test_stored_text_is_sanitised(store: Store) -> None:
+    conversation = store_turns(store, "t", [("a\x1b]52;c;aGk=\x07b", "c\x1b[2Jd"), ("e", "f")])
+    turns = Turn.of_thread(store.branches.thread(conversation))
+    assert [(turn.question, turn.text, turn.outcome) for turn in turns] == [("ab", "cd", "done"), ("e", "f", "done")]
+
+
+def test_a_question_without_an_answer_shows_as_stopped(store: Store) -> None:
+    conversation = store.conversations.create("t")
+    store.messages.add(conversation.id, "user", "a", parent_id=None, status="done")
+    (turn,) = Turn.of_thread(store.branches.thread(conversation.id))
+    assert (turn.question, turn.text, turn.note) == ("a", "", "stopped")
+
+
+@pytest.mark.parametrize(
+    ("dropped", "shown"),
+    [
+        ("so:\n\n```sh\nls\n```\n", "so:\n\n```sh\nls\n```\n"),
+        ("x -l\n```\n", "```\nx -l\n```\n"),
+        ("x -l\n```\n\nOr:\n\n```sh\nls -a\n```", "```\nx -l\n```\n\nOr:\n\n```sh\nls -a\n```"),
+        ("x -l\n```\n\nOr:\n\n```sh\nls", "```\nx -l\n```\n\nOr:\n\n```sh\nls"),
+    ],
+)
+def test_what_was_not_kept_is_code_where_it_was_code(dropped: str, shown: str) -> None:
+    turn = played(Verified("ls", 1, 0), Judged("a", 1, 9, dropped), finished(1))
+    assert [struck.text for struck in turn.dropped] == [shown]
+
+
+# ---- what the check of a draft did not keep: struck through where it stood, as far as it is wanted -------------------
+
+KEPT = "Use `tar`. It knows "
+DRAFT = f"{KEPT}these options:\n\n- `-x` extracts\n- `-v` names each\n\n```sh\ntar xf file\n```\n"
+OWN = f"{KEPT}many forms:\n\n```sh\ntar xvzf file\n```\n"
+LABEL = "10 drafted words were not kept when the answer was checked"
+
+
+def judged(store: Store, draft: str = DRAFT, own: str = OWN) -> str:
+    conversation = store.conversations.create("t").id
+    drafted = store.messages.ask(conversation, "Unpack it", parent_id=None)
+    store.messages.finish(drafted.id, range(40), [False] * 40, draft, "done", {})
+    answer = store.messages.verify(drafted.id)
+    assert answer is not None
+    stats = {"kept": 11, "of": 40}
+    store.messages.finish(answer.id, range(60), [True] * 60, own, "done", stats, settles=drafted.id)
+    return conversation
+
+
+def rows(answer: AnswerView) -> list[str]:
+    """The rows of the answer; struck text stands between tildes."""
+
+    def said(text: str, style: Style | None) -> str:
+        return f"~{text.strip()}~" if style is not None and style.strike and text.strip() else text
+
+    prose = answer.prose
+    strips = [prose.render_line(y) for y in range(prose.size.height)]
+    return ["".join(said(part.text, part.style) for part in strip).rstrip() for strip in strips]
+
+
+def struck(answer: AnswerView) -> str:
+    return " ".join(part for row in rows(answer) for part in row.split("~")[1::2])
+
+
+async def checked(pilot: Pilot[None], app: Window, conversation: str) -> AnswerView:
+    """The checked answer, as it is shown at first."""
+    await app.turn_to(pilot, conversation, until=lambda: bool(app.screen.query(WithdrawnLine)))
+    answer = app.screen.query_one(AnswerView)
+    await wait_until(pilot, lambda: answer.prose.size.height > 3)
+    return answer
+
+
+async def shown(pilot: Pilot[None], app: Window, conversation: str) -> AnswerView:
+    """The checked answer, with the words that were not kept."""
+    answer = await checked(pilot, app, conversation)
+    await press(pilot, "alt+up", until=lambda: answer.has_class("-cursor"))
+    await pilot.pause()
+    await press(pilot, "w", until=lambda: bool(struck(answer)))
+    return answer
+
+
+async def test_it_is_struck_through_where_it_stood_and_can_be_hidden_and_shown_again(store: Store) -> None:
+    async with started(ScriptedCore(store), (80, 24)) as (app, pilot):
+        answer = await shown(pilot, app, judged(store))
+        await wait_until(pilot, lambda: rows(answer)[-1].strip() == "tar xvzf file")
+        first, *others = [row.strip() for row in rows(answer) if "~" in row]
+        assert first == "Use tar. It knows ~these options:~ many forms:"
+        assert others == ["• ~-x extracts~", "• ~-v names each~", "~tar xf file~"]
+        assert app.text(".withdrawn") == f"▾ {LABEL}"
+        await press(pilot, "w", until=lambda: app.text(".withdrawn") == f"▸ {LABEL}" and not struck(answer))
+        assert rows(answer)[0] == "Use tar. It knows many forms:"
+        await pilot.pause()
+        await pilot.click(WithdrawnLine)
+        await wait_until(pilot, lambda: app.text(".withdrawn") == f"▾ {LABEL}" and "these options:" in struck(answer))
+        anew = AnswerView(answer.turn)
+        await app.screen.mount(anew)
+        await wait_until(pilot, lambda: "these options:" in struck(anew))
+
+
+async def test_struck_text_is_neither_copied_nor_selected_and_nothing_is_told_where_all_was_kept(store: Store) -> None:
+    draft, own = "Try:\n\n```sh\ncd /x\ntar xf file\n```\n", "Try:\n\n```sh\ncd /x\ntar xvzf file\n```\n"
+    async with started(ScriptedCore(store)) as (app, pilot):
+        answer = await shown(pilot, app, judged(store, draft, own))
+        said = ["cd /x", "~tar xf file~", "tar xvzf file"]
+        await wait_until(pilot, lambda: [row.strip() for row in rows(answer)[3:]] == said)
+        answer.prose.action_copy_block(1)
+        await wait_until(pilot, lambda: app.clipboard == "cd /x\ntar xvzf file")
+        answer.prose.text_select_all()
+        await wait_until(pilot, lambda: app.screen.get_selected_text() is not None)
+        assert app.screen.get_selected_text() == "Try:\ncd /x\ntar xvzf file"
+        await app.turn_to(pilot, judged(store, KEPT, OWN), until=lambda: app.answers == [OWN])
+        assert not app.screen.query(WithdrawnLine)
+        app.prompt.focus()
+        await press(pilot, "alt+up", "w", until=lambda: app.toasted("did not remove any words"))
+
+
+AGAIN_DRAFT = "Use `tar` to unpack it:\n\n```sh\ntar xf file\n```\n"
+AGAIN_OWN = "Use `tar` like this:\n\n```sh\ntar xvzf file\n```\n"
+
+
+async def test_both_versions_of_an_answer_that_another_model_gave_again_say_what_agrees(store: Store) -> None:
+    again = AnsweredAgain("talker", True, (12, 4))
+    conversation = store.conversations.create("t").id
+    drafted = store.messages.ask(conversation, "Unpack it", parent_id=None)
+    store.messages.finish(drafted.id, range(40), [False] * 40, AGAIN_DRAFT, "done", {})
+    judged = judge_again(store.messages.get(drafted.id), AGAIN_OWN, again)
+    newer = store.messages.verify(drafted.id)
+    assert newer is not None and judged is not None
+    stats = {"model": again.model, "streamed": 9, **judgement_stats(judged)}
+    store.messages.finish(newer.id, (), (), AGAIN_OWN, "done", stats, settles=drafted.id)
+    async with started(ScriptedCore(store), (80, 24)) as (app, pilot):
+        answer = await checked(pilot, app, conversation)
+        said = "talker got the offline answer as a suggestion and kept 12 of 16 tokens; 50 % of the words"
+        assert answer.turn.judged == judged and said in answer.turn.note and not answer.turn.struck
+        line = str(answer.query_one(WithdrawnLine).content)
+        assert line == "▸ 4 words of the offline answer are not in this one"
+        assert not any(word in answer.turn.note + line for word in ("verified", "checked", "target", "τ"))
+        height = answer.prose.region.height
+        await press(pilot, "alt+up", "w", until=lambda: answer.prose.region.height > height)
+        (struck,) = answer.turn.struck
+        assert struck.at == len(AGAIN_OWN), "it stands in no place of its own"
+        assert [one for one in struck.text.split() if one != "…"] == ["to", "unpack", "it:", "xf"]
+        store.branches.show(judged.message)
+        await app.turn_to(pilot, conversation, until=lambda: app.answers == [AGAIN_DRAFT])
+        note = app.screen.query_one(AnswerView).turn.note
+        assert "drafted offline" in note and str(judged) in note
+        assert not app.screen.query(WithdrawnLine), "the offline answer has all its own words"

@@ -23,9 +23,9 @@ def says(text: str) -> Sequence[Step]:
     return [Verified(text, 2, 0), finished(2)]
 
 
-async def opened(pilot: Pilot[None], app: Window, store: Store, turns: Sequence[tuple[str, str]] = TURNS) -> str:
-    conversation = store_turns(store, "title", turns)
-    await app.turn_to(pilot, conversation, until=lambda: app.answers == [answer for _, answer in turns])
+async def opened(pilot: Pilot[None], app: Window, store: Store) -> str:
+    conversation = store_turns(store, "title", TURNS)
+    await app.turn_to(pilot, conversation, until=lambda: len(app.answers) == len(TURNS))
     await wait_until(pilot, lambda: all(one.region.height for one in app.screen.query("QuestionView, AnswerView")))
     return conversation
 
@@ -42,8 +42,7 @@ async def test_the_cursor_walks_the_messages_and_letters_act_on_the_chosen_one(s
         assert cursor(app) == [] and app.prompt.has_focus, "there is nothing to choose"
         await opened(pilot, app, store)
         for step, there in (("up", f"! {TWO}"), ("up", "? two"), ("up", "! first *answer*"), ("down", "? two")):
-            await pilot.press(f"alt+{step}")
-            await wait_until(pilot, lambda: cursor(app) == [there])  # noqa: B023
+            await press(pilot, f"alt+{step}", until=lambda: cursor(app) == [there])  # noqa: B023
         assert app.screen.query_one(Transcript).has_focus
         await press(pilot, "escape", until=lambda: app.prompt.has_focus and cursor(app) == [])
         prose = app.screen.query(AnswerView).first().prose
@@ -170,15 +169,10 @@ async def test_what_nobody_verified_is_shaded_and_unshaded(store: Store) -> None
 
 
 async def test_the_drafted_answer_with_the_cursor_is_verified(store: Store) -> None:
-    conversation = store.conversations.create("drafted")
-    parent = None
-    for text in ("a", "b"):
-        parent = store.messages.ask(conversation.id, text, parent_id=parent).id
-        store.messages.finish(parent, (1,), (False,), f"{text} drafted", "done", {})
-    async with started(ScriptedCore(store, mode=ScriptedCore(store).mode)) as (app, pilot):
-        app.core.scripts = [[Verified("b own", 1, 0), finished(1)]]
-        await app.turn_to(pilot, conversation.id, until=lambda: app.answers == ["a drafted", "b drafted"])
-        await press(pilot, "alt+up", "v", until=lambda: app.answers == ["a drafted", "b own"])
+    answer = store.messages.ask(conversation := store.conversations.create("drafted").id, "a", parent_id=None)
+    store.messages.finish(answer.id, (1,), (False,), "drafted", "done", {})
+    async with started(ScriptedCore(store, [says("own")]), at=conversation) as (app, pilot):
+        await press(pilot, "alt+up", "v", until=lambda: app.answers == ["own"])
 
 
 async def test_while_an_answer_runs_others_wait(store: Store) -> None:

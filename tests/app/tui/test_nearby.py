@@ -51,17 +51,9 @@ class First(Window):
         options = self.screen.query_one(OptionList).options
         return [str(option.prompt).replace("\N{NO-BREAK SPACE}", " ") for option in options]
 
-    @property
-    def said(self) -> str:
-        return str(self.screen.query_one("#said", Static).content)
-
     async def looked(self, pilot: Pilot[None], rows: int) -> None:
         await wait_until(pilot, lambda: isinstance(self.screen, NearbyScreen))
-        await wait_until(pilot, lambda: len(self.rows) == rows and not self.said.startswith("Looking"))
-
-    async def choose_row(self, pilot: Pilot[None], row: int) -> None:
-        self.screen.query_one(OptionList).highlighted = row
-        await pilot.press("enter")
+        await wait_until(pilot, lambda: len(self.rows) == rows and not self.text("#said").startswith("Looking"))
 
 
 @asynccontextmanager
@@ -79,9 +71,6 @@ def surroundings(monkeypatch: pytest.MonkeyPatch) -> None:
     use_keyring(monkeypatch, NoKeyring())
     monkeypatch.setattr(nearby, "PAGE_SECONDS", PATIENCE_SECONDS)
     monkeypatch.setattr(nearby.look, "__defaults__", (nearby.PORTS, PATIENCE_SECONDS))
-
-
-# ---- the first start -------------------------------------------------------------------------------------------------
 
 
 async def test_it_asks_once_and_nothing_is_sent_before_the_answer(store: Store, folders: Folders) -> None:
@@ -120,7 +109,6 @@ async def test_a_question_that_is_typed_is_asked(store: Store, folders: Folders)
     [
         ({}, "", True),
         ({"mode": "offline"}, "", False),
-        ({"remote": "https://office.example"}, "", False),
         ({"remote": "bundled"}, "", False),
         ({}, '[remotes."mine"]\nurl = "http://127.0.0.1:9"\n', False),
         ({}, "broken = ", False),
@@ -141,13 +129,11 @@ def test_it_does_not_ask_who_has_chosen_or_has_servers(
 
 async def test_a_server_is_added_with_the_model_that_is_picked(store: Store, folders: Folders) -> None:
     async with ModelServer(dialects.OLLAMA).listening() as port, looked(store, folders, port) as (app, pilot):
-        assert app.rows[0].startswith("Shell Guide") and app.said == ""
+        assert app.rows[0].startswith("Shell Guide") and app.text("#said") == ""
         assert app.rows[1] == f"Ollama  127.0.0.1:{port}\n  llama3.2:latest, qwen3:8b"
         await pilot.press("enter")  # What was found is highlighted.
         await wait_until(pilot, lambda: app.rows == ["llama3.2:latest", "qwen3:8b"])
-        assert "Which model of Ollama?" in app.said
-        await press(pilot, "escape", until=lambda: len(app.rows) == 2 and app.rows[0].startswith("Shell Guide"))
-        await press(pilot, "enter", until=lambda: app.rows == ["llama3.2:latest", "qwen3:8b"])
+        assert "Which model of Ollama?" in app.text("#said")
         await press(pilot, "down", "enter", until=lambda: shows(app, ChatScreen))
         assert app.toasts == ["qwen3:8b at Ollama answers now. This server is called ollama."]
         source = app.scripted.sources[-1]
@@ -165,45 +151,41 @@ async def test_an_outrider_server_and_the_way_back_to_the_bundled_model(store: S
             assert dict(Remotes(folders)) == {"outrider": Remote(url=f"http://127.0.0.1:{port}", kind="verifier")}
             await pilot.press("f12")
             await app.looked(pilot, 2)
-            await app.choose_row(pilot, 0)
-            await wait_until(pilot, lambda: shows(app, ChatScreen))
+            await press(pilot, "home", "enter", until=lambda: shows(app, ChatScreen))
             assert isinstance(app.scripted.sources[-1], Loopback) and Remotes(folders).used is None
             assert app.toasts[-1] == "The bundled model answers now."
 
 
-async def test_a_token_is_asked_for_where_it_is_wanted(store: Store, folders: Folders) -> None:
-    async with (
-        ModelServer(dialects.VLLM, token=TOKEN).listening() as port,
-        started(First(store, folders, [port]), (80, 24)) as (app, pilot),
-    ):
-        await wait_until(pilot, lambda: app.offered)
-        await pilot.click("#look")
-        await app.looked(pilot, 2)
-        assert app.rows[1].endswith("wants a token")
-        await press(pilot, "enter", until=lambda: shows(app, RemoteForm))
-        await wait_until(pilot, lambda: app.screen.query_one("#token").has_focus)
-        fields = {name: app.screen.query_one(f"#{name}", Input).value for name in ("name", "url")}
-        assert fields == {"name": "vllm", "url": f"http://127.0.0.1:{port}/v1"}
-        await press(pilot, "escape", until=lambda: shows(app, NearbyScreen))
-        await press(pilot, "enter", until=lambda: shows(app, RemoteForm))
-        app.screen.query_one("#token", Input).value = TOKEN
-        await press(pilot, "ctrl+s", until=lambda: isinstance(app.screen, ChatScreen))
+@pytest.mark.parametrize(
+    ("server", "shown", "field", "value", "name", "model"),
+    [
+        (ModelServer(dialects.VLLM, token=TOKEN), "wants a token", "token", TOKEN, "vllm", None),
+        (ModelServer(dialects.BARE_TRANSFORMERS), "", "model", "Qwen/Qwen3", "transformers", "Qwen/Qwen3"),
+    ],
+    ids=["token", "model"],
+)
+async def test_a_token_or_the_name_of_a_model_is_asked_for_where_the_server_wants_it(
+    store: Store,
+    folders: Folders,
+    server: ModelServer,
+    shown: str,
+    field: str,
+    value: str,
+    name: str,
+    model: str | None,
+) -> None:
+    async with server.listening() as port, looked(store, folders, port) as (app, pilot):
+        assert app.rows[1].endswith(shown)
+        for key in ("escape", "ctrl+s"):
+            await press(pilot, "enter", until=lambda: shows(app, RemoteForm))
+            await wait_until(pilot, lambda: app.screen.query_one(f"#{field}").has_focus)
+            assert app.screen.query_one("#url", Input).value == f"http://127.0.0.1:{port}/v1"
+            app.screen.query_one(f"#{field}", Input).value = value
+            await press(pilot, key, until=lambda: not isinstance(app.screen, RemoteForm))
+        await wait_until(pilot, lambda: isinstance(app.screen, ChatScreen))
         assert not any(TOKEN in told for told in app.toasts)
     remotes = Remotes(folders)
-    assert remotes.used == "vllm" and remotes.token("vllm") == TOKEN
-
-
-async def test_a_server_that_lists_nothing_and_loads_anything_is_asked_for_a_model_by_name(
-    store: Store, folders: Folders
-) -> None:
-    server = ModelServer(dialects.BARE_TRANSFORMERS)
-    async with server.listening() as port, looked(store, folders, port) as (app, pilot):
-        await press(pilot, "enter", until=lambda: shows(app, RemoteForm))
-        await wait_until(pilot, lambda: app.screen.query_one("#model").has_focus)
-        app.screen.query_one("#model", Input).value = "Qwen/Qwen3-0.6B"
-        await press(pilot, "ctrl+s", until=lambda: isinstance(app.screen, ChatScreen))
-    model = Remote(url=f"http://127.0.0.1:{port}/v1", kind="openai", model="Qwen/Qwen3-0.6B")
-    assert dict(Remotes(folders)) == {"transformers": model}
+    assert (remotes.used, remotes.get(name).model, remotes.token(name)) == (name, model, server.token)
 
 
 async def test_it_looks_again(store: Store, folders: Folders) -> None:
@@ -213,7 +195,7 @@ async def test_it_looks_again(store: Store, folders: Folders) -> None:
         raw_peer(lambda number: b"\x1b[2Jgarbage") as other,
         looked(store, folders, port, other) as (app, pilot),
     ):
-        assert app.said.startswith(f"Port {other} cannot be used: ") and "\x1b" not in app.said
+        assert app.text("#said").startswith(f"Port {other} cannot be used: ") and "\x1b" not in app.text("#said")
         await pilot.press("enter")
         await wait_until(pilot, lambda: app.toasts == ["Ollama lists no model. Load one there; r looks again."])
         pages |= dialects.OLLAMA
@@ -223,7 +205,7 @@ async def test_it_looks_again(store: Store, folders: Folders) -> None:
         await wait_until(pilot, lambda: shows(app, ChatScreen))
         await pilot.press("f12")
         await app.looked(pilot, 1)
-        assert app.said == "No model server answers here. Start one, and r looks again."
+        assert app.text("#said") == "No model server answers here. Start one, and r looks again."
 
 
 async def test_a_long_list_of_wild_names_is_shown_in_part_and_a_server_that_cannot_be_kept_is_told(
@@ -233,11 +215,10 @@ async def test_a_long_list_of_wild_names_is_shown_in_part_and_a_server_that_cann
     server = ModelServer({"/v1/models": dialects.listed(*names, owner="llamacpp")})
     async with server.listening() as port, looked(store, folders, port) as (app, pilot):
         await press(pilot, "enter", until=lambda: len(app.rows) == SHOWN_MODELS)
-        assert app.rows[0] == "evil[bold]" and "10 more are not listed: f4 adds one" in app.said
+        assert app.rows[0] == "evil[bold]" and "10 more are not listed: f4 adds one" in app.text("#said")
         folders.config.mkdir(parents=True)
         (folders.config / "remotes.toml").write_text("broken = ")
-        await app.choose_row(pilot, 1)
-        await wait_until(pilot, lambda: app.toasted("not valid TOML"))
+        await press(pilot, "down", "enter", until=lambda: app.toasted("not valid TOML"))
         assert isinstance(app.screen, NearbyScreen) and app.scripted.sources == []
 
 

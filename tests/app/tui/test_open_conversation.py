@@ -72,18 +72,6 @@ async def test_of_two_conversations_to_be_opened_the_later_one_is(store: Store) 
     assert shown(conversation) == list(TURNS), "what is open stays as it was"
 
 
-async def test_what_another_window_wrote_is_noticed(store: Store) -> None:
-    conversation = await two_turns(store)
-    assert conversation.id and conversation.ends_as_stored and not conversation.outdated
-    store.messages.ask(conversation.id, "elsewhere", parent_id=store.conversations.get(conversation.id).tip_id)
-    assert not conversation.ends_as_stored and conversation.outdated
-    conversation.start(conversation.ask("three"))
-    assert not conversation.outdated, "while a reply runs here, the store is behind"
-    store.bin.delete(conversation.id)
-    with pytest.raises(NotFound):
-        assert conversation.ends_as_stored
-
-
 async def test_a_message_of_another_branch_is_found_and_its_branch_shown(store: Store) -> None:
     conversation = await two_turns(store)
     assert conversation.id is not None
@@ -96,14 +84,3 @@ async def test_a_message_of_another_branch_is_found_and_its_branch_shown(store: 
     assert stored is not None and stored.found == 0
     conversation.open(stored)
     assert shown(conversation) == list(TURNS)
-
-
-def test_what_others_write_is_noticed_from_the_start_on(store: Store) -> None:
-    conversation = OpenConversation(ScriptedCore(store))
-    with Store.open(store.path) as other:
-        other.conversations.create("before the first look")
-        assert conversation.changed_elsewhere() and not conversation.changed_elsewhere()
-        store.conversations.create("by this window")
-        assert not conversation.changed_elsewhere()
-        other.conversations.create("later")
-        assert conversation.changed_elsewhere() and not conversation.changed_elsewhere()

@@ -1,13 +1,26 @@
+"""The prompt: what is typed, pasted, recalled and completed."""
+
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from textual import events
 from textual.app import App, ComposeResult
 from textual.message import Message
 from textual.pilot import Pilot
+from textual.widgets import OptionList
 
+from app.sanitise import sanitise_paste
+from app.tui.bracketed_paste import PasteParser
+from app.tui.completion import completion_of_paths
+from app.tui.widgets.completing_text_area import ROWS, Completions
 from app.tui.widgets.prompt import Prompt
-from tests.app.tui.scripted import press, wait_until
-from tests.app.tui.window import started
+from storage import Store
+from tests.app.tui.scripted import ScriptedCore, finished, press, wait_until
+from tests.app.tui.window import Window, started
 
 
 class Host(App[None]):
@@ -138,9 +151,174 @@ async def test_a_recalled_prompt_that_was_changed_is_not_lost() -> None:
     async with started(Host(), (80, 24)) as (app, pilot):
         prompt = app.query_one(Prompt)
         prompt.remember(["one"])
-        await pilot.press("m", "y", "up", "!", "up")
-        seen = [prompt.text]
-        for key in ("up", "down", "down"):
+        await pilot.press("m", "y", "up", "!")
+        seen = []
+        for key in ("up", "up", "down", "down"):
             await pilot.press(key)
             seen.append(prompt.text)
         assert seen == ["my", "one", "my", "one!"]
+
+
+# ---- what a terminal sends around a paste, cut anywhere --------------------------------------------------------------
+
+START, END = "\x1b[200~", "\x1b[201~"
+
+
+def read(*pieces: str) -> list[Message]:
+    parser = PasteParser()
+    return [message for piece in pieces for message in parser.feed(piece)]
+
+
+def told(messages: list[Message]) -> list[str]:
+    """Keys by their names, pastes with their text in brackets."""
+    keys = [message for message in messages if isinstance(message, events.Key | events.Paste)]
+    assert len(keys) == len(messages)
+    return [f"[{one.text}]" if isinstance(one, events.Paste) else one.key for one in keys]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "\x1b[31mred\x1b[0m\rnext line\rlast",
+        "bell \x07 and escape \x1b and \x1b\x1b[A",
+        f"{START}nested",
+        "\x1b[20" * 3,
+        "\x1b[201",
+        "x" * 100_000,
+    ],
+)
+def test_a_paste_is_one_text_and_no_key(text: str) -> None:
+    assert told(read(f"a{START}{text}{END}\x1b[A\x07")) == ["a", f"[{sanitise_paste(text)}]", "up", "ctrl+g"]
+
+
+hostile = st.text(st.sampled_from("ab\r\x07\x1b[]200~1m\x00"), max_size=30).filter(
+    lambda text: END not in f"{text}{END}"[:-1]
+)
+
+
+@given(st.lists(hostile, min_size=1, max_size=3), st.lists(st.integers(0, 120), max_size=6))
+def test_reads_may_be_cut_anywhere(texts: list[str], cuts: list[int]) -> None:
+    stream = "".join(f"k{START}{text}{END}" for text in texts)
+    places = sorted({0, len(stream), *(cut for cut in cuts if cut < len(stream))})
+    pieces = [stream[a:b] for a, b in zip(places, places[1:])]
+    assert told(read(*pieces)) == [part for text in texts for part in ("k", f"[{sanitise_paste(text)}]")]
+
+
+# ---- the list above the prompt: when it opens, what its keys do, and that typing never waits for it ------------------
+
+
+def listed(app: Window) -> list[str]:
+    completions = app.screen.query_one(Completions)
+    return [str(option.prompt).split()[0] for option in completions.options] if completions.display else []
+
+
+async def test_it_never_covers_the_prompt(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(12):
+        (tmp_path / f"name-{number}").touch()
+    monkeypatch.chdir(tmp_path)
+    async with started(ScriptedCore(store), (50, 12)) as (app, pilot):
+        await press(pilot, "/", until=lambda: len(listed(app)) > ROWS)
+        completions, prompt = app.screen.query_one(Completions), app.prompt
+        for width, height in ((50, 12), (120, 36)):
+            await pilot.resize_terminal(width, height)
+            await wait_until(pilot, lambda: app.screen.size.height == height)  # noqa: B023
+            await wait_until(pilot, lambda: completions.region.bottom == prompt.region.y)
+            assert completions.region.y >= 0 and completions.region.height in range(1, ROWS + 1)
+            assert app.prompt.region.bottom <= height and app.prompt.has_focus
+        await pilot.resize_terminal(80, 24)
+        app.prompt.write("line\n" * 15)
+        await press(pilot, "@", "n", until=lambda: len(listed(app)) == 12)
+        await wait_until(pilot, lambda: completions.region.bottom == app.prompt.region.y)
+        assert completions.region.y >= 0, "a tall prompt"
+
+
+async def test_tab_takes_the_first_escape_closes_it_and_clicks_and_arrows_choose(store: Store) -> None:
+    async with started(ScriptedCore(store), (80, 24)) as (app, pilot):
+        for key in ("/", "r", "e", "n", "tab"):  # In one burst, they count in their order.
+            app.post_message(events.Key(key, key if len(key) == 1 else None))
+        await wait_until(pilot, lambda: app.prompt.text == "/rename ")
+        await press(pilot, "ctrl+u", *"/re", until=lambda: listed(app) == ["/rename"])
+        await press(pilot, "escape", until=lambda: not listed(app))
+        await pilot.press("n")
+        assert app.prompt.text == "/ren" and not listed(app), "it stays closed for this word"
+        await press(pilot, "ctrl+u", *"/qu", until=lambda: listed(app) == ["/queue", "/quit"])
+        completions = app.screen.query_one(Completions)
+        await wait_until(pilot, lambda: completions.region.bottom == app.prompt.region.y)
+        await pilot.click(Completions, offset=(3, 1))
+        await wait_until(pilot, lambda: app.prompt.text == "/quit")
+        assert app.prompt.has_focus
+        await press(pilot, "ctrl+u", *"/re", "tab", until=lambda: app.prompt.text == "/rename ")
+        await press(pilot, "ctrl+u", *"/qu", until=lambda: listed(app) == ["/queue", "/quit"])
+        await press(pilot, "up", "up", "down", "enter", until=lambda: app.prompt.text == "/quit")
+        assert not app._exit, "Enter has completed it, and no more"
+        await press(pilot, "enter", until=lambda: app._exit)
+
+
+async def test_ordinary_text_and_pastes_open_nothing(store: Store) -> None:
+    async with started(ScriptedCore(store), (120, 36)) as (app, pilot):
+        for text in ("a/b", "/etc/hosts", " /n", "//n", "me@example.org"):
+            seen: list[str] = []
+            for letter in text:
+                await pilot.press("space" if letter == " " else letter)
+                await pilot.pause()
+                seen += listed(app) if app.prompt.text not in ("/", "/e") else []
+            assert app.prompt.text == text and not seen
+            app.prompt.write("")
+        for pasted in ("/new\nand more", "/n", "a\n@"):
+            app.prompt.post_message(events.Paste(pasted))
+            await wait_until(pilot, lambda: app.prompt.text == pasted)  # noqa: B023
+            await pilot.pause()
+            assert not listed(app)
+            app.prompt.write("")
+        await pilot.press("a", "tab")  # Tab and Escape mean what they did where nothing is offered.
+        await wait_until(pilot, lambda: not app.prompt.has_focus)
+        app.prompt.focus()
+        await pilot.press("escape")
+        assert app.prompt.text == "a"
+        await press(pilot, "backspace", "/", until=lambda: bool(listed(app)))
+        await press(pilot, "ctrl+b", "ctrl+b", until=lambda: isinstance(app.focused, OptionList) and not listed(app))
+
+
+async def test_a_path_is_completed_only_where_one_asks_for_it(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "here" / "src").mkdir(parents=True)
+    (tmp_path / "here" / "src" / "main.py").touch()
+    (tmp_path / "here" / "[red]x").touch()
+    monkeypatch.chdir(tmp_path / "here")
+    async with started(ScriptedCore(store, [[finished(1)]]), (80, 24)) as (app, pilot):
+        await press(pilot, *"see @", "tab", "tab", until=lambda: app.prompt.text == "see @src/main.py")
+        await press(pilot, "ctrl+u", *"see @", until=lambda: listed(app) == ["src/", "[red]x"])
+        await press(pilot, "enter", until=lambda: store.messages.asked(9) == ["see @"])
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name in ("notes.md", "name.txt", "with space.md", "src/main.py"):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("text", "start", "offered"),
+    [
+        ("@no", 1, "notes.md"),
+        ("see @no", 5, "notes.md"),
+        ("a\nb @no", 5, "notes.md"),
+        ("(@no", 2, "notes.md"),
+        ("@with\\ sp", 1, "with\\ space.md"),
+    ],
+)
+def test_an_at_sign_begins_a_path_at_the_start_of_a_word(folder: Path, text: str, start: int, offered: str) -> None:
+    completion = completion_of_paths(folder)(text, len(text))
+    assert completion is not None and (completion.start, completion.end) == (start, len(text))
+    (one,) = completion.candidates
+    assert (one.text, one.label) == (offered, offered.replace("\\", "")) and not completion.eager
+
+
+@pytest.mark.parametrize("text", ["no", "me@no", "@no ", "@a@no"])
+def test_other_text_begins_none(folder: Path, text: str) -> None:
+    assert completion_of_paths(folder)(text, len(text)) is None

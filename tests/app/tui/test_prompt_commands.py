@@ -7,15 +7,17 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from textual.command import CommandPalette
 from textual.pilot import Pilot
 
-from app.reply.assistant import Assistant
-from app.tui.palette import ActionCommands
+from app.tui.completion import Completion
 from app.tui.screens.export import ExportScreen
 from app.tui.screens.help import HelpScreen
 from app.tui.screens.log import LogScreen
 from app.tui.screens.queue import QueueScreen
+from app.tui.slash import COMMANDS, Question, TypedCommand, UnknownCommand, completion_of_commands, parse
 from app.tui.theme import LIGHT
 from app.tui.widgets.panel import Panel, Rounds
 from app.tui.widgets.sidebar import SearchBox, TitleBox
@@ -24,27 +26,6 @@ from tests.app.tui.scripted import ScriptedCore, finished, press, shows, store_t
 from tests.app.tui.window import Window, started
 
 ANSWER = "Use `tar`.\n\n```sh\ntar xf a.tar\n```"
-
-
-class WithModels(Window):
-    """An application with an action that takes a word."""
-
-    def __init__(self, core: Assistant) -> None:
-        super().__init__(core)
-        self.chosen: list[str | None] = []
-
-    def action_models(self, name: str | None = None) -> None:
-        self.chosen.append(name)
-
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        return True if action == "models" else super().check_action(action, parameters)
-
-    def values_models(self) -> list[str]:
-        return ["qwen3", "llama3"]
-
-
-def words(app: Window) -> list[str]:
-    return [command.word for command in app.chat.commands.offered()]
 
 
 async def send(app: Window, pilot: Pilot[None], text: str, until: Callable[[], bool] = lambda: True) -> None:
@@ -67,8 +48,7 @@ async def test_commands_without_words_open_what_they_name(store: Store) -> None:
         await pilot.press("f4")  # Nothing here manages servers.
         assert app.screen is app.chat
         for text, screen in (("/log", LogScreen), ("/help", HelpScreen), ("/queue", QueueScreen)):
-            await send(app, pilot, text)
-            await wait_until(pilot, lambda: shows(app, screen))  # noqa: B023
+            await send(app, pilot, text, lambda: shows(app, screen))  # noqa: B023
             await press(pilot, "escape", until=lambda: app.screen is app.screen_stack[1])
         app.prompt.write("/panel")
         await press(pilot, "ctrl+s", until=lambda: app.screen.query_one(Panel).display and not app.prompt.text)
@@ -105,8 +85,7 @@ async def test_the_open_conversation_is_copied_answered_again_named_pinned_left_
         await pilot.press("escape")
         app.prompt.focus()
         for pinned in (True, False):
-            await send(app, pilot, "/pin")
-            await wait_until(pilot, lambda: store.conversations.get(conversation).pinned == pinned)  # noqa: B023
+            await send(app, pilot, "/pin", lambda: store.conversations.get(conversation).pinned == pinned)  # noqa: B023
         await send(app, pilot, "/new", lambda: app.chat.conversation.id is None and not app.prompt.text)
         await send(app, pilot, "/delete", lambda: app.toasted("No conversation is open here yet."))
         assert app.prompt.text == "/delete" and store.conversations.all(), "nothing but the open one is ever meant"
@@ -130,13 +109,11 @@ async def test_commands_are_done_while_an_answer_runs(store: Store) -> None:
 async def test_export_writes_where_it_is_told(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OUTRIDER_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("HOME", str(tmp_path))
-    app = Window(ScriptedCore(store))
     conversation = store_turns(store, "old", [("how?", ANSWER)])
-    async with app.run_test() as pilot:
+    async with started(ScriptedCore(store)) as (app, pilot):
         await send(app, pilot, "/export md", lambda: app.toasted("No conversation is open here yet."))
         await opened(app, pilot, conversation)
-        await send(app, pilot, "/export md")
-        await wait_until(pilot, lambda: len(list((tmp_path / "home" / "exports").glob("old-*.md"))) == 1)
+        await send(app, pilot, "/export md", lambda: len(list((tmp_path / "home" / "exports").glob("old-*.md"))) == 1)
         await send(app, pilot, "/export '~/a page.html'")
         page = tmp_path / "a page.html"
         await wait_until(pilot, lambda: page.exists() and "tar xf" in page.read_text())
@@ -148,42 +125,118 @@ async def test_export_writes_where_it_is_told(store: Store, tmp_path: Path, monk
         await send(app, pilot, "/export", lambda: shows(app, ExportScreen))
 
 
-async def test_what_another_part_provides_is_offered_only_where_it_is(store: Store) -> None:
-    async with started(WithModels(ScriptedCore(store)), (100, 40)) as (app, pilot):
-        assert "model" in words(app) and not {"servers", "nothing"} & set(words(app))
-        await send(app, pilot, "/model llama 3")
-        await send(app, pilot, "/models", lambda: app.chosen == ["llama 3", None])
-        await press(pilot, *"/model ll", "tab", until=lambda: app.prompt.text == "/model llama3")
-        await press(pilot, "enter", until=lambda: app.chosen[2:] == ["llama3"])
-        await app.choose(pilot, "Models: choose")
-        await wait_until(pilot, lambda: app.chosen[3:] == [None])
-        helps = {command.title: command.help for command in ActionCommands(app.screen).commands()}
-        assert helps["New conversation"] == "^n · /new" and helps["Models: choose who answers"] == "f5 · /model"
-
-
 async def test_a_command_that_cannot_be_done_does_not_swallow_the_next(store: Store) -> None:
     async with started(ScriptedCore(store), (80, 24)) as (app, pilot):
         for failed in ("/theme nosuch", "/exportt"):
             app.clear_notifications()
             shown = app.screen.query_one(Panel).display
-            await send(app, pilot, failed)
-            await wait_until(pilot, lambda: bool(app.toasts) and app.prompt.text == failed)  # noqa: B023
+            await send(app, pilot, failed, lambda: bool(app.toasts) and app.prompt.text == failed)  # noqa: B023
             await pilot.press("ctrl+c")
             assert app.prompt.text == "", "it is cleared as any other text"
             await pilot.press("up")
             assert app.prompt.text == failed, "it can be corrected"
-            await send(app, pilot, failed)
-            await wait_until(pilot, lambda: app.prompt.selected_text == failed)  # noqa: B023
+            await send(app, pilot, failed, lambda: app.prompt.selected_text == failed)  # noqa: B023
             await pilot.press(*"/panel", "enter")
             await wait_until(pilot, lambda: app.screen.query_one(Panel).display != shown)  # noqa: B023
             assert app.prompt.text == "" and not asked(store)
 
 
-async def test_a_slash_of_its_own_is_sent_and_an_unknown_word_alone_is_not(store: Store) -> None:
-    async with started(ScriptedCore(store, [[finished(1)]] * 4), (80, 24)) as (app, pilot):
-        await send(app, pilot, "/model", lambda: app.toasted("There is no command /model"))
-        assert app.prompt.text == "/model" and not asked(store)
-        questions = ["/model llama3 says no", " /help", "//new", "/etc/hosts is missing"]
-        for text in questions:
-            await send(app, pilot, text, lambda: not app.prompt.text and app.chat.conversation.live is None)
-        assert asked(store) == ["/model llama3 says no", "/help", "/new", "/etc/hosts is missing"]
+# ---- which prompts are commands: most of what begins with a slash and was pasted is none -----------------------------
+
+QUESTIONS = (
+    "/etc/hosts is missing",
+    "/bin/sh: 1: foo: not found",
+    "/help?",
+    "/* a comment in C */",
+    "/",
+    "// TODO: quit here",
+    "／help",
+    "```\n/help\n```",
+    "/help\nand then more lines",
+    "\n/help",
+    " /help",
+    "//help",
+)
+
+
+@pytest.mark.parametrize("text", QUESTIONS)
+def test_what_people_paste_is_a_question(text: str) -> None:
+    typed = parse(text, COMMANDS)
+    assert isinstance(typed, Question)
+    expected = "/help" if text == "//help" else text.strip()
+    assert typed.text == expected, "only the slash that was put before a command goes"
+
+
+@pytest.mark.parametrize(
+    ("text", "word", "argument"),
+    [
+        ("/HELP", "help", ""),
+        ("/help  \n", "help", ""),
+        ("/model   org/name-7B  ", "model", "org/name-7B"),
+        ("/rename /etc/hosts, and what is in it", "rename", "/etc/hosts, and what is in it"),
+        ("/search\ttar -xzf", "search", "tar -xzf"),
+        ("/export md ~/notes/a file.md", "export", "md ~/notes/a file.md"),
+        ("/exit", "quit", ""),
+    ],
+)
+def test_a_command_and_what_follows_it(text: str, word: str, argument: str) -> None:
+    typed = parse(text, COMMANDS)
+    assert isinstance(typed, TypedCommand)
+    assert (typed.command.word, typed.argument, typed.problem) == (word, argument, "")
+
+
+def test_a_command_that_takes_nothing_is_not_done_with_something_after_it() -> None:
+    typed = parse("/source code of ls, where is it?", COMMANDS)
+    assert isinstance(typed, TypedCommand) and "begin it with a space" in typed.problem
+
+
+@pytest.mark.parametrize(
+    ("text", "near"), [("/hlep", "help"), ("/expert", "export"), ("/qui", "quit"), ("/Re", "rename")]
+)
+def test_an_unknown_word_alone_offers_the_nearest_commands(text: str, near: str) -> None:
+    typed = parse(text, COMMANDS)
+    assert isinstance(typed, UnknownCommand) and typed.near[0] == near
+    assert f"no command {text}. Did you mean /{near}" in typed.problem
+
+
+def test_an_unknown_word_that_is_near_nothing_sends_nothing_either() -> None:
+    typed = parse("/xyzzy", COMMANDS)
+    assert isinstance(typed, UnknownCommand) and not typed.near and typed.problem
+
+
+@given(st.text(max_size=40))
+def test_no_letter_of_a_question_is_lost(text: str) -> None:
+    typed = parse(text, COMMANDS)
+    if isinstance(typed, Question):
+        assert typed.text in (text.strip(), text[1:].strip())
+        assert typed.text == text.strip() or text.startswith("//")
+    else:
+        assert text.startswith("/") and "\n" not in text.strip()
+
+
+@given(st.text(alphabet="/ahelpnwtc .\n", max_size=30))
+def test_a_space_before_it_always_makes_a_question(text: str) -> None:
+    assert parse(f" {text}", COMMANDS) == Question(text.strip())
+
+
+def completed(text: str, cursor: int | None = None) -> Completion | None:
+    values = lambda command: ("md", "html") if command.word == "export" else ()  # noqa: E731
+    complete = completion_of_commands(lambda: COMMANDS, values, lambda one: one.help)
+    return complete(text, len(text) if cursor is None else cursor)
+
+
+def offered(text: str) -> list[str]:
+    completion = completed(text)
+    return [] if completion is None else [one.text for one in completion.candidates]
+
+
+def test_a_word_is_replaced_whole_and_what_follows_stays() -> None:
+    completion = completed("/exp md notes.md", 3)
+    assert completion is not None and (completion.start, completion.end) == (0, 4)
+
+
+def test_the_first_word_after_a_command_is_completed_but_enter_waits_for_a_choice() -> None:
+    completion = completed("/export h")
+    assert completion is not None and not completion.eager
+    assert (completion.start, completion.end, [one.text for one in completion.candidates]) == (8, 9, ["html"])
+    assert offered("/export ") == ["md", "html"] and offered("/export md notes") == offered("/new ") == []

@@ -69,13 +69,9 @@ def rows(view: MarkdownView) -> list[str]:
     return [view.render_line(y).text.rstrip() for y in range(view.size.height)]
 
 
-# ---- what a message names --------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("stats", "pages"),
     [
-        ({}, []),
         ({"sources": "tar"}, []),
         ({"sources": [{"page": "tar"}, "tar", {"page": 3, "platform": "common"}, {"page": "", "platform": "x"}]}, []),
         ({"sources": [{"page": "tar", "platform": "common"}] * 3}, ["tar (common)"]),
@@ -93,10 +89,9 @@ def test_the_lines_below_an_answer() -> None:
     own = PageSource("sort", "common", "outrider")
     assert list(source_lines([])) == []
     assert list(source_lines([tar])) == ["from the page tar (common) of tldr pages"]
-    assert list(source_lines([own, tar, df])) == [
-        "from the pages tar (common), df (osx) of tldr pages",
-        "from Outrider's own examples; more on the page sort (common) of tldr pages",
-    ]
+    pages, examples = source_lines([own, tar, df])
+    assert pages == "from the pages tar (common), df (osx) of tldr pages"
+    assert examples == "from Outrider's own examples; more on the page sort (common) of tldr pages"
     assert sources_of({"sources": [{"page": "sort", "platform": "common", "by": "outrider"}]}) == (own,)
 
 
@@ -109,9 +104,6 @@ def test_pages_as_markdown(drafter: Path, tmp_path: Path) -> None:
     assert "# zap (osx)\n\nThis page is not in the index on this device." in text
     assert text.count(OWN_EXAMPLE) == 1 and text.index(OWN_EXAMPLE) > text.index("# zip2")
     assert "Creative Commons Attribution 4.0" in text.rsplit("---", 1)[1]
-
-
-# ---- on the screen ---------------------------------------------------------------------------------------------------
 
 
 async def test_a_stored_answer_names_its_page_and_a_click_or_a_key_shows_it(store: Store, drafter: Path) -> None:

@@ -127,15 +127,6 @@ async def test_a_prompt_that_is_taken_back_keeps_what_was_typed_elsewhere(store:
         assert app.prompt.text == "typed"
 
 
-async def test_a_word_that_is_said_again_stands_there_once(store: Store) -> None:
-    app = Window(ScriptedCore(store, [[asyncio.Event()]]))
-    async with app.run_test(size=(100, 30), notifications=True) as pilot:
-        await press(pilot, *"a", "enter", until=lambda: app.prompt.answering)
-        await press(pilot, *"b", "enter", "enter", "enter", until=lambda: len(app.screen.query("Toast")) == 1)
-        await press(pilot, "ctrl+c", "ctrl+s", until=lambda: app.toasted("Nothing is queued here."))
-        assert len(app.toasts) == 2, "one of them for three presses"
-
-
 def script(folder: Path, body: str) -> str:
     """An editor that runs `body` on `path`."""
     file = folder / "editor.py"
@@ -177,8 +168,7 @@ async def test_an_editor_that_fails_takes_nothing(
             ("", "no-such-editor did not start"),
         ):
             monkeypatch.setenv("VISUAL", script(tmp_path, body) if body else "no-such-editor --wait")
-            await pilot.press("ctrl+g")
-            await wait_until(pilot, lambda: app.toasted(told))  # noqa: B023
+            await press(pilot, "ctrl+g", until=lambda: app.toasted(told))  # noqa: B023
             assert app.prompt.text == "typed", body
             left = list(tmp_path.glob("outrider-prompt-*"))
             assert [path.read_text() for path in left] == (["half"] if "half" in body else [])

@@ -44,7 +44,6 @@ class Window(OutriderApp):
         await wait_until(pilot, lambda: self.screen is not palette)
 
     async def turn_to(self, pilot: Pilot[None], conversation: str | None, until: Callable[[], bool]) -> None:
-        """Opens a conversation, and waits until that has had its effect."""
         await self.chat.open_conversation(conversation)
         await wait_until(pilot, until)
 
@@ -54,7 +53,6 @@ class Window(OutriderApp):
 
     @property
     def toasts(self) -> list[str]:
-        """What was said in toasts."""
         return [toast.message for toast in self._notifications]
 
     def toasted(self, words: str) -> bool:
@@ -78,9 +76,8 @@ class Window(OutriderApp):
     @property
     def drawing(self) -> bool:
         """Something of a running answer is on the screen."""
-        return any(
-            answer.turn.running and answer.prose.source not in ("", WAITING) for answer in self.screen.query(AnswerView)
-        )
+        running = (answer for answer in self.screen.query(AnswerView) if answer.turn.running)
+        return any(answer.prose.source not in ("", WAITING) for answer in running)
 
     @property
     def titles(self) -> list[str]:
@@ -94,7 +91,6 @@ class Window(OutriderApp):
 
     @property
     def waiting(self) -> list[str]:
-        """The prompts that are shown as queued."""
         widget = self.screen.query_one(QueuedPrompts)
         return [str(prompt.content) for prompt in widget.query(".prompt").results(Static)] if widget.display else []
 

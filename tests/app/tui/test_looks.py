@@ -1,23 +1,31 @@
-"""Every letter on the screen can be read in both themes: a contrast of at least 4.5 to 1 (WCAG 2.2, level AA)."""
+"""How it looks: every letter can be read in both themes, with a contrast of at least 4.5 to 1 (WCAG 2.2, level AA), and
+all stands in one column."""
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterator
+from typing import Any
 
+import pytest
 from rich.style import Style
 from textual.color import Color
 from textual.pilot import Pilot
-from textual.screen import ModalScreen
+from textual.screen import ModalScreen, Screen
+from textual.widget import Widget
+from textual.widgets._toast import Toast
 
 from app.events import Drafted, ModeChanged
 from app.tui.app import OutriderApp
+from app.tui.screens.chat.screen import NARROW
 from app.tui.theme import DARK, LIGHT
 from app.tui.widgets.conversation_list import ConversationList
-from app.tui.widgets.message import AnswerView
+from app.tui.widgets.message import AnswerView, QuestionView
+from app.tui.widgets.transcript import QueuedPrompts
 from storage import Store
 from tests.app.tui.scripted import ScriptedCore, Step, finished, press, store_turns, verified, wait_until
-from tests.app.tui.test_withdrawn import judged
+from tests.app.tui.test_message import judged
 from tests.app.tui.window import Window, started
 
 LEAST = 4.5
@@ -135,3 +143,82 @@ async def test_screens(store: Store) -> None:
             await wait_until(pilot, lambda: app.screen.is_mounted and len(app.screen_stack) == 2 + over)  # noqa: B023
             await assert_readable(pilot, app)
             await press(pilot, "escape", until=lambda: app.screen is app.screen_stack[1])
+
+
+# ---- one column with one left and one right edge, and notices away from the prompt -----------------------------------
+
+LISTED = "Use it:\n\n```sh\n" + "ls -l\n" * 3 + "```\n"
+COLUMN = 100
+"""The widest that the column may be, in cells."""
+
+
+def edges(widget: Widget) -> tuple[int, int]:
+    return widget.region.x, widget.region.right
+
+
+@pytest.mark.parametrize("size", [(60, 24), (200, 50)])
+async def test_all_parts_have_one_right_edge_with_a_scrollbar_and_without(store: Store, size: tuple[int, int]) -> None:
+    app = Window(ScriptedCore(store))
+    conversations = [store_turns(store, "title", [("q", LISTED)] * turns) for turns in (1, 12)]
+    for conversation in conversations:
+        store.queue.add(conversation, "later")
+    async with app.run_test(size=size) as pilot:
+        for conversation in conversations:
+            await app.turn_to(pilot, conversation, until=lambda: app.screen.query_one(QueuedPrompts).region.height > 0)
+            await wait_until(pilot, lambda: app.screen.query(AnswerView).last().prose.region.height > 0)
+            question, answer = app.screen.query(QuestionView).last(), app.screen.query(AnswerView).last()
+            left, right = edges(app.prompt)
+            assert edges(question) == edges(answer) == (left, right)
+            assert answer.prose.region.right == app.screen.query_one(QueuedPrompts).region.right == right
+            main = app.screen.query_one("#main").region
+            assert right - left <= COLUMN
+            assert abs((left - main.x) - (main.right - right)) <= 1, "it stands in the middle"
+            if size[0] <= COLUMN:
+                most = 1 if size[0] < NARROW else 4
+                assert main.width - (right - left) <= most, "no room is wasted"
+
+
+class Drawn(Window):
+    """Knows when the whole screen was drawn last."""
+
+    whole = 0.0
+
+    def _display(self, screen: Screen[Any], renderable: Any) -> None:
+        if getattr(renderable, "region", None) == screen.size.region:
+            self.whole = time.monotonic()
+        super()._display(screen, renderable)
+
+
+async def test_all_is_drawn_again_once_a_notice_has_gone_and_none_covers_the_prompt(store: Store) -> None:
+    app = Drawn(ScriptedCore(store))
+    async with app.run_test(size=(80, 24), notifications=True) as pilot:
+        app.notify("notice", timeout=0.2)
+        await wait_until(pilot, lambda: bool(app.screen.query(Toast)))
+        await wait_until(pilot, lambda: not app.screen.query(Toast))
+        gone = time.monotonic()
+        await wait_until(pilot, lambda: app.whole > gone)
+        app.prompt.write("\n".join("a long prompt" for _ in range(20)))
+        for number in range(3):
+            app.notify(f"notice {number}", title="Title")
+        await wait_until(pilot, lambda: len(app.screen.query(Toast)) == 3 and app.prompt.region.height > 9)
+        await wait_until(pilot, lambda: all(toast.region.height for toast in app.screen.query(Toast)))
+        for width in (80, 200):
+            await pilot.resize_terminal(width, 24)
+            await wait_until(pilot, lambda: app.screen.size.width == width and app.prompt.region.height > 9)  # noqa: B023
+            await pilot.pause()
+            assert max(toast.region.bottom for toast in app.screen.query(Toast)) <= app.prompt.region.y, width
+
+
+async def test_the_head_of_a_code_block_names_its_language_and_copies_it_alone(store: Store) -> None:
+    text = "One:\n\n```python\nprint(1)\n```\n\nTwo:\n\n```\nls\n```\n"
+    async with started(ScriptedCore(store), (80, 24)) as (app, pilot):
+        await app.turn_to(pilot, store_turns(store, "title", [("q", text)]), until=lambda: app.answers == [text])
+        prose = app.screen.query_one(AnswerView).prose
+        await wait_until(pilot, lambda: prose.region.height > 6)
+        rows = [prose.render_line(y).text for y in range(prose.size.height)]
+        heads = [(at, row.split()) for at, row in enumerate(rows) if "copy" in row]
+        assert [words for _, words in heads] == [["python", "copy", "1"], ["copy", "2"]]
+        for (at, _), code in zip(heads, ("print(1)", "ls"), strict=True):
+            assert rows[at + 1].strip() == code
+            await pilot.click(prose, offset=(rows[at].index("copy") + 1, at))
+            await wait_until(pilot, lambda: app.clipboard == code)  # noqa: B023
