@@ -244,6 +244,7 @@ async def test_tab_takes_the_first_escape_closes_it_and_clicks_and_arrows_choose
         assert app.prompt.text == "/ren" and not listed(app), "it stays closed for this word"
         await press(pilot, "ctrl+u", *"/qu", until=lambda: listed(app) == ["/queue", "/quit"])
         completions = app.screen.query_one(Completions)
+        await wait_until(pilot, lambda: completions.region.height == 2)
         await wait_until(pilot, lambda: completions.region.bottom == app.prompt.region.y)
         await pilot.click(Completions, offset=(3, 1))
         await wait_until(pilot, lambda: app.prompt.text == "/quit")
