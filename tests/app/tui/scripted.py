@@ -229,6 +229,7 @@ async def wait_until(pilot: Pilot[None], predicate: Callable[[], bool], seconds:
         except IndexError:
             return False
 
+    await pilot.pause(0)  # What is to be laid out by now is.
     while not holds():
         if loop.time() > deadline:
             step = inspect.getclosurevars(predicate).nonlocals

@@ -75,7 +75,7 @@ async def test_a_new_conversation_begins_with_what_was_chosen(store: Store, prom
         assert line(app) == "System prompt: verse · alt+u unfolds it · Answer in verse. Rhyme."
         assert not store.conversations.all(), "nothing is stored before the first question"
         await press(pilot, *"list files", "enter", until=lambda: app.answers == ["ls -a"])
-        assert app.toasted("does not read system prompts")
+        await wait_until(pilot, lambda: app.toasted("does not read system prompts"))
         assert chosen(store) == Choices(system="Answer in verse.\nRhyme.", system_name="verse")
         await pilot.press("alt+u")
         assert line(app) == "System prompt: verse · alt+u folds it\nAnswer in verse.\nRhyme."
@@ -179,7 +179,7 @@ async def test_sampling_is_checked_kept_and_reset(store: Store) -> None:
         kept = Choices(system="Be brief.", temperature=0.9, seed=4294967295, max_tokens=64)
         assert chosen(store) == kept
         said = "temperature 0.9, seed 4294967295, max_tokens 64"
-        assert app.toasted(said)
+        await wait_until(pilot, lambda: app.toasted(said))
         await wait_until(pilot, lambda: said in app.text("Panel Static") and app.chat.query_one(Panel).display)
         await opened(app, pilot, "alt+p", SamplingForm)
         assert [field(app, name).value for name in ("temperature", "seed", "max_tokens")] == ["0.9", "4294967295", "64"]

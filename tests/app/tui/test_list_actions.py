@@ -113,7 +113,7 @@ async def test_a_deleted_conversation_comes_back_and_one_that_is_being_answered_
             await highlight(app, pilot, title)
             await press(pilot, "d", until=lambda: all(title not in line for line in app.titles))  # noqa: B023
         assert store.conversations.all() == [] and app.chat.conversation.id is None
-        assert app.toasted("Press u in the list to bring it back")
+        await wait_until(pilot, lambda: app.toasted("Press u in the list to bring it back"))
         await press(pilot, "u", until=lambda: app.chat.conversation.id == second)
         await press(pilot, "u", until=lambda: app.chat.conversation.id == first and app.questions == ["first"])
         assert {one.id for one in store.conversations.all()} == {first, second}

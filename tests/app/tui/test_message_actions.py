@@ -140,7 +140,7 @@ async def test_messages_are_deleted_and_brought_back_until_another_conversation_
         assert app.prompt.text == "u"
         await press(pilot, "backspace", "alt+up", "u", until=lambda: app.toasted("Nothing was deleted"))
         await press(pilot, "d", until=lambda: app.questions == ["one", "two"] and app.answers == ["first *answer*", ""])
-        assert app.toasted("Press u on a message to bring it back.")
+        await wait_until(pilot, lambda: app.toasted("Press u on a message to bring it back."))
         await press(pilot, "alt+up", "alt+up", "d", until=lambda: app.questions == ["one"])
         assert len(store.branches.thread(conversation)) == 1
         await press(pilot, "u", until=lambda: app.questions == ["one", "two"])

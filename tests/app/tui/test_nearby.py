@@ -135,7 +135,7 @@ async def test_a_server_is_added_with_the_model_that_is_picked(store: Store, fol
         await wait_until(pilot, lambda: app.rows == ["llama3.2:latest", "qwen3:8b"])
         assert "Which model of Ollama?" in app.text("#said")
         await press(pilot, "down", "enter", until=lambda: shows(app, ChatScreen))
-        assert app.toasts == ["qwen3:8b at Ollama answers now. This server is called ollama."]
+        await wait_until(pilot, lambda: app.toasts == ["qwen3:8b at Ollama answers now. This server is called ollama."])
         source = app.scripted.sources[-1]
         assert isinstance(source, RemoteSource) and source.name == "ollama" and not app.offered
     remotes = Remotes(folders)
@@ -153,7 +153,7 @@ async def test_an_outrider_server_and_the_way_back_to_the_bundled_model(store: S
             await app.looked(pilot, 2)
             await press(pilot, "home", "enter", until=lambda: shows(app, ChatScreen))
             assert isinstance(app.scripted.sources[-1], Loopback) and Remotes(folders).used is None
-            assert app.toasts[-1] == "The bundled model answers now."
+            await wait_until(pilot, lambda: app.toasts[-1] == "The bundled model answers now.")
 
 
 @pytest.mark.parametrize(

@@ -196,7 +196,7 @@ async def test_the_queue_opens_a_conversation_and_lists_verifications(store: Sto
         (option,) = app.screen.query_one(OptionList).options
         assert str(option.prompt) == "asked\n  its answer is to be checked, in other"
         await pilot.press("e")
-        assert app.toasted("no text to change")
+        await wait_until(pilot, lambda: app.toasted("no text to change"))
         await press(pilot, "enter", until=lambda: app.screen is app.chat and app.questions == ["asked"])
 
 
@@ -234,7 +234,7 @@ async def test_a_click_on_what_waits_opens_the_queue_and_what_went_or_was_sent_m
         await pilot.press("e", *" more")
         store.queue.take(store.queue.all()[0].id)
         await press(pilot, "enter", until=lambda: listed(app) == ["Nothing waits."])
-        assert app.toasted("nothing can change it")
+        await wait_until(pilot, lambda: app.toasted("nothing can change it"))
         await press(pilot, "d", "j", "e", "enter", "escape", until=lambda: app.screen is app.chat)
         await pilot.press("up")
         assert app.prompt.text == "one more"

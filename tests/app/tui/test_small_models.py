@@ -95,7 +95,7 @@ async def test_each_offer_is_asked_about_once_and_the_answer_is_obeyed(store: St
             await wait_until(pilot, core.modes.empty)
             await wait_until(pilot, lambda: all(one.is_finished for one in app.chat.workers if one.group == "offer"))
             assert not isinstance(app.screen, Confirm), number
-        assert app.toasted("the disk has no room for it")
+        await wait_until(pilot, lambda: app.toasted("the disk has no room for it"))
 
 
 async def test_what_is_new_of_the_small_models_here_is_told_once(store: Store, home: Path) -> None:
