@@ -30,7 +30,7 @@ for name in ("COLUMNS", "LINES"):
 MARKED = ("benchmarks", "bundled", "faults", "pty")
 # What takes longest starts first, so that no worker is left alone with it at the end.
 LONGEST_FIRST = ("training", "bundled", "benchmarks", "faults", "pty")
-LONG = ("test_local_drafter.py", "test_local_get.py", "test_starting.py")
+LONG = ("test_cut_layers.py", "test_nothing_leaves.py", "test_newer.py", "test_local_drafter.py", "test_starting.py")
 """Files that take longer than others without a mark."""
 
 # The gate draws the same examples each time, and takes its time on a busy machine. To look for new ones:

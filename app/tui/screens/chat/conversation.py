@@ -108,8 +108,9 @@ class ConversationView(Vertical):
             self._conversation.open(stored)
         self._show_head()
         await self.messages.show(stored.found)
-        self._show_changes()
-        await self.messages.show_versions()
+        if self.alive:
+            self._show_changes()
+            await self.messages.show_versions()
 
     async def catch_up(self) -> None:
         """Show the conversation as it is stored, if another window has continued it."""
