@@ -324,6 +324,7 @@ def _sqlite(path: Path, database: Path, stack: contextlib.ExitStack) -> tuple[st
     if {"_sqlite_migrations", "conversations", "messages"} <= tables:
         copy.close()
         return "database of Outrider", _from_outrider(copied, path)
+    copy.text_factory = lambda text: text.decode("utf-8", "replace")
     if llm_logs.is_llm(tables):
         return "logs of llm", _from_elsewhere(llm_logs.conversations(copy))
     if oterm.is_oterm(tables):

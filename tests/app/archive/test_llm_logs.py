@@ -121,6 +121,6 @@ def test_bytes_in_place_of_text_are_text(store: Store, tmp_path: Path) -> None:
     path = logs(tmp_path, "0.13")
     with closing(sqlite3.connect(path)) as database, database:
         database.execute("UPDATE responses SET response = CAST(response AS BLOB), prompt = CAST(prompt AS BLOB)")
-        database.execute("UPDATE conversations SET id = CAST(id AS BLOB), name = x'ff'")
+        database.execute("UPDATE conversations SET id = CAST(id AS BLOB), name = CAST(x'ff' AS TEXT)")
     assert {result.outcome for result in read(store, path).results} == {"new"}
     assert spoken(thread_with(store, "and a zip?")) == BRIEF
