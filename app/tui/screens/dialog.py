@@ -20,6 +20,10 @@ class Dialog(ModalScreen[Result]):
 
     CSS_PATH = "dialogs.tcss"
 
+    def emptied(self, *parts: str) -> bool:
+        """Whether one of these parts is gone: they are removed before the screen, while a worker may still go on."""
+        return not self.is_attached or not all(len(self.query(part)) for part in parts)
+
     def say(self, sentence: str | None, line: str = "problem") -> None:
         """Show a sentence in the line with that id, or hide the line."""
         shown = self.query_one(f"#{line}", Static)

@@ -71,6 +71,8 @@ class LocalScreen(Dialog[None]):
             self._found = await self._stand_ins.found()
         except ConfigError:
             return  # It was reported with the list.
+        if self.emptied("#list", "#said"):
+            return
         self._list()
         here = "" if self._listed else "No model was found here. "
         self.say(f"{here}Other files: outrider local add FILE", "said")

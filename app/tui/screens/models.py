@@ -87,24 +87,19 @@ class ModelsScreen(Dialog[PickedModel | Literal["local"] | None]):
             async for listed in self._switcher.models(self._servers):
                 self._listed[listed.server] = listed
                 self._fill()
-            if self._emptied:
+            if self.emptied("OptionList", "Input"):
                 return
             name = self._words.strip()
             same = self._switcher.named(list(self._listed.values()), name) if name else []
             if len(same) == 1 and self.query_one(Input).value == self._words:
                 self.dismiss(PickedModel(same[0]))
 
-    @property
-    def _emptied(self) -> bool:
-        """The screen's parts are removed before the screen itself, while a list may still arrive."""
-        return not (self.is_attached and len(self.query(OptionList)) and len(self.query(Input)))
-
     # ---- what is shown -----------------------------------------------------------------------------------------------
 
     @on(Input.Changed)
     def _fill(self) -> None:
         """List what matches the words, server by server; the highlight stays on its model."""
-        if self._emptied:
+        if self.emptied("OptionList", "Input"):
             return
         models = self.query_one(OptionList)
         before = models.highlighted_option

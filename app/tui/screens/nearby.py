@@ -72,6 +72,8 @@ class NearbyScreen(Dialog[str | None]):
     async def _look(self) -> None:
         self.say("Looking at the usual ports of this device …", "said")
         found = await self.switcher.look()
+        if self.emptied("#list", "#said"):
+            return
         self._servers = found.servers
         if self._server is None:
             self._list_servers()
