@@ -200,7 +200,8 @@ async def test_nothing_is_tokenised_for_a_server_that_reads_text(
             heard = await ask(opened, QUESTION, conversation)
             assert heard.done and heard.text == "Then ls." and opened.context(conversation) is None
             taken.append(text.taken())
-    assert taken[0] == taken[1]
+    # What all conversations begin with, once or twice; the long one has 6,000 characters more.
+    assert all(characters < 1_000 and messages < 10 for characters, messages in taken)
     assert len(server.asked[1]["messages"]) == len(said) + 1
 
 
