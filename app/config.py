@@ -254,6 +254,12 @@ def reading(path: Path) -> Iterator[None]:
         raise ConfigError(f"{path} cannot be read: {error.strerror}. Check its permissions.") from None
 
 
+def toml_value(value: object) -> str:
+    """A text, a number or a boolean as TOML. Raises `UnicodeEncodeError`."""
+    # What is JSON is TOML, except for DEL, which JSON does not escape.
+    return msgspec.json.encode(value).decode().replace("\x7f", "\\u007f")
+
+
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
     """The same for a file that is written."""

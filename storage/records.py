@@ -22,7 +22,7 @@ FinalStatus = Literal["done", "stopped", "failed"]
 INTERRUPTED = "interrupted"
 """The `reason` in the statistics of an answer that was stopped because its program died."""
 Stats = Mapping[str, float | int | str | None | Sequence[Mapping[str, float | int | str | None] | Sequence[int | str]]]
-"""Statistics of an answer. The list holds its sources."""
+"""Statistics of an answer. Lists hold its sources, who wrote which part, and what the target did not keep."""
 
 
 @dataclass(frozen=True)

@@ -149,12 +149,12 @@ def _add_folder(gathered: Gathered, folder: Path, name: str, seen: set[Path]) ->
         if resolved in seen:
             known = True
             continue
-        seen.add(resolved)
         try:
             attachment = read_file(path, name + inner, gathered.told, images=False)
         except (Unsuitable, OSError):
             others.append(inner)
             continue
+        seen.add(resolved)
         found.append(attachment)
         total += len(attachment.data)
         if len(found) > MOST_FILES or total > MOST_BYTES:

@@ -7,7 +7,6 @@ A file is used where it is, and only its path is kept.
 
 from __future__ import annotations
 
-import json
 import re
 import tomllib
 from collections.abc import Callable, Iterator
@@ -20,7 +19,7 @@ from typing import NamedTuple, get_args
 
 import msgspec
 
-from app.config import ConfigError, Folders, Settings, Unanswered, reading, writing
+from app.config import ConfigError, Folders, Settings, Unanswered, reading, toml_value, writing
 from app.files import one_at_a_time, read_text, write_private
 from models.files import why_absent
 
@@ -165,8 +164,8 @@ class LocalModels:
         with writing(self.path), one_at_a_time(self.path):
             before = _read(self.path)
             models, use = change(before.models, before.use)
-            lines = [] if use is None else [f"use = {_value(use)}\n"]
-            lines += ["\n[models]\n", *(f"{_value(name)} = {_value(path)}\n" for name, path in models.items())]
+            lines = [] if use is None else [f"use = {toml_value(use)}\n"]
+            lines += ["\n[models]\n", *(f"{toml_value(name)} = {toml_value(path)}\n" for name, path in models.items())]
             write_private(self.path, HEADER + "".join(lines))
         self._file = _File(use, models)
 
@@ -195,11 +194,6 @@ def check_name(name: str) -> None:
     """Raises `ConfigError` for what cannot be the name of a model."""
     if not NAME.fullmatch(name):
         raise ConfigError("a name has letters, digits, dots, colons, dashes and underscores")
-
-
-def _value(text: str) -> str:
-    # A JSON string is a TOML string, except for DEL, which JSON does not escape.
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _read(path: Path) -> _File:

@@ -6,7 +6,6 @@ file that cannot be read is never overwritten.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import tomllib
@@ -18,7 +17,18 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from app.config import CHOICES, ConfigError, Folders, PromptName, Unanswered, Url, reading, same_server, writing
+from app.config import (
+    CHOICES,
+    ConfigError,
+    Folders,
+    PromptName,
+    Unanswered,
+    Url,
+    reading,
+    same_server,
+    toml_value,
+    writing,
+)
 from app.files import expanded, one_at_a_time, read_text, write_private
 from app.remotes.tokens import Tokens
 from remote.credentials import bearer_token, without_credentials
@@ -300,16 +310,11 @@ def _plain(remote: Remote) -> dict[str, Any]:
 
 
 def _toml(remotes: Mapping[str, Remote], use: str | None) -> str:
-    lines = [HEADER] + ([f"use = {_value(use)}\n"] if use is not None else [])
+    lines = [HEADER] + ([f"use = {toml_value(use)}\n"] if use is not None else [])
     for name, remote in remotes.items():
-        lines.append(f"\n[remotes.{_value(name)}]\n")
-        lines += [f"{field} = {_value(value)}\n" for field, value in _plain(remote).items()]
+        lines.append(f"\n[remotes.{toml_value(name)}]\n")
+        lines += [f"{field} = {toml_value(value)}\n" for field, value in _plain(remote).items()]
     return "".join(lines)
-
-
-def _value(value: object) -> str:
-    # A JSON string is a TOML string, except for DEL, which JSON does not escape.
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def explain(error: msgspec.ValidationError) -> str:

@@ -208,6 +208,8 @@ def test_a_folder_of_keys_stays_here_under_any_name(folder: Path) -> None:
 def test_no_file_goes_twice(folder: Path) -> None:
     assert names(named("@src/ @src/start.py @src/inner/", folder)) == ["src/inner/deep.md", "src/start.py"]
     assert named("@src/ @src/inner/", folder).problems == []
+    (folder / "src" / "logo.png").write_bytes(PNG)
+    assert names(named("@src/ @src/logo.png", folder))[-1] == "src/logo.png", "the folder left it out"
     (folder / "test" / "notes.txt").write_text("others")
     text = f"@{folder}/notes.txt @{folder}/test/notes.txt @src/start.py @src/"
     before = named(text, folder).attachments
