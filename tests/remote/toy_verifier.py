@@ -40,6 +40,7 @@ from remote.protocol import (
     encode_frame,
     unpack_tokens,
 )
+from tests.support.listeners import stop_listening
 
 VOCABULARY = 50
 MEMORY_TOKENS = 4
@@ -222,7 +223,7 @@ async def listening(serve: Connection) -> AsyncIterator[int]:
     try:
         yield server.sockets[0].getsockname()[1]
     finally:
-        server.close()
+        await stop_listening(server)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

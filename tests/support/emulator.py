@@ -23,6 +23,8 @@ from pathlib import Path
 
 import msgspec
 
+from tests.support.listeners import stop_listening
+
 PROFILES = Path(__file__).with_name("profiles.json")
 SEGMENT = 1448
 """Bytes that TCP puts into an Ethernet packet."""
@@ -154,7 +156,7 @@ class Emulator:
 
     async def __aexit__(self, *exception: object) -> None:
         assert self._server is not None
-        self._server.close()
+        await stop_listening(self._server)
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -164,12 +166,9 @@ class Emulator:
         assert task is not None
         self._tasks.add(task)
         number, self.connections = self.connections, self.connections + 1
-        with contextlib.suppress(OSError, asyncio.CancelledError):
-            try:
-                there_reader, there_writer = await asyncio.open_connection(*self._to, limit=SEGMENT)
-            except OSError:
-                writer.close()  # Nobody listens there, so the device sees its connection end.
-                return
+        with contextlib.suppress(OSError, asyncio.CancelledError), contextlib.closing(writer):
+            # If nobody listens there, the device sees its connection end.
+            there_reader, there_writer = await asyncio.open_connection(*self._to, limit=SEGMENT)
             profile = self.profile
             up, down = (
                 Course(profile, 1e6 * mbps, random.Random(f"{self._seed} {number} {name}"))
@@ -183,7 +182,6 @@ class Emulator:
             except* OSError:
                 pass  # One side broke the connection off, so the other side's ends too.
             finally:
-                writer.close()
                 there_writer.close()
         self._tasks.discard(task)
 

@@ -16,6 +16,8 @@ import struct
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from typing import Self
 
+from tests.support.listeners import stop_listening
+
 ASKING = re.compile(rb"POST \S*/v1/(rounds|streams) |GET \S*/v1/streams/")
 """Matches requests for tokens."""
 CHUNK = 1 << 14
@@ -146,8 +148,8 @@ class FaultProxy:
     async def refuse(self) -> None:
         """End all connections, and refuse new ones until `listen`."""
         if self._server is not None:
-            self._server.close()
-            self._server = None
+            server, self._server = self._server, None
+            await stop_listening(server)
         mine = asyncio.current_task()
         tasks = [task for task in self._open.values() if task is not mine]
         for task in tasks:
