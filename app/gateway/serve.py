@@ -10,9 +10,8 @@ import contextlib
 import gc
 import signal
 import socket
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
-from functools import cache, partial
 from pathlib import Path
 
 from app.config import ConfigError, Folders, Settings
@@ -21,8 +20,9 @@ from app.gateway.answers import Answers
 from app.gateway.checks import Checks
 from app.gateway.http import create_app
 from app.gateway.seats import Seats
-from app.remotes.choice import source_of
+from app.remotes.choice import UnusableSource, source_of
 from app.remotes.last_seen import LastSeen
+from app.remotes.source import Source
 from app.reply.bootstrap import drafters_of, local_model, with_stand_in
 from app.reply.routing import Options
 from drafter.runtime import Drafter
@@ -76,8 +76,7 @@ async def _serve(listener: socket.socket, settings: Settings, folders: Folders, 
     seen = await asyncio.to_thread(LastSeen, folders.servers)
     drafters, source = drafters_of(drafter, settings, folders), source_of(settings, folders, options.model)
     checks = Checks()
-    stand_in = cache(partial(local_model, folders))  # One process for all seats.
-    asked = Options(drafters, source, settings, seen=seen, stand_in=stand_in, texts=folders.texts)
+    asked = Options(drafters, source, settings, seen=seen, stand_in=_shared(folders), texts=folders.texts)
     async with Seats(asked, most=options.most, waiting=options.waiting) as seats:
         try:
             app = create_app(seats, Answers(), checks, options.tokens, origins=options.origins)
@@ -95,6 +94,18 @@ async def _serve(listener: socket.socket, settings: Settings, folders: Folders, 
                 await server.serve(sockets=[listener])
         finally:
             await checks.close()
+
+
+def _shared(folders: Folders) -> Callable[[str | None], Source]:
+    """The models on this device by their names, each in one process for all seats."""
+    made: dict[str | None, Source] = {}
+
+    def model(name: str | None) -> Source:
+        if isinstance(made.get(name, UnusableSource("")), UnusableSource):
+            made[name] = local_model(folders, name)
+        return made[name]
+
+    return model
 
 
 @contextlib.contextmanager

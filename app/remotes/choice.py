@@ -123,8 +123,8 @@ def usable_source(settings: Settings, folders: Folders, model: str | None = None
 class UnusableSource(Source):
     """Stands for a verifier with invalid settings. Connecting to it fails with the reason."""
 
-    def __init__(self, why: str) -> None:
-        self._why = why
+    def __init__(self, why: str, name: str | None = None) -> None:
+        self._why, self.name = why, name
 
     async def client(self) -> VerifierClient:
         """Raises `SourceFailed`, always."""

@@ -139,7 +139,7 @@ def local_model(folders: Folders, name: str | None) -> Source:
     try:
         return LocalModel(*LocalModels(folders).chosen(name))
     except ConfigError as error:
-        return UnusableSource(str(error))
+        return UnusableSource(str(error), name)
 
 
 def drafters_of(drafter: Drafter, settings: Settings, folders: Folders) -> Drafters:

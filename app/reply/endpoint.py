@@ -41,6 +41,9 @@ UNSENT_TRIES = 3
 """How often a server may be found and lost again before the question is sent."""
 MOST_REASON = 80
 """Characters of a server's reason for an end that are shown."""
+MOST_HERE = 4096
+"""Most tokens that a model on this device writes at once, if the person has set no limit: a small model may repeat
+itself until its context is full."""
 SHARE = 256
 """The answer is stored when it has grown by this fraction, because all of it is written each time."""
 IMAGES = (
@@ -181,14 +184,22 @@ class EndpointText:
         return await self._endpoint.client.chat(
             [*given.messages, *begun],
             given.sampling,
-            unset=given.left_to_server,
+            unset=() if self.here else given.left_to_server,
             model=self._endpoint.model.id,
-            most=self._generation.left if self._drafts and given.most is not None else given.settings.max_tokens,
+            most=self._most,
             deadline=first,
             silence=options.read_seconds or BETWEEN_SECONDS,
             continued=bool(begun),
             prediction=given.prediction if predicts else "",
         )
+
+    @property
+    def _most(self) -> int | None:
+        """Most tokens that it is to write, or None for as many as the server allows."""
+        given = self._generation.given
+        if self._drafts and given.most is not None:
+            return self._generation.left
+        return given.settings.max_tokens or (MOST_HERE if self.here else None)
 
     async def _read(self, stream: ChatStream) -> AsyncGenerator[Step, None]:
         """The stream, to its end."""
@@ -267,14 +278,20 @@ class EndpointText:
         return shown
 
     def _limit(self, stream: ChatStream, *, full: bool) -> tuple[str, Cut]:
-        """The limit that cut an answer, in words and as one word. `full`: the server says that it is the context."""
+        """The limit that cut an answer, in words and as one word. `full`: the server says that it is the context.
+
+        A full context of a model on this device is no end of the conversation: the server may read more.
+        """
         most, window = self._generation.given.settings.max_tokens, self._endpoint.model.max_model_len
         used = 0 if stream.usage is None else stream.usage.prompt_tokens + stream.usage.completion_tokens
         if full or (window is not None and used >= window - 1):
             size = "" if window is None else f", {window:,} tokens,"
-            return f"the context of {short_model(self._endpoint.model.id)}{size} is full", "context"
+            whose = self._who if self.here else short_model(self._endpoint.model.id)
+            return f"the context of {whose}{size} is full", "length" if self.here else "context"
         if most is not None:
             return f"cut at {most:,} tokens (max_tokens)", "length"
+        if self.here:
+            return f"cut at {MOST_HERE:,} tokens, the most that a model on this device writes at once", "length"
         return f"cut at a limit of {self._who}", "length"
 
     def _fail(self, error: RemoteError | Diverged) -> None:

@@ -76,13 +76,13 @@ def completed(request: Request, generation: Generation) -> ReplyOutcome:
 
 
 def _judged(begun: Message, generation: Generation) -> Judged | None:
-    """The judgement of the drafted part of an answer, if there was one."""
+    """The judgement of the drafted part of an answer, if there was one, and if somebody else wrote it again."""
     answer = generation.answer
     again = generation.figures.answered_again(_one_line(answer.model))
     if not drafted(begun):
         return None
     if again is not None:
-        return judge_again(begun, answer.text, again)
+        return None if any(one.here for one in answer.stretches) else judge_again(begun, answer.text, again)
     if answer.local:  # Its tokens only spell what it wrote.
         checked = answer.decoded(verified_length(begun))
         return judge_texts(begun.id, [(len(checked), begun.text)], answer.text, generation.given.text.length)

@@ -217,7 +217,7 @@ class Reply:
         reads = self._reader is not None and self._reader.reads
         if stand_in is None or (stand_in.verifier is not None and not reads):
             return None
-        name, does = stand_in.source.name or "", "loads" if stand_in.verifier is None else "reads"
+        name, does = stand_in.source.name or "the model", "loads" if stand_in.verifier is None else "reads"
         return ModeChanged("offline", f"{name} on this device {does}: {self._why_here}", model=name, checks=False)
 
     def _read_along(self, connection: Connection) -> None:
@@ -274,7 +274,7 @@ class Reply:
     def _give_up_here(self, why: str) -> None:
         """Note why the model on this device does not answer, or go on. Then it is as if there was none."""
         stand_in, does = self._stand_in(), "go on" if self._generation.answer.text else "answer"
-        name = "The model" if stand_in is None else stand_in.source.name
+        name = "The model" if stand_in is None else stand_in.source.name or "The model"
         self._cannot = f"{name} on this device cannot {does}: {_sentence(why)}"
 
     @property

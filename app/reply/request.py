@@ -26,7 +26,7 @@ from app.drafting.prompt import (
     system_apart,
 )
 from app.drafting.readings import Conversation, Kept
-from app.events import Stretch, stretches_of, unchecked
+from app.events import Stretch, stretches_of, unchecked, written_here
 from app.reply.answer import SMALL_MODEL, Answer
 from app.reply.errors import NoAnswer
 from app.reply.generation import GenerationInput
@@ -101,7 +101,7 @@ class Request:
         answer = Answer(text, self.begun.tokens, verified, self.sent, marks)
         if not self.anew:
             answer.recall(self._stretches(self.begun))
-        if self.sent:
+        if self.sent or verified:
             answer.model = _name_in(self.begun, "model")
         return answer
 
@@ -287,7 +287,7 @@ def _is_complete(answer: Message, stop_tokens: Collection[int]) -> bool:
 def _is_greedy(version: Message, *, target: bool) -> bool:
     """Whether it is the greedy answer of the target, or of the drafter. A temperature of None is the server's own."""
     ours = bool(version.tokens) or "rounds" in version.stats  # Not imported.
-    whose = all(version.provenance) if target else not any(version.provenance)
+    whose = all(version.provenance) and not written_here(version.stats) if target else not any(version.provenance)
     return (
         ours and whose and version.status == "done" and bool(version.text) and version.stats.get("temperature", 0) == 0
     )

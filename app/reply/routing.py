@@ -22,7 +22,7 @@ from app.drafting.pool import DraftingPool
 from app.events import Failed, Mode, ModeChanged, StandIn
 from app.local.registry import WhileAway
 from app.own_process import memory_used
-from app.remotes.choice import Server
+from app.remotes.choice import Server, UnusableSource
 from app.remotes.connection import EDGE_PATIENCE_SECONDS, PATIENCE_SECONDS, Connection
 from app.remotes.connections import Connections
 from app.remotes.known_server import memory_seen
@@ -285,12 +285,15 @@ class Routing:
         options = self._options
         if options.stand_in is None or self._closed:
             return None
-        if self._stand_in is not None and self._stand_in[0] != name:
-            self._let_go(self._stand_in[1], None)
-            self._stand_in = None
-        if self._stand_in is None:
+        known, connection = self._stand_in or (None, None)
+        if connection is None or known != name or isinstance(connection.source, UnusableSource):
             source, patience = options.stand_in(name), EDGE_PATIENCE_SECONDS
-            self._stand_in = name, Connection(source, drafters=self.drafters, patience=patience, clock=options.clock)
+            if connection is None or known != name or not isinstance(source, UnusableSource):  # It was added meanwhile.
+                if connection is not None:
+                    self._let_go(connection, None)
+                made = Connection(source, drafters=self.drafters, patience=patience, clock=options.clock)
+                self._stand_in = name, made
+        assert self._stand_in is not None
         if self._idle is not None:
             self._idle.cancel()
         self._idle = asyncio.create_task(self._end_idle(self._stand_in[1]))

@@ -9,9 +9,12 @@ import pytest
 
 from app.config import Settings, Unanswered
 from app.events import ModeChanged, StandIn, Stretch
+from app.remotes.choice import UnusableSource
 from app.remotes.source import Source
 from app.reply.assistant import Assistant
+from app.reply.endpoint import MOST_HERE
 from app.reply.reply import MOST_RESTARTS
+from app.reply.request import regenerate
 from app.tui.turn import Turn
 from remote.openai.schema import OWNER
 from remote.protocol import Sampling
@@ -19,7 +22,18 @@ from storage import Store
 from tests.app.reply.conftest import Connect
 from tests.support import model_servers
 from tests.support.chat_server import ChatServer, Script
-from tests.support.conversing import Heard, Here, ask, ask_once, hear, until, until_connected, until_mode, working_off
+from tests.support.conversing import (
+    LOCAL,
+    Heard,
+    Here,
+    ask,
+    ask_once,
+    hear,
+    until,
+    until_connected,
+    until_mode,
+    working_off,
+)
 from tests.support.model_servers import ModelServer
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.serving import VerifierProcess
@@ -166,6 +180,19 @@ async def test_a_model_that_does_not_start_is_named(stands_in: Connect) -> None:
     assert heard.failed is not None and "127.0.0.1:9" in heard.failed.message and heard.text == "Use tar"
 
 
+async def test_a_model_that_is_added_while_the_program_runs_answers(stands_in: Connect) -> None:
+    known: dict[str | None, Source] = {None: UnusableSource("there is no model 'qwen' on this device")}
+    async with (
+        ChatServer([Script(["Use tar."])], owner=OWNER).listening() as port,
+        stands_in(ChatServer([], away=True), known) as opened,
+    ):
+        heard = await ask(opened, QUESTION)
+        assert heard.failed is not None
+        assert "The model on this device cannot answer: there is no model 'qwen'" in heard.failed.message
+        known[None] = Here(f"http://127.0.0.1:{port}/v1")
+        assert (await ask(opened, QUESTION)).text == "Use tar."
+
+
 TOO_LONG = "the request exceeds the available context size"
 
 
@@ -235,10 +262,35 @@ async def test_text_of_a_model_here_that_ends_is_gone_on_with_by_who_can(
 
 
 async def test_what_cuts_an_answer_here_is_named(stands_in: Connect) -> None:
-    local = ChatServer([Script(["Use tar"], reason="length"), Script(["Use"], reason="abort")], owner=OWNER)
+    ends = {
+        "length": f"cut at {MOST_HERE:,} tokens, the most that a model on this device writes at once",
+        "abort": "small one on this device broke it off (abort)",
+        "context_length_exceeded": "the context of small one on this device is full",
+    }
+    local = ChatServer([Script(["Use tar"], reason=reason) for reason in ends], owner=OWNER)
     async with stands_in(ChatServer([], away=True), local, Settings(offline="local")) as opened:
-        for cut in ("cut at a limit of small one on this device", "small one on this device broke it off (abort)"):
-            assert (await ask(opened, QUESTION)).done.cut == cut
+        for cut in ends.values():
+            heard = await ask(opened, QUESTION)
+            assert heard.done.cut == cut and not heard.done.full, "the server may read more"
+    assert {one["max_tokens"] for one in local.asked} == {MOST_HERE}
+
+
+async def test_without_a_chosen_temperature_it_says_the_likeliest_words(stands_in: Connect) -> None:
+    server, local = ChatServer([Script(["Use tar"], cut=True)], leaves=True), ChatServer([Script([" -x"])], owner=OWNER)
+    await ask_once(stands_in(server, local, Settings(offline="local")), QUESTION)
+    assert "temperature" not in server.asked[0] and local.asked[0]["temperature"] == 0.0
+
+
+async def test_what_it_has_gone_on_with_itself_is_not_judged(stands_in: Connect, database: Path) -> None:
+    local = ChatServer([Script(["Use tar"], hold=True), Script([" -x"])], owner=OWNER)
+    async with stands_in(ChatServer([Script(["x"])], away=True), local) as opened:
+        begun = await ask(opened, QUESTION, watch=lambda heard: heard.text and opened.stop())
+        heard = await hear(opened.resume(begun.message))
+        assert heard.text == "Use tar -x" and heard.judged is None
+        turn = stored(database, heard)
+        assert turn.verifiable and turn.note.startswith("all by small one on this device, not checked")
+        again = regenerate(opened.store, LOCAL, heard.message, target=True)
+        assert again.sampling.temperature == 0.0, "the server has not given its likeliest answer yet"
 
 
 async def test_a_server_goes_on_after_what_was_written_here_of_an_answer_that_it_began(stands_in: Connect) -> None:
