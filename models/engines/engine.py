@@ -57,6 +57,8 @@ class BrokenTarget(EngineError):
 class Encoder(Protocol):
     """Makes a drafter's memory from the target's keys and values."""
 
+    config: DrafterConfig
+
     @property
     def digest(self) -> bytes:
         """16 bytes that change with the target and with any weight of the encoder."""
@@ -210,6 +212,8 @@ class Engine(ABC):
     most_nodes: int | None = None
     """Most nodes of a tree, or None for any number."""
     encoder: Encoder | None
+    key_shape: tuple[int, int, int]
+    """Layers, and heads and size of a layer's keys."""
     threads: Threads | None = None
     """Chooses the number of threads, or None if it is fixed."""
     _computes_with = 0
@@ -232,6 +236,16 @@ class Engine(ABC):
     @abstractmethod
     def memory(self, context: TargetContext, start: int, end: int) -> bytes:
         """The packed memory of the computed tokens `start .. end`. Only with an encoder."""
+
+    def remember_with(self, encoder: Encoder) -> None:
+        """Make memory with this encoder from now on. Raises `UnfitDrafter` if it was made for keys of another shape."""
+        made = encoder.config
+        if (wanted := (made.target_layers, made.target_kv_heads, made.target_head_size)) != self.key_shape:
+            raise UnfitDrafter(
+                f"The drafter was made for {made.target}, {wanted[0]} layers of {wanted[1]} x {wanted[2]} keys; this "
+                "target has {} of {} x {}. Serve its own target, or leave the drafter out.".format(*self.key_shape)
+            )
+        self.encoder = encoder
 
     @abstractmethod
     def free_bytes(self) -> int:
@@ -337,19 +351,6 @@ class Engine(ABC):
 def slab_rows(length: int) -> int:
     """Capacity of a slab that grew to `length`: half as many rows more, so that it is rarely copied."""
     return max(64, length + length // 2)
-
-
-def check_shape(made: DrafterConfig, found: tuple[int, int, int], name: str) -> None:
-    """Raise `UnfitDrafter` if a drafter was made for keys and values of another shape.
-
-    `found`: layers, heads and size of the keys that this target has.
-    """
-    wanted = made.target_layers, made.target_kv_heads, made.target_head_size
-    if found != wanted:
-        raise UnfitDrafter(
-            f"The drafter was made for {made.target}, {wanted[0]} layers of {wanted[1]} x {wanted[2]} keys; "
-            f"this {name} has {found[0]} of {found[1]} x {found[2]}. Serve its own target, or leave the drafter out."
-        )
 
 
 def tree_difference(engine: Engine) -> float:

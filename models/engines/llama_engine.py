@@ -28,7 +28,6 @@ from models.engines.engine import (
     Floats,
     Forward,
     TargetContext,
-    check_shape,
     tree_difference,
 )
 from models.engines.kept_check import TreeCheck, checked
@@ -116,7 +115,7 @@ class LlamaEngine(Engine):
             for count in (lib.llama_model_n_layer, lib.llama_model_n_head, lib.llama_model_n_head_kv)
         )
         size = self._key_length(heads)
-        self.shape = layers, kv_heads, size
+        self.key_shape = layers, kv_heads, size
         self.chunk, self.row_budget, self.most_nodes = chunk, ROWS, LEAVES
         self.bytes_per_token = layers * kv_heads * size * 2 * ROW_BYTES
         shared = int(lib.llama_model_n_params(self._model)) // (4 * layers * max(1, heads * size))
@@ -154,10 +153,10 @@ class LlamaEngine(Engine):
             self.most_nodes, self.why_no_drafter = 1, why
             if not self._cuttable:
                 self.bytes_per_token = self._state_bytes()
-        elif encoder is not None:
-            check_shape(encoder.config, self.shape, "file")
+        else:
             self.why_no_drafter = self._check_rows()
-            self.encoder = None if self.why_no_drafter else encoder
+            if encoder is not None and not self.why_no_drafter:
+                self.remember_with(encoder)
         self.measure_threads()
 
     def close(self) -> None:
@@ -222,7 +221,7 @@ class LlamaEngine(Engine):
         if context.lane is None:
             self._enter(context, context.computed)
         turned = self._lib.llama_model_rope_type(self._model) == self._lib.LLAMA_ROPE_TYPE_NORM
-        return CacheRows.read(context.rows(start, end), range(start, end), self.shape, interleaved=turned)
+        return CacheRows.read(context.rows(start, end), range(start, end), self.key_shape, interleaved=turned)
 
     def _run(self, requests: Sequence[Forward]) -> list[Floats]:
         by_lane: dict[Lane, list[int]] = {}

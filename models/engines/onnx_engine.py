@@ -22,7 +22,6 @@ from models.engines.engine import (
     Forward,
     TargetContext,
     UnverifiableTarget,
-    check_shape,
     tree_difference,
 )
 from models.engines.memory_encoder import ArrayEncoder, turns
@@ -149,10 +148,10 @@ class OnnxEngine(Engine):
         self.vocabulary, self.chunk, self.row_budget = self.shape.vocabulary, chunk, ROWS
         numbers = self.shape.layers * self.shape.kv_heads * self.shape.head_size
         self.bytes_per_token = numbers * (4 + (8 if self.shape.int8 else 4))
-        self.encoder: ArrayEncoder | None = encoder
+        self.encoder: ArrayEncoder | None = None
+        self.key_shape = self.shape.layers, self.shape.kv_heads, self.shape.head_size
         if encoder is not None:
-            found = self.shape.layers, self.shape.kv_heads, self.shape.head_size
-            check_shape(encoder.config, found, "graph")
+            self.remember_with(encoder)
         self._self_check(path)
 
     @property

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self, cast
 
 import numpy as np
 import torch
@@ -27,7 +27,6 @@ from models.engines.engine import (
     Forward,
     TargetContext,
     UnverifiableTarget,
-    check_shape,
     slab_rows,
 )
 from models.engines.target import cache_argument
@@ -206,7 +205,7 @@ class TorchEngine(Engine):
     ) -> None:
         self.model = model.eval()
         self.device: torch.device = model.device
-        self.encoder: TorchEncoder | None = None if encoder is None else encoder.to(self.device)
+        self.encoder: TorchEncoder | None = None
         self.vocabulary: int = model.get_input_embeddings().num_embeddings
         on_cpu = self.device.type == "cpu"
         self.chunk = chunk or (CPU_CHUNK if on_cpu else GPU_CHUNK)
@@ -224,6 +223,8 @@ class TorchEngine(Engine):
         self._packed = config._attn_implementation == "sdpa"
         """Whether attention is packed; otherwise it is the model's own, and contexts run one after another."""
         self.bytes_per_token = self._self_check(name)
+        if encoder is not None:
+            self.remember_with(encoder)
 
     @property
     def description(self) -> str:
@@ -232,6 +233,9 @@ class TorchEngine(Engine):
         count = sum(parameter.numel() for parameter in parameters)
         kind = str(self.model.dtype).removeprefix("torch.")
         return f"PyTorch, {count / 1e6:,.1f} million parameters, {kind}, {held / 1e6:,.0f} MB, on {self.device}"
+
+    def remember_with(self, encoder: Encoder) -> None:
+        super().remember_with(cast("TorchEncoder", encoder).to(self.device))
 
     def context(self) -> TorchContext:
         return TorchContext(self._layers)
@@ -332,7 +336,6 @@ class TorchEngine(Engine):
         pairs = [
             (slab.keys, slab.values) for slab in context.slabs if slab.keys is not None and slab.values is not None
         ]
-        if self.encoder is not None:
-            found = {(len(pairs), keys.shape[1], size) for pair in pairs for keys in pair for size in (keys.shape[3],)}
-            check_shape(self.encoder.config, found.pop() if len(found) == 1 else (len(pairs), 0, 0), name)
+        found = {(len(pairs), keys.shape[1], keys.shape[3]) for pair in pairs for keys in pair}
+        self.key_shape = found.pop() if len(found) == 1 else (len(pairs), 0, 0)
         return sum(rows.element_size() * rows[0, :, 0].numel() for pair in pairs for rows in pair)

@@ -29,10 +29,15 @@ NOT_STORED = {"Cache-Control": "no-store"}
 
 
 class Deliveries:
-    """The files of the drafter in `folder`, and of what was learnt."""
+    """The files of drafters for everybody, and of what was learnt."""
 
-    def __init__(self, folder: Path, delivery: Delivery, learning: Learning | None = None) -> None:
-        self._folder, self._delivery, self._learning = folder, delivery, learning
+    def __init__(self, learning: Learning | None = None) -> None:
+        self._made: dict[str, tuple[Path, Delivery]] = {}
+        self._learning = learning
+
+    def add(self, folder: Path, delivery: Delivery) -> None:
+        """Let everybody fetch the drafter in `folder`."""
+        self._made[delivery.digest.hex()] = folder, delivery
 
     def routes(self) -> list[Route]:
         """The two addresses below `/v1/drafters`."""
@@ -49,8 +54,8 @@ class Deliveries:
     def _asked(self, request: Request) -> tuple[Path, Delivery]:
         """The requested drafter. Raises `HTTPException`."""
         wanted = request.path_params["digest"]
-        if wanted == self._delivery.digest.hex():
-            return self._folder, self._delivery
+        if wanted in self._made:
+            return self._made[wanted]
         for one in [] if self._learning is None else self._learning.offers(holder_of(request)):
             if wanted == one.delivery.digest.hex():
                 return one.folder, one.delivery

@@ -25,7 +25,9 @@ from remote.protocol import (
     CONTENT_TYPE,
     Alive,
     Card,
+    DrafterOffer,
     Frame,
+    MemoryFormat,
     Propose,
     Proposed,
     Round,
@@ -82,7 +84,7 @@ class VerifierApp(Observer):
         """`beside`: the background work for the server's idle time. Enter it once the server answers."""
         super().__init__(app, routes, service.requests)
         self.turns, self.admission, self.metrics = service.turns, service.admission, service.requests
-        self.beside = beside
+        self.service, self.beside = service, beside
 
 
 def create_app(
@@ -103,6 +105,7 @@ def create_app(
     a round. `text`: serves completions to other clients. `deliveries`, `tokenizer`: what devices may fetch. Raises
     `BadOrigin`.
     """
+    deliveries = deliveries or Deliveries()
     card = msgspec.structs.replace(card, drafts=isinstance(own, OwnDrafter), while_away=options.while_away)
     learning = beside if isinstance(beside, Learning) else None
     sessions = Sessions(
@@ -184,7 +187,7 @@ class Service:
         turns: Turns,
         admission: Admission,
         metrics: Metrics,
-        deliveries: Deliveries | None,
+        deliveries: Deliveries,
         absence: Absence,
     ) -> None:
         self.sessions, self._card, self._deliveries, self._absence = sessions, card, deliveries, absence
@@ -193,10 +196,19 @@ class Service:
 
     async def card(self, request: Request) -> Response:
         card = self._card
-        if self._deliveries is not None and card.drafter is not None:
+        if card.drafter is not None:
             offer = self._deliveries.offer(holder_of(request), card.drafter)
             card = msgspec.structs.replace(card, drafter=offer)
         return reply_of(card)
+
+    def draft_with(self, own: OwnDrafter, memory: MemoryFormat, offer: DrafterOffer | None) -> None:
+        """Draft with `own` in new sessions, and offer it to devices from their next connection on.
+
+        For a server that had no drafter: nobody has another one's memory. Any thread may call this, because each
+        assignment stands by itself.
+        """
+        self.sessions.own = own
+        self._card = msgspec.structs.replace(self._card, drafts=True, memory=memory, drafter=offer)
 
     async def rounds(self, request: Request) -> Response:
         body = await _read(request, self._card.limits.max_body_bytes)

@@ -17,6 +17,7 @@ from drafter.floors import why_no_drafts
 from models.config import read_config
 from models.engines import choice
 from models.engines.choice import EngineOptions, open_model, timed
+from models.engines.engine import Engine
 from models.engines.llama_text import LlamaText
 from models.files import is_gguf
 from models.gguf.file import gguf_path, why_not_unpacked
@@ -62,6 +63,14 @@ def opened(options: ServeOptions) -> Opened:
         say(f"no drafter: {why} Devices get plain text.")
         due = False
     return Opened(found.side, found.engine, found.drafter, due and found.engine.takes_drafts)
+
+
+def remember_for(drafter: Path, engine: Engine) -> None:
+    """Have the engine make memory for the drafter in a folder. Needs PyTorch. Raises `DrafterError`, `UnfitDrafter`."""
+    from models.engines.memory_encoder import ArrayEncoder
+    from models.engines.torch_engine import TorchEngine
+
+    engine.remember_with(_torch_encoder(drafter) if isinstance(engine, TorchEngine) else ArrayEncoder.load(drafter))
 
 
 def _torch_encoder(drafter: Path) -> MemoryEncoder:

@@ -12,7 +12,7 @@ import os
 import signal
 import ssl
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -36,7 +36,7 @@ from remote.verifier.freed_memory import start_giving_back, use_again
 from remote.verifier.holders import EVERYONE
 from remote.verifier.http import VerifierApp, create_app
 from remote.verifier.learning.learning import Learning, cannot_learn
-from remote.verifier.loader import Opened, opened, say, timed_step
+from remote.verifier.loader import Opened, opened, remember_for, say, timed_step
 from remote.verifier.making.maker import Maker, task_for
 from remote.verifier.observability.request_log import write_log
 from remote.verifier.options import ServeOptions
@@ -65,7 +65,6 @@ def card(target: TextSide, engine: Engine, *, max_tokens: int = ServeOptions.max
     tokens = min(max_tokens, target.positions or max_tokens)
     nodes = min(MAX_NODES, engine.most_nodes or MAX_NODES)
     body = 4 * tokens + 6 * nodes + BODY_SLACK
-    encoder = engine.encoder
     return Card(
         version=VERSION,
         target=target.name,
@@ -75,8 +74,13 @@ def card(target: TextSide, engine: Engine, *, max_tokens: int = ServeOptions.max
         special_tokens=dict(target.special_tokens),
         stop_tokens=target.stop_tokens,
         limits=Limits(max_nodes=nodes, max_depth=nodes, max_tokens=tokens, max_body_bytes=body),
-        memory=None if encoder is None else MemoryFormat(digest=encoder.digest, layers=encoder.layers),
+        memory=_memory_format(engine),
     )
+
+
+def _memory_format(engine: Engine) -> MemoryFormat | None:
+    encoder = engine.encoder
+    return None if encoder is None else MemoryFormat(digest=encoder.digest, layers=encoder.layers)
 
 
 def serve(options: ServeOptions) -> None:
@@ -153,8 +157,7 @@ def build_app(options: ServeOptions) -> VerifierApp:
     own = None
     if drafter is not None and (drafter / GRAPH).is_file():  # Devices that draft need only the encoder.
         with timed_step(f"loading the drafter {drafter} ({(drafter / GRAPH).stat().st_size / 1e6:.0f} MB)"):
-            own = OwnDrafter(Drafter.load(drafter), engine)
-            own.warm()
+            own = _own(drafter, engine)
     budget = int(engine.free_bytes() * options.cache_share) if options.cache_mb is None else options.cache_mb << 20
     engine.most_bytes = budget
     drafts = own or (OwnLookups(engine) if engine.takes_drafts else None)
@@ -166,14 +169,22 @@ def build_app(options: ServeOptions) -> VerifierApp:
         served = msgspec.structs.replace(served, tokenizer_bytes=len(target.tokenizer_json))
         tokenizer = TokenizerDelivery(target.tokenizer, target.tokenizer_json)
     learning = None if options.learn is None else _learning(options, drafter, own)
-    deliveries = None
+    deliveries = Deliveries(learning)
     if own is not None and drafter is not None and own.drafter.prompt is None and not why_no_drafts(own.drafter.config):
         # A prompt recipe reads a database, and devices never open one that a server sends.
-        offered = delivery(drafter)
-        offer = DrafterOffer(digest=offered.digest, size=offered.bytes, licence=licence(options.model))
-        served, deliveries = msgspec.structs.replace(served, drafter=offer), Deliveries(drafter, offered, learning)
-        say(f"devices may fetch the drafter: {offered.bytes / 1e6:.0f} MB")
-    return create_app(
+        served = msgspec.structs.replace(served, drafter=_offer(drafter, deliveries, options.model))
+
+    def publish(folder: Path) -> None:
+        """Draft with what was made meanwhile. Raises `NoMemory`, and what `Drafter.load` and `remember_for` raise."""
+        made = _own(folder, engine)
+        if _most_tokens(engine, made, served.limits.max_tokens, budget) < served.limits.max_tokens:
+            raise NoMemory(f"with it, {budget >> 20} MB hold no session of {served.limits.max_tokens} tokens")
+        remember_for(folder, engine)
+        memory = _memory_format(engine)
+        assert memory is not None
+        app.service.draft_with(made, memory, _offer(folder, deliveries, options.model))
+
+    app = create_app(
         engine,
         served,
         options,
@@ -182,14 +193,30 @@ def build_app(options: ServeOptions) -> VerifierApp:
         text=target.text,
         deliveries=deliveries,
         tokenizer=tokenizer,
-        beside=learning or _maker(options, found),
+        beside=learning or _maker(options, found, publish),
     )
+    return app
 
 
-def _maker(options: ServeOptions, found: Opened) -> Maker | None:
+def _own(folder: Path, engine: Engine) -> OwnDrafter:
+    own = OwnDrafter(Drafter.load(folder), engine)
+    own.warm()
+    return own
+
+
+def _offer(folder: Path, deliveries: Deliveries, model: str) -> DrafterOffer:
+    """Let devices fetch the drafter in `folder`."""
+    offered = delivery(folder)
+    deliveries.add(folder, offered)
+    say(f"devices may fetch the drafter: {offered.bytes / 1e6:.0f} MB")
+    return DrafterOffer(digest=offered.digest, size=offered.bytes, licence=licence(model))
+
+
+def _maker(options: ServeOptions, found: Opened, publish: Callable[[Path], None]) -> Maker | None:
     """The maker of a drafter for the server's idle time, if one is needed and can be made here."""
     task = task_for(options) if found.due and found.side.chat_template else None
-    return None if task is None else Maker(task)
+    # Devices and sessions have the memory of a drafter that is in use, so another one waits for the next start.
+    return None if task is None else Maker(task, publish if found.drafter is None else None)
 
 
 def _report_differences(drafter: Path, target: TextSide) -> None:
@@ -226,9 +253,7 @@ def _learning(options: ServeOptions, drafter: Path | None, own: OwnDrafter | Non
 def _fitting(target: TextSide, engine: Engine, own: OwnLookups | None, max_tokens: int, budget: int) -> Card:
     """The card, with sessions no longer than memory allows. Raises `NoMemory`."""
     wished = card(target, engine, max_tokens=max_tokens).limits.max_tokens
-    table = Table(engine.bytes_per_token, max_sessions=1, max_bytes=budget)
-    alone = Session(engine.context(), drafts=None if own is None else own.drafts())
-    fitting = table.largest(alone, wished + 2 * MAX_NODES) - 2 * MAX_NODES
+    fitting = _most_tokens(engine, own, wished, budget)
     if fitting < 1:
         raise NoMemory(f"{budget >> 20} MB are too little for one session of {target.name}. Give more with --cache-mb.")
     if fitting < wished:
@@ -236,6 +261,13 @@ def _fitting(target: TextSide, engine: Engine, own: OwnLookups | None, max_token
     else:
         say(f"sessions hold {wished} tokens each, and {budget >> 20} MB together")
     return card(target, engine, max_tokens=min(fitting, wished))
+
+
+def _most_tokens(engine: Engine, own: OwnLookups | None, wished: int, budget: int) -> int:
+    """How many tokens, up to `wished`, a session alone in `budget` bytes may have. Below 1 if there is no room."""
+    table = Table(engine.bytes_per_token, max_sessions=1, max_bytes=budget)
+    alone = Session(engine.context(), drafts=None if own is None else own.drafts())
+    return table.largest(alone, wished + 2 * MAX_NODES) - 2 * MAX_NODES
 
 
 def _connections(wished: int) -> int:

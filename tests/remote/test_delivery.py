@@ -62,6 +62,12 @@ class Line(httpx.AsyncBaseTransport):
             yield piece
 
 
+def delivering(folder: Path, offered: Delivery) -> Deliveries:
+    deliveries = Deliveries()
+    deliveries.add(folder, offered)
+    return deliveries
+
+
 @pytest.fixture
 def offered(tiny_pair: Path) -> Delivery:
     return delivery(tiny_pair / "drafter")
@@ -69,7 +75,7 @@ def offered(tiny_pair: Path) -> Delivery:
 
 @pytest.fixture
 def app(tiny_pair: Path, offered: Delivery) -> Starlette:
-    return Starlette(routes=Deliveries(tiny_pair / "drafter", offered).routes())
+    return Starlette(routes=delivering(tiny_pair / "drafter", offered).routes())
 
 
 @pytest.fixture
@@ -166,7 +172,7 @@ def lying(
     sizes = {path.name: path.stat().st_size for path in folder.iterdir()}
     made = Delivery(hashlib.sha256(body).digest(), body, sizes)
     offer = DrafterOffer(digest=made.digest, size=made.bytes)
-    return Starlette(routes=Deliveries(folder, made).routes()), msgspec.structs.replace(honest, drafter=offer)
+    return Starlette(routes=delivering(folder, made).routes()), msgspec.structs.replace(honest, drafter=offer)
 
 
 Change = Callable[[Path, DrafterConfig], DrafterConfig]
@@ -281,7 +287,7 @@ async def test_one_that_is_of_no_use_is_refused_before_its_large_files(
 ) -> None:
     folder = with_figures(tiny_pair / "drafter", tmp_path / "bad", figures)
     offered = delivery(folder)
-    asked, line = client(Starlette(routes=Deliveries(folder, offered).routes()))
+    asked, line = client(Starlette(routes=delivering(folder, offered).routes()))
     with pytest.raises(NotDelivered, match=f"is not fetched: .*{why}"):
         await fetch_drafter(asked, card_of(folder, offered), tmp_path / "shelf")
     assert len(line.asked) == 1 and line.carried == len(offered.config) and not list((tmp_path / "shelf").iterdir())

@@ -1,8 +1,8 @@
 """Makes a drafter for a model that has none while the server is idle, and keeps it.
 
 The server answers first. Then a separate process makes the drafter (`maker_worker.py`), and teaches it if it guesses
-badly; it is suspended while anybody asks. Work done before a kill is kept. The server uses the drafter from its next
-start on, if it is useful.
+badly; it is suspended while anybody asks. Work done before a kill is kept. As soon as the drafter is useful, the server
+uses it. What it becomes after that is used from the next start on.
 """
 
 from __future__ import annotations
@@ -15,19 +15,22 @@ import shutil
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Literal, NamedTuple, Self
 
 import msgspec
 from filelock import BaseFileLock
 
-from drafter.floors import why_no_drafts
+from drafter.floors import LEAST_TAU, why_no_drafts
 from drafter.questions import usual_questions
 from models.config import CONFIG, ENCODER, GRAPH, TEMPLATE, TOKENIZER, DrafterError, read_config
+from models.engines.engine import EngineError
 from models.extras import how_to_install
 from remote.verifier.idle import Quiet, StandingBack, put
 from remote.verifier.locked import locked
 from remote.verifier.options import ServeOptions
+from remote.verifier.start_errors import NoMemory
 
 MADE_AS = 3
 """Version of the way drafters are made, so that one made in an older way is no longer used."""
@@ -40,9 +43,9 @@ TOLD_SECONDS = {"answers": 30.0, "layers": 0.0, "learning": 900.0}
 """Seconds between two progress lines of a stage. The first one comes at once."""
 LEARNING_SECONDS = 7200.0
 """Longest time for which a drafter learns, in seconds of the processor."""
-PART, GROWN, LOCK = ".part", ".grown", ".lock"
-"""Ends of names next to a drafter's folder: the folders of its work and of what it has become, for the next start, and
-the file that its server locks."""
+PART, GROWN, LIVE, LOCK = ".part", ".grown", ".live", ".lock"
+"""Ends of names next to a drafter's folder: the folders of its work, of what it has become, for the next start, and of
+what was useful first, which the running server uses; and the file that its server locks."""
 _CLAIMED: dict[Path, BaseFileLock] = {}
 
 
@@ -124,6 +127,7 @@ def look_up(options: ServeOptions) -> Kept:
         with contextlib.suppress(OSError):  # Then the older one is used.
             claim(folder)
             take_grown(folder)
+            shutil.rmtree(beside(folder, LIVE), ignore_errors=True)
     if folder is None or not folder.is_dir():
         return Kept(None, due=True)
     learning = beside(folder, PART).is_dir()
@@ -156,6 +160,21 @@ def take_grown(folder: Path) -> None:
         os.replace(grown, folder)
 
 
+def snapshot(folder: Path) -> Path:
+    """A copy of the drafter in `folder`, or of what it has become, that stays while that goes on becoming better."""
+    grown, live = beside(folder, GROWN), beside(folder, LIVE)
+    shutil.rmtree(live, ignore_errors=True)
+    shutil.copytree(grown if grown.is_dir() else folder, live, copy_function=_linked)
+    return live
+
+
+def _linked(source: str, copy: str) -> None:
+    try:
+        os.link(source, copy)
+    except OSError:  # Not every file system has links.
+        shutil.copyfile(source, copy)
+
+
 def task_for(options: ServeOptions) -> MakingTask | None:
     """The task of making a drafter for the served model; or None and a sentence if none can be made here."""
     if lacking := [name for name in ("torch", "transformers") if importlib.util.find_spec(name) is None]:
@@ -185,11 +204,16 @@ def task_for(options: ServeOptions) -> MakingTask | None:
 class Maker:
     """Runs the process that makes a drafter. Enter it once the server answers."""
 
-    def __init__(self, task: MakingTask, first_seconds: float = FIRST_SECONDS) -> None:
+    def __init__(
+        self, task: MakingTask, publish: Callable[[Path], None] | None = None, first_seconds: float = FIRST_SECONDS
+    ) -> None:
+        """`publish`: has the server use the useful drafter in a folder, at most once. It may raise `OSError`,
+        `DrafterError`, `EngineError` and `NoMemory`. None: it is for the next start.
+        """
         self.quiet = Quiet()
         """Is notified when the engine is wanted."""
         self.outcome: MakingOutcome | None = None
-        self._task, self._first_seconds = task, first_seconds
+        self._task, self._first_seconds, self._publish = task, first_seconds, publish
         self._process: StandingBack | None = None
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="making", daemon=True)
@@ -236,9 +260,25 @@ class Maker:
         if isinstance(message, MakingOutcome):
             self.outcome = message
             _say(message.said)
+            if message.made:
+                self._use()
         elif message.stage != self._stage or time.monotonic() - self._told >= TOLD_SECONDS[message.stage]:
             self._told, self._stage = time.monotonic(), message.stage
             _say(_told(message))
+        if isinstance(message, MakingProgress) and message.tau >= LEAST_TAU:
+            self._use()
+
+    def _use(self) -> None:
+        """Have the server use the drafter, unless it uses one already."""
+        when = "from the next start on"
+        if self._publish is not None:
+            publish, self._publish = self._publish, None
+            try:
+                publish(snapshot(Path(self._task.out)))
+                when = "from now on"
+            except (OSError, DrafterError, EngineError, NoMemory) as error:
+                _say(f"the drafter is not used yet: {error}")
+        _say(f"the drafter is used {when}")
 
 
 def _told(progress: MakingProgress) -> str:

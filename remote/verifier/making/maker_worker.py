@@ -88,8 +88,7 @@ def make(task: MakingTask) -> MakingOutcome:
         for file in Path(task.out).iterdir():  # The figures stay, so that it is not made again.
             if file.name != CONFIG:
                 file.unlink()
-    end = ". It is used from the next start on, and devices may fetch it then" if useful else ""
-    return MakingOutcome(f"the drafter: {made}{end}.", made=useful)
+    return MakingOutcome(f"the drafter: {made}.", made=useful)
 
 
 def newborn(task: MakingTask, told: Callable[[MakingProgress], None]) -> Newborn:

@@ -306,4 +306,6 @@ def test_rows_take_the_bytes_that_the_engine_says(bench: Bench) -> None:
 
 def read_rows(engine: Engine, context: LlamaContext) -> CacheRows:
     assert isinstance(engine, LlamaEngine)
-    return CacheRows.read(context.rows(0, context.capacity), range(context.capacity), engine.shape, interleaved=False)
+    return CacheRows.read(
+        context.rows(0, context.capacity), range(context.capacity), engine.key_shape, interleaved=False
+    )

@@ -170,7 +170,7 @@ def test_why_llama_cpp_loads_no_file_is_told(llama: Path, tmp_path: Path, change
 
 
 def test_a_drafter_of_another_model_is_refused(files: dict[str, Path], tiny_pair: Path) -> None:
-    with pytest.raises(UnfitDrafter, match="was made for tiny, 3 layers of 2 x 8 keys; this file has 3 of 2 x 16"):
+    with pytest.raises(UnfitDrafter, match="was made for tiny, 3 layers of 2 x 8 keys; this target has 3 of 2 x 16"):
         opened(ServeOptions(str(files[WINDOWS]), tiny_pair / "drafter", threads=1))
 
 

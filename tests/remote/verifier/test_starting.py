@@ -19,7 +19,17 @@ from models.engines.target import load_target
 from models.errors import UnknownModel
 from remote.protocol import Card, decode
 from remote.verifier.making.birth import BUDGET
-from remote.verifier.making.maker import GROWN, MakingTask, beside, kept_drafter, look_up
+from remote.verifier.making.maker import (
+    GROWN,
+    LIVE,
+    Maker,
+    MakingOutcome,
+    MakingProgress,
+    MakingTask,
+    beside,
+    kept_drafter,
+    look_up,
+)
 from remote.verifier.making.maker_worker import make
 from remote.verifier.options import ServeOptions
 from remote.verifier.serve import build_app, serve
@@ -46,7 +56,7 @@ def brief(tiny_pair: Path, tmp_path: Path) -> Path:
 def started(pair: Path, folder: Path, *options: str, drafter: bool = True) -> tuple[Card, str, str]:
     """The card of `outrider serve` with these options and its home in `folder`, its metrics, and what it said.
 
-    `drafter` False: the pair's own is not named, so it is asked something and makes one.
+    `drafter` False: the pair's own is not named, so it is asked something and makes one. The card is the one after it.
     """
     said = folder / "said"
     model, headers = None if drafter else pair / "target", {"Authorization": "Bearer 0123456789abcdef"}
@@ -55,12 +65,17 @@ def started(pair: Path, folder: Path, *options: str, drafter: bool = True) -> tu
             shown = decode(client.get("/v1/card").content, Card)
             metrics = client.get("/metrics").text
             if not drafter:
-                question = {"model": "target", "max_tokens": 4, "messages": [{"role": "user", "content": "hi"}]}
-                client.post("/v1/chat/completions", json=question).raise_for_status()
-            ends = time.monotonic() + IDLE_PATIENCE_SECONDS
-            while not drafter and "the drafter:" not in said.read_text():
-                assert time.monotonic() < ends, said.read_text()
-                time.sleep(0.05)
+                assert shown.memory is None and shown.drafter is None and not shown.drafts
+                messages = [{"role": "user", "content": "hi"}]
+                question = {"model": "target", "max_tokens": 4, "temperature": 0, "messages": messages}
+                first = client.post("/v1/chat/completions", json=question).raise_for_status().json()
+                ends = time.monotonic() + IDLE_PATIENCE_SECONDS
+                while "the drafter is used" not in said.read_text():
+                    assert time.monotonic() < ends, said.read_text()
+                    time.sleep(0.05)
+                shown = decode(client.get("/v1/card").content, Card)
+                again = client.post("/v1/chat/completions", json=question).raise_for_status().json()
+                assert again["choices"] == first["choices"]
         assert server.left() == (0, ""), "stdout has one line"
     return shown, metrics, said.read_text()
 
@@ -96,21 +111,50 @@ def test_memory_for_less_than_one_session_is_told(tiny_pair: Path) -> None:
 
 
 @pytest.mark.usefixtures("forward")
-async def test_without_a_drafter_it_answers_first_then_makes_one_and_uses_it_from_the_next_start_on(
+async def test_without_a_drafter_it_answers_first_then_makes_one_and_uses_it(
     brief: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     first, _, said = started(brief, tmp_path, drafter=False)
-    assert first.memory is None and first.drafter is None and not first.drafts
+    assert first.drafts and first.memory is not None and first.drafter is not None
     assert said.index("POST /v1/chat/completions 200") < said.index("making a drafter, while nobody asks ...")
-    assert "the drafter: 3 of 3 layers, " in said and "It is used from the next start on" in said
-    (kept,) = (path for path in (tmp_path / "home/data/drafters/made").iterdir() if path.is_dir())
+    assert "the drafter: 3 of 3 layers, " in said and "the drafter is used from now on" in said
+    kept, live = sorted(path for path in (tmp_path / "home/data/drafters/made").iterdir() if path.is_dir())
+    assert live == beside(kept, LIVE)
     again, said = await built(capsys, brief / "target", made=kept.parent)
-    assert again.drafts and again.memory is not None and again.drafter is not None
-    assert again.drafter.size == delivered_bytes(kept)
+    assert (again.memory, again.drafter) == (first.memory, first.drafter) and not live.exists()
+    assert again.drafter is not None and again.drafter.size == delivered_bytes(kept)
     assert "making" not in said and "devices may fetch the drafter" in said
     (kept / GRAPH).write_bytes(b"damaged")
     third, said = await built(capsys, brief / "target", made=kept.parent)
     assert "the drafter is made again:" in said and third.drafter is None
+
+
+def test_what_becomes_useful_while_it_learns_is_used_once_and_stays_as_it_was(
+    tiny_pair: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    used, out = list[Path](), tmp_path / "made"
+    shutil.copytree(tiny_pair / "drafter", beside(out, GROWN))
+    maker = Maker(MakingTask(str(tiny_pair / "target"), str(out), "", 1000, ()), used.append)
+    for tau in (1.4, 1.6, 1.7):
+        maker._hear(msgspec.json.encode(MakingProgress("learning", tau=tau)))
+    assert used == [beside(out, LIVE)]
+    shutil.rmtree(beside(out, GROWN))
+    assert read_config(used[0], verify=(GRAPH,)) == read_config(tiny_pair / "drafter")
+    maker._hear(msgspec.json.encode(MakingOutcome("the drafter: better.", made=True)))
+    assert len(used) == 1 and "from the next start on" in capsys.readouterr().err
+
+
+def test_what_cannot_be_used_yet_is_told_and_kept(
+    tiny_pair: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(folder: Path) -> None:
+        raise NoMemory("with it, 1 MB hold no session of 9 tokens")
+
+    shutil.copytree(tiny_pair / "drafter", tmp_path / "made")
+    maker = Maker(MakingTask(str(tiny_pair / "target"), str(tmp_path / "made"), "", 1000, ()), full)
+    maker._hear(msgspec.json.encode(MakingOutcome("the drafter: good.", made=True)))
+    said = capsys.readouterr().err
+    assert "not used yet: with it, 1 MB hold no session of 9 tokens" in said and "from the next start on" in said
 
 
 async def test_of_two_servers_of_one_model_only_the_first_makes_and_replaces_its_drafter(
