@@ -214,6 +214,8 @@ class Engine(ABC):
     encoder: Encoder | None
     key_shape: tuple[int, int, int]
     """Layers, and heads and size of a layer's keys."""
+    why_no_drafter: str | None = None
+    """Why no drafter is used for this model, or None if one may be."""
     threads: Threads | None = None
     """Chooses the number of threads, or None if it is fixed."""
     _computes_with = 0

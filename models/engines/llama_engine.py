@@ -123,8 +123,6 @@ class LlamaEngine(Engine):
         """Rows of a lane that several conversations share, if memory allows."""
         self.encoder: ArrayEncoder | None = None
         self._cuttable = not (lib.llama_model_is_recurrent(self._model) or lib.llama_model_is_hybrid(self._model))
-        self.why_no_drafter: str | None = None
-        """Why no drafter is used for this model, or None if one may be."""
         self._rows_alike: int | None = None
         """Largest piece of a draft, so that its rows have the same bits as alone, or None for any size."""
         # Threads for products live as long as the thread that requested them. OpenMP counts those of all threads; if
@@ -154,9 +152,10 @@ class LlamaEngine(Engine):
             if not self._cuttable:
                 self.bytes_per_token = self._state_bytes()
         else:
-            self.why_no_drafter = self._check_rows()
-            if encoder is not None and not self.why_no_drafter:
+            if encoder is not None:
                 self.remember_with(encoder)
+            if (why := self._check_rows()) is not None:
+                self.why_no_drafter, self.encoder = why, None
         self.measure_threads()
 
     def close(self) -> None:

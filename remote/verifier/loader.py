@@ -21,7 +21,6 @@ from models.engines.engine import Engine
 from models.engines.llama_text import LlamaText
 from models.files import is_gguf
 from models.gguf.file import gguf_path, why_not_unpacked
-from models.text.text_side import TextSide
 from remote.verifier.making.maker import look_up
 from remote.verifier.options import ServeOptions
 
@@ -59,7 +58,7 @@ def opened(options: ServeOptions) -> Opened:
     )
     found = open_model(options.model, engine, drafter, torch_encoder=_torch_encoder, say=say)
     say(f"{found.side.name}: {found.engine.description}")
-    if due and found.engine.takes_drafts and (why := _why_none_is_made(options.model, found.side)) is not None:
+    if due and found.engine.takes_drafts and (why := _why_none_is_made(options.model, found)) is not None:
         say(f"no drafter: {why} Devices get plain text.")
         due = False
     return Opened(found.side, found.engine, found.drafter, due and found.engine.takes_drafts)
@@ -79,12 +78,14 @@ def _torch_encoder(drafter: Path) -> MemoryEncoder:
     return MemoryEncoder.load(drafter)
 
 
-def _why_none_is_made(model: str, side: TextSide) -> str | None:
+def _why_none_is_made(model: str, found: choice.Opened) -> str | None:
     """Why no drafter can be made for a GGUF file, in a sentence, or None if one can."""
     if not is_gguf(model):
         return None
-    if isinstance(side.text, LlamaText):
-        return f"Only llama.cpp reads the tokenizer of {side.name}, and devices could not."
+    if isinstance(found.side.text, LlamaText):
+        return f"Only llama.cpp reads the tokenizer of {found.side.name}, and devices could not."
+    if found.engine.why_no_drafter:
+        return f"For {found.side.name}, {found.engine.why_no_drafter}."
     return why_not_unpacked(gguf_path(model))
 
 

@@ -19,7 +19,7 @@ from models.config import GRAPH, read_config
 from models.engines.quantise import quantise_graph
 from models.engines.target import load_target
 from models.engines.torch_engine import TorchEngine
-from remote.verifier.making.birth import BUDGET
+from remote.verifier.making.birth import BUDGET, check_layers
 from remote.verifier.making.maker import MakingTask, kept_drafter
 from remote.verifier.making.maker_worker import newborn
 from remote.verifier.making.measure import check_fit, measure
@@ -95,3 +95,8 @@ def test_it_is_kept_for_the_model_as_it_is(tiny_pair: Path, tmp_path: Path) -> N
     assert kept_drafter(str(model), 301, tmp_path) != kept
     (model / "config.json").write_text((model / "config.json").read_text() + " ")
     assert kept_drafter(str(model), 300, tmp_path) != kept
+
+
+def test_layers_that_devices_cannot_run_are_told_before_any_work() -> None:
+    with pytest.raises(UnsupportedTarget, match="devices cannot run those of gemma3"):
+        check_layers("gemma3")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import time
 from pathlib import Path
 
 import httpx
@@ -66,16 +65,12 @@ QUESTION = {"messages": [{"role": "user", "content": "list all files"}], "max_to
 def test_it_starts_answers_says_what_it_lacks_and_stops(
     files: dict[str, Path], tiny_pair: Path, tmp_path: Path
 ) -> None:
-    said, told = tmp_path / "said", "no drafter: one is made of the model's own layers, and devices cannot run those of"
+    said, told = tmp_path / "said", "no drafter: For tiny-gemma3-mixed, its memory cannot be read: "
     with VerifierProcess(tiny_pair, model=files[WINDOWS], home=tmp_path / "home", said=said) as serving:
         url = f"{serving.url}/v1/chat/completions"
         answer = httpx.post(url, json=QUESTION, timeout=PATIENCE_SECONDS, trust_env=False).json()
-        ends = time.monotonic() + PATIENCE_SECONDS
-        while told not in said.read_text() and time.monotonic() < ends:
-            time.sleep(0.05)
         assert serving.interrupt() == 0
-    assert answer["usage"]["completion_tokens"] == 12
-    assert f"{told} gemma3" in said.read_text()
+    assert answer["usage"]["completion_tokens"] == 12 and told in said.read_text()
 
 
 async def test_a_model_whose_state_cannot_be_taken_back_answers_the_same_again(

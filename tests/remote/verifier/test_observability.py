@@ -82,7 +82,8 @@ async def test_the_page_counts_requests_times_and_tokens(target: Engine, card: C
     assert found['outrider_http_requests_total{route="/v1/rounds",status="200"}'] == 1
     assert found['outrider_http_requests_total{route="/v1/rounds",status="400"}'] == 1
     assert found['outrider_http_requests_total{route="/v1/streams",status="200"}'] == 1
-    assert found['outrider_http_requests_total{route="other",status="404"}'] == 2
+    assert found['outrider_http_requests_total{route="/v1/drafters/{digest}",status="404"}'] == 1
+    assert found['outrider_http_requests_total{route="other",status="404"}'] == 1
     assert found["outrider_prompt_tokens_total"] == 2 * len(PROMPT)
     assert found["outrider_new_tokens_total"] == 6
     for name, rounds, streams in (
