@@ -26,7 +26,7 @@ from drafter.trial import TextAbout
 from models.config import CONFIG, DrafterConfig, sha256
 from models.text.text_side import tokenizer_digest
 from remote.client import VerifierClient
-from remote.errors import NotDelivered, Stranger, quoted
+from remote.errors import NotDelivered, Refused, Stranger, quoted
 from remote.protocol import Card, DrafterOffer
 
 CONFIG_BYTES = 4 << 20
@@ -127,8 +127,9 @@ async def _tokenizer(client: VerifierClient, card: Card, path: Path, silence: fl
                     if file.tell() > card.tokenizer_bytes:
                         file.truncate(0)
                         raise _lied(client.host, "it is longer than was said", TEXT)
-            except Stranger as error:
-                if not begin or error.status != 400:
+            except (Stranger, Refused) as error:
+                asked_too_far = error.code == "bad_request" if isinstance(error, Refused) else error.status == 400
+                if not begin or not asked_too_far:
                     raise  # Otherwise the part is longer than what is sent: it was compressed in another way.
         tokenizer = await asyncio.to_thread(_unpacked, part, card)
         if tokenizer is not None:

@@ -280,6 +280,11 @@ def _address(url: str) -> httpx.URL:
     for call in ("/chat/completions", "/completions"):
         if address.path.rstrip("/").endswith(call):
             raise Misconfigured(f"{shown!r} is the address of one request; leave {call} out of it")
+    for mark, part in (("?", address.query), ("#", address.fragment)):
+        if part:
+            raise Misconfigured(
+                f"{shown!r} is not the address of a server alone; leave {mark} and what follows out of it"
+            )
     if address.userinfo:
         raise Misconfigured(f"the address of {host} holds credentials; give the token apart from it")
     return address

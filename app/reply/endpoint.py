@@ -13,7 +13,7 @@ from os.path import commonprefix
 from typing import Any, TypeVar
 
 from app.concurrency import abandon, unless_set
-from app.events import Cut, ModeChanged, RoundEnded
+from app.events import Cut, FailureCode, ModeChanged, RoundEnded
 from app.exits import GO_ON
 from app.model_names import short_model
 from app.remotes.connection import Connection, wants_token
@@ -333,7 +333,8 @@ class EndpointText:
             advice = " This model may take no system prompt; choose none for this conversation." if about_system else ""
             if images := self._generation.given.images:
                 advice += f" {IMAGES.format(model=short_model(self._endpoint.model.id), names=', '.join(images))}"
-            return NoAnswer(f"{said}.{advice}", "refused", wants_token=wants_token(error))
+            code: FailureCode = "unavailable" if isinstance(error, Busy) else "refused"
+            return NoAnswer(f"{said}.{advice}", code, wants_token=wants_token(error))
         settings, options = self._generation.given.settings, self._endpoint.client.options
         first = options.first_words_seconds or settings.first_words_timeout
         advice = f"If the model is slow to begin, set first_words_timeout above {first:.3g} s. "

@@ -13,7 +13,9 @@ from msgspec import Meta
 
 from remote.protocol import Error, ErrorCode, Positive
 
-OUR_PATHS = ("/v1/card", "/v1/rounds", "/v1/streams", "/v1/proposals", "/v1/sessions", "/v1/drafters")
+OUR_PATHS = tuple(
+    f"/v1/{name}" for name in ("card", "rounds", "streams", "proposals", "sessions", "drafters", "tokenizers")
+)
 """The paths of Outrider's own protocol. The errors of all other paths have OpenAI's shape."""
 EVENTS = "text/event-stream"
 JSON = "application/json"

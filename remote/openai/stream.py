@@ -212,6 +212,9 @@ class ChatStream(Metered):
         )
 
     def _check_error(self, found: Any, piece: AnswerDelta) -> None:
+        own = found.get("x_groq") if isinstance(found, dict) else None
+        if isinstance(own, dict) and own.get("error"):
+            found = own
         failed = isinstance(found, dict) and (found.get("error") or not found.get("choices"))
         if failed and (told := read_error(found)) is not None:
             raise refused(self._wire.host, 500, self._wire.hiding(told.message), told.code)

@@ -402,7 +402,8 @@ async def test_a_stream_says_no_more_than_was_asked_for() -> None:
 @pytest.mark.parametrize(
     "url",
     ["", "localhost:8000", "ftp://host", "http://", "http://a..b", "http://" + "a" * 64, "http://host:99999",
-     "http://host:port", "http://user:password@host", "http://[::1", "\x1b[2J", "http://host/v1/chat/completions"],
+     "http://host:port", "http://user:password@host", "http://[::1", "\x1b[2J", "http://host/v1/chat/completions",
+     "https://host/deployments/gpt?api-version=1", "http://host/#x"],
 )  # fmt: skip
 def test_an_address_that_cannot_be_used(url: str) -> None:
     with pytest.raises(Misconfigured) as caught:

@@ -123,7 +123,7 @@ async def test_a_server_that_has_not_begun_is_asked_again_a_few_times(connect: C
         assert any(isinstance(one, ModeChanged) and "is busy" in one.why for one in heard.events)
         peer.answers = [busy]
         never = await ask(opened, QUESTION)
-    assert never.failed is not None and never.failed.code == "refused" and peer.asked == 3 + 4
+    assert never.failed is not None and never.failed.code == "unavailable" and peer.asked == 3 + 4
 
 
 async def test_a_server_that_wants_to_be_left_alone_for_long_is(connect: Connect) -> None:
