@@ -48,8 +48,8 @@ def fail(sentence: str, code: int) -> NoReturn:
 def guarded(command: Callable[[], object]) -> None:
     """Run a command. An expected error becomes one sentence and an exit code; any other is a bug and is raised."""
     _open_streams()
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # A terminal without UTF-8 shows question marks, not a traceback.
+    for stream in (sys.stdin, sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # What is not in their encoding becomes a question mark, no traceback.
             stream.reconfigure(errors="replace")
     try:
         try:

@@ -146,7 +146,7 @@ class Database:
         and read without pause make the log grow by 17 MB a second.
         """
         with suppress(OSError, sqlite3.DatabaseError):  # The data is committed; the next write tries again.
-            if Path(f"{self.path}-wal").stat().st_size > LOG_BYTES:
+            if Path(f"{self.path.resolve()}-wal").stat().st_size > LOG_BYTES:
                 with self._patience(LOG_MILLISECONDS):
                     self._sql.execute("PRAGMA wal_checkpoint (TRUNCATE)").fetchone()
 
@@ -261,7 +261,7 @@ def _read_only(path: Path) -> Sqlite:
         sql.tables()
     except sqlite3.OperationalError as error:
         sql.close()
-        if _is_busy(error) or _size(path.with_name(f"{path.name}-wal")):
+        if _is_busy(error) or _size(Path(f"{path.resolve()}-wal")):
             raise
         sql = _connected(path, "mode=ro&immutable=1")
     except BaseException:

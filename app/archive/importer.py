@@ -170,7 +170,11 @@ def _explained(path: Path) -> Iterator[None]:
         if type(error) is RuntimeError and "encrypted" not in str(error):
             raise  # NotImplementedError is a RuntimeError, too.
         raise Unreadable(f"{path} is damaged or locked ({error}); download it again.") from None
+    except (IndexError, UnicodeDecodeError) as error:  # A table without the columns that it should have.
+        raise Unreadable(f"{path} is not what it seems to be ({error}). Outrider reads: {KINDS}.") from None
     except sqlite3.Error as error:
+        if "no such column" in str(error):
+            raise Unreadable(f"{path} is a database of another program ({error}). Outrider reads: {KINDS}.") from None
         raise Unreadable(f"{path} cannot be read ({error}); close the program that uses it, or take a copy.") from None
 
 
@@ -337,6 +341,7 @@ def _address(path: Path) -> str:
 
     If it has no side files, nobody has it open, and `immutable` prevents making any.
     """
+    path = path.resolve()  # They are beside the file, and not beside a link to it.
     used = any(path.with_name(path.name + side).exists() for side in ("-wal", "-journal"))
     return f"{path.absolute().as_uri()}?{'mode=ro' if used else 'immutable=1'}"
 

@@ -16,9 +16,11 @@ from urllib.parse import unquote, urlsplit
 
 from app.sanitise import sanitise
 
-MENTION = re.compile(r"""(?<![^\s(\[{"'`])@(?:"([^"\n]+)"|'([^'\n]+)'|((?:\\ |[^\s"'`])+))""")
+BEFORE = r"""\s(\[{"'`*_“‘«\u3000-\u9fff\uac00-\ud7af\uff00-\uffef"""
+"""What may stand before an `@` at the start of a word. Scripts without spaces between words are part of it."""
+MENTION = re.compile(rf"""(?<![^{BEFORE}])@(?:"([^"\n]+)"|'([^'\n]+)'|((?:\\ |[^\s"'`])+))""")
 """An `@` at the start of a word, then a path in quotes, or without spaces that have no backslash before them."""
-TRAILING = ".,;:!?)]}>"
+TRAILING = ".,;:!?)]}>*_”’»。、，；：！？）】」』"
 """Punctuation that ends a sentence and is not part of a path, unless a file has that name."""
 KNOWN_ENDINGS = frozenset({
     "bash", "bat", "c", "cc", "cfg", "conf", "cpp", "css", "csv", "diff", "env", "gif", "go", "h", "hpp", "htm",
@@ -27,6 +29,8 @@ KNOWN_ENDINGS = frozenset({
     "txt", "vue", "webp", "xml", "yaml", "yml", "zip", "zsh",
 })  # fmt: skip
 """Endings by which a word without a slash looks like a file name, unlike `@app.route`."""
+PLACE = re.compile(r"(?::\d+){1,2}$|#L\d+(?:-L?\d+)?$")
+"""A place in a file, as compilers, `grep -n` and links to code write it."""
 MOST_MENTIONS = 200
 """Most mentions that are read. A longer list is pasted text, not a way to name files."""
 
@@ -130,8 +134,8 @@ def _mention(match: re.Match[str], cwd: Path) -> Mention | None:
     raw = quoted or match[3].replace("\\ ", " ")
     end = match.end()
     if not quoted:
-        while raw and raw[-1] in TRAILING and not _exists(located(raw, cwd)):
-            raw, end = raw[:-1], end - 1
+        while raw and not _exists(located(raw, cwd)) and (over := _not_of_the_path(raw)):
+            raw, end = raw[:-over], end - over
     if not raw:
         return None
     path = located(raw, cwd)
@@ -145,6 +149,12 @@ def _mention(match: re.Match[str], cwd: Path) -> Mention | None:
     if quoted or _looks_like_path(raw, cwd):
         return Mention(raw, match.start(), end, path, "missing")
     return None
+
+
+def _not_of_the_path(raw: str) -> int:
+    """How many characters at the end of a word are punctuation, or a place in the file, as 0 if there are none."""
+    place = PLACE.search(raw)
+    return len(place[0]) if place else int(raw[-1] in TRAILING)
 
 
 def _looks_like_path(raw: str, cwd: Path) -> bool:

@@ -5,6 +5,7 @@ A file that cannot be attached raises nothing here, but becomes a sentence in `G
 
 from __future__ import annotations
 
+import codecs
 import os
 import stat
 from collections.abc import Iterable, Sequence
@@ -19,6 +20,11 @@ from app.attachments.secret_names import looks_secret
 from app.sanitise import sanitise
 from storage import Attachment
 
+WIDE = {
+    "UTF-32": (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE),
+    "UTF-16": (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE),
+}
+"""Encodings by the marks with which a text in them begins. UTF-16's begins one of UTF-32's."""
 MOST_UNREADABLE = 0.1
 """Share of invalid UTF-8 up to which a file counts as text in another encoding."""
 NAMED = 5
@@ -74,7 +80,10 @@ def gather_paths(paths: Iterable[str], cwd: Path) -> Gathered:
     """Reads files and folders that were named explicitly, as with `--file`."""
     gathered, seen = Gathered(), set[Path]()
     for raw in paths:
-        _add(gathered, located(raw, cwd), shown_name(raw), seen)
+        if raw.strip():
+            _add(gathered, located(raw, cwd), shown_name(raw), seen)
+        else:  # An unset variable in a script. It would name the whole folder.
+            gathered.problems.append("an empty name is no file, so nothing is sent for it")
     _check_total(gathered)
     return gathered
 
@@ -204,12 +213,15 @@ def _check_regular(mode: int) -> None:
 
 
 def _as_text(data: bytes, name: str, told: list[str]) -> str:
-    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+    wide = next((name for name, marks in WIDE.items() if data.startswith(marks)), None)
+    if wide is not None:
         try:
-            text = data.decode("utf-16")
+            text = data.decode(wide)
         except UnicodeDecodeError:
-            raise Unsuitable("is no text, and no image of a kind that can be sent") from None
-        told.append(f"{one_line(name)} was UTF-16 and is sent as UTF-8")
+            text = "\0"
+        if "\0" in text:
+            raise Unsuitable("is no text, and no image of a kind that can be sent")
+        told.append(f"{one_line(name)} was {wide} and is sent as UTF-8")
         return text
     if b"\0" in data:
         raise Unsuitable("is no text, and no image of a kind that can be sent (png, jpeg, gif, webp)")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import selectors
+import time
 from codecs import getincrementaldecoder
 from collections.abc import Iterable
 from typing import Any
@@ -24,6 +25,8 @@ from app.tui.textual_private import BRACKETED_PASTE_END, BRACKETED_PASTE_START, 
 TICK_SECONDS = 0.1
 """Seconds between checks whether a lone escape was the key Esc."""
 READ_BYTES = 4096
+CANCELS, SILENT_SECONDS = ("\x03", "\x1b"), 1.0
+"""Keys that end a paste whose end mark was lost with the line, once nothing has come for so many seconds."""
 
 
 class PasteParser(XTermParser):
@@ -34,9 +37,14 @@ class PasteParser(XTermParser):
         """The number of characters of the start mark received so far."""
         self._pasted: list[str] | None = None
         """The pieces of an unfinished paste; None outside of a paste."""
+        self._heard = 0.0
         super().__init__(debug)
 
     def feed(self, data: str) -> Iterable[Message]:
+        now = time.monotonic()
+        if self._pasted is not None and data in CANCELS and now - self._heard > SILENT_SECONDS:
+            data = BRACKETED_PASTE_END
+        self._heard = now
         if not data:  # The input has ended.
             yield from super().feed(data)
         while data:

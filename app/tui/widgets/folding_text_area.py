@@ -14,13 +14,16 @@ from app.sanitise import sanitise_paste
 
 FOLDED_LINES, FOLDED_CHARACTERS = 20, 2000
 """A paste with this many lines or more characters is folded: the prompt grows to 12 lines at most."""
+MOST_PASTES = 32
+"""Pastes that are folded again."""
 MARK = re.compile("⟦pasted [^⟧]*⟧")
 
 
 class FoldingTextArea(TextArea):
     """Folds long pastes. A mark is deleted, cut and moved over as if it were one character.
 
-    Each mark keeps its text until `load_text`, so that undo brings the mark and its text back.
+    Each mark keeps its text until `load_text`, so that undo brings the mark and its text back. A text that is loaded
+    with a paste in it shows that folded again, unless the person has unfolded it.
     """
 
     BINDINGS = [Binding("ctrl+o", "unfold", "Show what was pasted", id="prompt.unfold", priority=True)]
@@ -28,6 +31,8 @@ class FoldingTextArea(TextArea):
     def __init__(self, placeholder: str) -> None:
         super().__init__(placeholder=placeholder, tab_behavior="focus", highlight_cursor_line=False)
         self._folded: dict[str, str] = {}
+        self._pastes: dict[str, None] = {}
+        """What was pasted and folded, oldest first."""
 
     @property
     def full_text(self) -> str:
@@ -40,20 +45,24 @@ class FoldingTextArea(TextArea):
 
     def load_text(self, text: str) -> None:
         self._folded.clear()
+        for paste in self._pastes:
+            if paste in text:
+                text = text.replace(paste, self._mark(paste, text), 1)
         super().load_text(text)
 
     def _unfolded(self, text: str) -> str:
         return MARK.sub(lambda mark: self._folded.get(mark[0], mark[0]), text)
 
-    def _mark(self, text: str) -> str:
-        """Makes a new mark for a paste."""
+    def _mark(self, text: str, within: str) -> str:
+        """Makes a new mark for a paste, which is not in the text `within`."""
         lines = text.count("\n") + 1
         size = f"{lines} lines" if lines > 1 else f"{len(text):,} characters"
         number, mark = 1, f"⟦pasted {size}⟧"
-        while mark in self._folded or mark in self.text:
+        while mark in self._folded or mark in within:
             number += 1
             mark = f"⟦pasted {size} · {number}⟧"
         self._folded[mark] = text
+        self._pastes = dict.fromkeys([*self._pastes, text][-MOST_PASTES:])
         return mark
 
     def _spans(self, line: int) -> list[tuple[int, int]]:
@@ -100,7 +109,9 @@ class FoldingTextArea(TextArea):
 
     def _unfold(self, row: int, span: tuple[int, int]) -> None:
         start, end = (row, span[0]), (row, span[1])
-        self.replace(self._folded[self.get_text_range(start, end)], start, end)
+        paste = self._folded[self.get_text_range(start, end)]
+        self._pastes.pop(paste, None)
+        self.replace(paste, start, end)
 
     def on_click(self, event: events.Click) -> None:
         row, column = self.get_target_document_location(event)
@@ -113,5 +124,5 @@ class FoldingTextArea(TextArea):
         event.stop()
         text = sanitise_paste(event.text)
         if text.count("\n") >= FOLDED_LINES or len(text) > FOLDED_CHARACTERS:
-            text = self._mark(text)
+            text = self._mark(text, self.text)
         event.text = text

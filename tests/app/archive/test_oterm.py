@@ -5,7 +5,9 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from app.archive.importer import import_file
+import pytest
+
+from app.archive.importer import Unreadable, import_file
 from storage import Store
 
 DATA = Path(__file__).parent.parent.parent / "data" / "oterm-0.26.sql"
@@ -31,10 +33,12 @@ def test_chats_of_oterm(store: Store, tmp_path: Path) -> None:
     assert first.conversation.created == first.conversation.updated == "2023-11-14T22:13:20.000+00:00"
     assert [message.text for message in second.messages] == ["and a zip?", "unzip"]
 
+    (link := tmp_path / "link.db").symlink_to(path)
     with closing(sqlite3.connect(path)) as database:  # This changes the time of the file.
+        database.execute("PRAGMA journal_mode = wal")
         database.execute("INSERT INTO message (chat_id, author, text) VALUES (2, 'user', 'thanks')")
         database.commit()
-    again = import_file(store, path)
+        again = import_file(store, link)
     assert [(result.outcome, result.messages) for result in again.results[:2]] == [("same", 0), ("added", 1)]
 
 
@@ -48,3 +52,20 @@ def test_an_older_file_without_pictures_and_system_prompts(store: Store, tmp_pat
             INSERT INTO message VALUES (1, 1, 'user', 'how?');
         """)
     assert [(result.title, result.outcome) for result in import_file(store, path).results] == [("old", "new")]
+
+
+@pytest.mark.parametrize(
+    "tables",
+    [
+        "CREATE TABLE chat (guid); CREATE TABLE message (chat_id, body)",
+        "CREATE TABLE chat (id, guid); INSERT INTO chat VALUES (1, 'a'); CREATE TABLE message (id, chat_id, body); "
+        "INSERT INTO message VALUES (1, 1, 'b')",
+        "CREATE TABLE conversations (id, title); CREATE TABLE responses (id, conversation_id, body); "
+        "INSERT INTO responses VALUES (1, 1, 'b')",
+    ],
+)
+def test_tables_of_another_program_with_the_same_names_are_told(store: Store, tmp_path: Path, tables: str) -> None:
+    with closing(sqlite3.connect(tmp_path / "other.db")) as database:
+        database.executescript(tables)
+    with pytest.raises(Unreadable, match="Outrider reads: "):
+        import_file(store, tmp_path / "other.db")

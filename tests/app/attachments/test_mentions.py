@@ -23,6 +23,12 @@ def kinds(text: str, folder: Path) -> list[tuple[str, str]]:
         ("read @'a b.txt'.", "a b.txt"),
         (r"read @a\ b.txt now", "a b.txt"),
         ("@./notes.txt", "./notes.txt"),
+        ("@notes.txt:12", "notes.txt"),
+        ("error in @notes.txt:3:4: what is it?", "notes.txt"),
+        ("@notes.txt#L3-L9", "notes.txt"),
+        ("“@notes.txt”", "notes.txt"),
+        ("**@notes.txt**", "notes.txt"),
+        ("看@notes.txt。", "notes.txt"),
     ],
 )
 def test_a_file_is_found(text: str, raw: str, folder: Path) -> None:

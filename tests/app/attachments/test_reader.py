@@ -76,7 +76,10 @@ def test_a_secret_that_is_named_goes_along_and_is_marked(folder: Path) -> None:
 
 
 def test_names_that_usually_hold_secrets() -> None:
-    secret = (".env", ".env.production", "keys/server.KEY", "home/.ssh/work", "home/.aws/credentials", "id_ed25519")
+    secret = (
+        ".env", ".env.production", ".envrc", "keys/server.KEY", "home/.ssh/work", "home/.aws/credentials", "id_ed25519",
+        "home/.docker/config.json", "home/.config/gh/hosts.yml", "home/.config/outrider/tokens.json",
+    )  # fmt: skip
     open_to_all = (".env.example", "home/.ssh/config", "id_ed25519.pub", "environment.md", "tokenizer.py")
     assert all(looks_secret(Path(path)) for path in secret)
     assert not any(looks_secret(Path(path)) for path in open_to_all)
@@ -96,12 +99,14 @@ def test_files_that_are_no_text_are_refused_by_name(folder: Path) -> None:
     (folder / "latin.txt").write_bytes("na\xefve ".encode("latin-1") * 3 + b"plain English text, a whole line of it\n")
     (folder / "odd.txt").write_bytes(b"\xff\xc3\x28" * 50)
     (folder / "wide.txt").write_bytes("h\xe9llo\n".encode("utf-16"))
+    (folder / "wider.txt").write_bytes("h\xe9llo\n".encode("utf-32"))
     (folder / "bom.txt").write_bytes(b"\xef\xbb\xbfhello")
     (folder / "empty.txt").write_bytes(b"")
-    gathered = named("@a.zip @latin.txt @odd.txt @wide.txt @bom.txt @empty.txt", folder)
+    gathered = named("@a.zip @latin.txt @odd.txt @wide.txt @wider.txt @bom.txt @empty.txt", folder)
     assert [(one.name, one.text) for one in gathered.attachments] == [
         ("latin.txt", "na\ufffdve na\ufffdve na\ufffdve plain English text, a whole line of it\n"),
         ("wide.txt", "h\xe9llo\n"),
+        ("wider.txt", "h\xe9llo\n"),
         ("bom.txt", "hello"),
         ("empty.txt", ""),
     ]
@@ -112,6 +117,7 @@ def test_files_that_are_no_text_are_refused_by_name(folder: Path) -> None:
     assert gathered.told == [
         "latin.txt is not all UTF-8: 3 characters are sent as \ufffd",
         "wide.txt was UTF-16 and is sent as UTF-8",
+        "wider.txt was UTF-32 and is sent as UTF-8",
     ]
 
 
@@ -154,11 +160,12 @@ def test_pipes_devices_and_circles_do_not_hang_and_a_folder_leads_nowhere_else(f
     for link, target in (("loop.txt", "loop.txt"), ("src/inner/again", "src"), ("src/link", "outside"),
                          ("src/copy.txt", "outside/private.txt")):  # fmt: skip
         os.symlink(folder / target, folder / link)
-    gathered = gather_paths(["pipe.txt", "/dev/zero", "loop.txt", "src"], folder)
+    gathered = gather_paths(["pipe.txt", "/dev/zero", "loop.txt", "src", " "], folder)
     assert names(gathered) == ["src/inner/deep.md", "src/start.py"]
     endless = "is no file with an end: a pipe, a socket or a device"
     assert gathered.problems[:2] == [f"pipe.txt {endless}", f"zero {endless}"]
     assert gathered.problems[2].startswith("loop.txt cannot be read: ")
+    assert gathered.problems[-1] == "an empty name is no file, so nothing is sent for it"
 
 
 @no_windows

@@ -36,6 +36,7 @@ def test_a_question_is_kept_listed_changed_and_sent(outrider: Outrider, verifier
     assert [line.split("  ")[0] for line in listed.out.splitlines()] == [first, second, third]
     assert listed.out.splitlines()[1].endswith("show the disk")
     assert outrider("queue", "edit", second, "show disk usage").code == 0
+    assert outrider("queue", "edit", second, " ").code == 2
     assert outrider("queue", "remove", third).code == 0
     for change in (("remove", "c0ffee"), ("edit", "c0ffee", "a")):
         unknown = outrider("queue", *change)

@@ -14,6 +14,7 @@ from textual.pilot import Pilot
 from textual.widgets import OptionList
 
 from app.sanitise import sanitise_paste
+from app.tui import bracketed_paste
 from app.tui.bracketed_paste import PasteParser
 from app.tui.completion import completion_of_paths
 from app.tui.widgets.completing_text_area import ROWS, Completions
@@ -85,6 +86,8 @@ async def test_a_long_paste_is_folded_and_sent_whole_and_clean_and_a_short_one_s
         await pilot.press(*"see ")
         await paste(app, pilot, PASTED.replace("\n", "\r\n") + "\x1b]52;c;aGk=\x07\x1b[2J")
         assert prompt.text == f"see {MARK}" and prompt.full_text == f"see {PASTED}"
+        prompt.write(prompt.full_text)
+        assert prompt.text == f"see {MARK}", "a path in it must not become a file by itself"
         await press(pilot, *"?", "enter", until=lambda: app.sent == [f"see {PASTED}?"])
 
 
@@ -190,6 +193,11 @@ def told(messages: list[Message]) -> list[str]:
 )
 def test_a_paste_is_one_text_and_no_key(text: str) -> None:
     assert told(read(f"a{START}{text}{END}\x1b[A\x07")) == ["a", f"[{sanitise_paste(text)}]", "up", "ctrl+g"]
+
+
+def test_a_paste_whose_end_was_lost_is_ended_by_ctrl_c(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bracketed_paste, "SILENT_SECONDS", -1.0)
+    assert told(read(f"{START}half", "\x03", "a")) == ["[half]", "a"]
 
 
 hostile = st.text(st.sampled_from("ab\r\x07\x1b[]200~1m\x00"), max_size=30).filter(
