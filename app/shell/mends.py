@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from app.commands.risk import Kind, Severity
+from app.commands.risks import risks
 from app.shell.near_names import COMMON, nearest
 from app.shell.words import Word, commands, program, quoted, replaced
 
@@ -23,15 +25,16 @@ BUILTINS = {
 }  # fmt: skip
 """Names built into shells."""
 READERS = {
-    "bat", "cat", "file", "head", "less", "ls", "md5sum", "more", "nl", "sha256sum", "sort", "source", "stat", "tac",
-    "tail", "uniq", "wc",
+    "bat", "cat", "diff", "file", "grep", "head", "jq", "less", "ls", "md5sum", "more", "nl", "sha256sum", "sort",
+    "source", "stat", "tac", "tail", "uniq", "wc",
 }  # fmt: skip
-"""Programs that read the files they are given, so that a missing name is a mistake. `rm` is not included: a wrong fix
-would delete."""
-ALSO_READERS = {
-    "bash", "diff", "grep", "gunzip", "jq", "node", "perl", "python", "python3", "ruby", "sed", "sh", "tar", "unzip",
-}  # fmt: skip
-"""Programs that take other arguments too. For these, only a word with a dot or a slash counts as a file."""
+"""Programs that only read the files they are given, so that a missing name is a mistake."""
+FILES = {"grep": slice(1, None), "jq": slice(1, None), "source": slice(1), "uniq": slice(1)}
+"""The operands that are such files, if not all are: `uniq` writes its second one."""
+OUTPUT = {"sort": re.compile(r"-\w*o|--output"), "less": re.compile(r"-\w*o|--log-file", re.I)}
+"""The option of a reader that takes the name of a file to write."""
+REMOVERS = {"rm", "rmdir", "shred", "unlink"}
+"""Programs for which a wrong fix would delete."""
 MANAGERS = {"apk", "apt", "apt-get", "brew", "dnf", "flatpak", "nix", "pacman", "pkg", "port", "snap", "yum", "zypper"}
 """Package managers. Each system has only some of them, so a missing one is not misspelt."""
 NOT_FOUND = re.compile(r"command not found|: not found|unknown command", re.I)
@@ -82,8 +85,22 @@ def mend(failure: Failure) -> Mend | None:
     for rule in RULES:
         found = rule(failure)
         if found is not None and found.command != failure.command and not NOT_UTF8.search(found.command):
-            return found
+            return found._replace(why="; ".join([found.why, *_new_risks(failure.command, found.command)]))
     return None
+
+
+def _new_risks(failed: str, mended: str) -> list[str]:
+    """What the mend does that the failed command would not have done, and each warning. The person can see that it
+    runs as root, and which program it runs.
+    """
+    before = {risk.sentence for risk in risks(failed)}
+    told = [
+        f"{risk.severity}: it {risk.sentence}"
+        for risk in risks(mended)
+        if risk.kind not in (Kind.ROOT, Kind.UNKNOWN)
+        and (risk.sentence not in before or risk.severity.rank >= Severity.WARNING.rank)
+    ]
+    return list(dict.fromkeys(told))
 
 
 # ---- rules -----------------------------------------------------------------------------------------------------------
@@ -191,10 +208,14 @@ def near_file(failure: Failure) -> Mend | None:
         name = program(words)
         if name is None:
             continue
-        for word in words[words.index(name) + 1 :]:
-            if not _is_missing(failure, name.value, word):
+        rest = words[words.index(name) + 1 :]
+        for word in (one for one in rest if _is_missing(failure, one.value)):
+            read = word in _files(name.value, rest)
+            told = NO_FILE.search(failure.error) is not None
+            if not (_not_found(failure, name.value, word.value) if told else read):
                 continue
-            if (near := _near_path(failure, word.value, os.path.exists)) is not None:
+            near = _near_path(failure, word.value, os.path.exists)
+            if near is not None and (read or not _may_be_written(failure, word.value, near)):
                 return Mend(replaced(failure.command, word, near), f"there is {near}")
     return None
 
@@ -283,16 +304,36 @@ def _with_option(command: str, name: Word, option: str) -> str:
     return f"{command[: name.end]} {option}{command[name.end :]}"
 
 
-def _is_missing(failure: Failure, name: str, word: Word) -> bool:
-    """Whether a word names a missing file that the program wanted to read."""
-    value = word.value
+def _is_missing(failure: Failure, value: str) -> bool:
+    """Whether a word may be the name of a file, and there is none."""
     if value.startswith("-") or not value or any(letter in value for letter in "*?[$`") or "://" in value:
         return False
-    if os.path.lexists(failure.there(value)):
-        return False
-    if NO_FILE.search(failure.error):
-        return value in failure.error and name not in ("rm", "rmdir", "shred")
-    return name in READERS or (name in ALSO_READERS and ("/" in value or "." in value))
+    return not os.path.lexists(failure.there(value))
+
+
+def _files(name: str, rest: list[Word]) -> list[Word]:
+    """The words after a program that are files which it only reads."""
+    output = OUTPUT.get(name)
+    befores = ["", *(word.value for word in rest)]
+    files = [
+        word
+        for before, word in zip(befores, rest)
+        if not word.value.startswith("-") and not (output and output.fullmatch(before))
+    ]
+    return files[FILES.get(name, slice(None))] if name in READERS else []
+
+
+def _not_found(failure: Failure, name: str, value: str) -> bool:
+    """Whether the program said that there is no such file."""
+    named = re.compile(rf"(?<![\w.-]){re.escape(value)}(?![\w.-])")
+    lines = (line for line in failure.error.splitlines() if NO_FILE.search(line))
+    return name not in REMOVERS and any(named.search(line) for line in lines)
+
+
+def _may_be_written(failure: Failure, value: str, near: str) -> bool:
+    """Whether a file that was not found may be one that the program would have made in a folder that is not there."""
+    folder, name = os.path.split(value)
+    return name != os.path.basename(near) and not os.path.isdir(failure.there(folder))
 
 
 def _near_path(failure: Failure, path: str, there: Callable[[str], bool]) -> str | None:

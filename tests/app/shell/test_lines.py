@@ -230,3 +230,10 @@ def test_git_commands_and_aliases(folder: Path, tmp_path: Path) -> None:
             assert git(case["command"]) == case["mend"], case["command"]
     said = "fatal: The current branch x has no upstream branch.\n\n    git push --set-upstream origin x\n"
     assert git("git push", said) == "git push --set-upstream origin x"
+
+
+def test_a_mend_says_what_it_would_destroy(folder: Path) -> None:
+    found = mend(Failure("mr -rf /", 127, "", str(folder / "here"), str(folder / "bin")))
+    assert found is not None and "; danger: it deletes `/`" in found.why
+    found = mend(Failure("cp src there", 1, "cp: omitting directory 'src'", str(folder / "here"), str(folder / "bin")))
+    assert found is not None and found.why == "copies folders, too"
