@@ -8,15 +8,15 @@ in the text. Commands run by a wrapper such as `sudo` or `sh -c '…'` are parse
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING
 
+from app.commands.inputs import runs_input, texts
 from app.commands.script import Redirection, Script, SimpleCommand, Span, Word
 from app.commands.variables import Variables
 from app.commands.words import DEEPEST, WORDS, Places, WordReader
-from app.commands.wrappers import SHELLS, inner_commands
+from app.commands.wrappers import inner_commands
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser
@@ -39,7 +39,6 @@ PLACEHOLDER = re.compile(
 _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]")
 _CONTINUED = re.compile(r"(?<=[\w./-])(?<!\\)\\\n(?=[\w./-])")
 _READ_AND_WRITE = re.compile(r"<>")
-_ECHOES = ("echo", "printf")
 
 
 def parse(text: str) -> Script:
@@ -77,11 +76,18 @@ def _joined(found: re.Match[str]) -> str:
 class _Reader:
     """One pass over a text.
 
-    `nested`: how many scripts enclose it. `expanded`: its substitutions have already been read. `outer`: what runs it.
+    `nested`: how many scripts enclose it. `expanded`: its substitutions have already been read. `outer`: what runs it,
+    whose input is the input of its commands. `taken`: the texts that a shell has read from its input.
     """
 
     def __init__(
-        self, places: Places, nested: int = 0, outer: SimpleCommand | None = None, *, expanded: bool = False
+        self,
+        places: Places,
+        nested: int = 0,
+        outer: SimpleCommand | None = None,
+        taken: set[Word] | None = None,
+        *,
+        expanded: bool = False,
     ) -> None:
         self.commands: list[SimpleCommand] = []
         self.unreadable: list[Span] = []
@@ -90,6 +96,9 @@ class _Reader:
         self._nested = nested
         self._outer = outer
         self._far = outer is not None and outer.far
+        self._feeders = outer.feeders if outer is not None else ()
+        self._documents = outer.documents if outer is not None else ()
+        self._taken = set() if taken is None else taken
         self._expanded = expanded
         self._variables = Variables()
         self._words = WordReader(places, self._substitution, self.unreadable)
@@ -99,7 +108,7 @@ class _Reader:
         root = _parser().parse(masked(self._places.text).encode("ascii")).root_node
         if root.has_error:
             self.unreadable.append(self._places.at(*_first_error(root)))
-        self._statement(root, depth)
+        self._statement(root, depth, self._feeders)
 
     # ---- statements --------------------------------------------------------------------------------------------------
 
@@ -195,7 +204,7 @@ class _Reader:
             tuple(redirections),
             tuple(assignments),
             feeders,
-            tuple(documents),
+            tuple(documents) or (self._documents if feeders == self._feeders else ()),
             self._outer,
             self._far,
         )
@@ -219,10 +228,12 @@ class _Reader:
         while todo and len(self.commands) < MOST_COMMANDS:
             outer = todo.pop()
             inners = tuple(inner_commands(outer.words)) if outer.words else ()
-            if _reads_script(outer) and not any(inner.script or outer.program not in SHELLS for inner in inners):
-                outer = replace(outer, far=outer.far or outer.program == "ssh")
-                for script in (*command.documents, *_piped_scripts(command)):
-                    found += self._script(script, outer, depth)
+            if not inners and runs_input(outer):
+                reader = replace(outer, far=outer.far or outer.program == "ssh", feeders=(), documents=())
+                for script in texts(outer):
+                    if script not in self._taken:  # The first shell leaves nothing for the next one.
+                        self._taken.add(script)
+                        found += self._script(script, reader, depth)
             if inners and sum(1 for _ in outer.outers) >= WRAPPERS_DEEP:
                 self.unreadable.append(outer.span)
                 break
@@ -240,12 +251,12 @@ class _Reader:
         return found
 
     def _script(self, word: Word, outer: SimpleCommand, depth: int) -> list[SimpleCommand]:
-        if self._nested >= SCRIPTS_DEEP:
+        if self._nested >= SCRIPTS_DEEP or len(word.value) > LONGEST:
             self.unreadable.append(word.span)
             return []
         exact = word.verbatim is not None and word.plain
         places = Places(word.value, word.verbatim or 0, None if exact else word.span)
-        reader = _Reader(places, self._nested + 1, outer, expanded=not word.plain)
+        reader = _Reader(places, self._nested + 1, outer, self._taken, expanded=not word.plain)
         reader.read(depth + 1)
         self.commands += reader.commands
         self.unreadable += reader.unreadable
@@ -313,22 +324,6 @@ def _parts(node: Node) -> list[Node]:
         found += reversed(rest)
         node = first
     return [node, *reversed(found)] if found else node.named_children
-
-
-def _reads_script(command: SimpleCommand) -> bool:
-    """Whether it runs what it reads from stdin, unless something else is named."""
-    return command.program in SHELLS or command.program in ("ssh", "su", "sudo", "doas", "at", "batch")
-
-
-def _piped_scripts(command: SimpleCommand) -> Iterable[Word]:
-    """The script that `echo`, `printf` or `cat <<END` writes into a shell, if it is a single word."""
-    feeder = command.feeders[-1] if command.feeders else None
-    if feeder is not None and feeder.program == "cat":
-        return feeder.documents
-    if feeder is not None and feeder.program in _ECHOES:
-        operands = [word for word in feeder.words[1:] if not re.fullmatch(r"-[neE]+", word.value)]
-        return operands if len(operands) == 1 else ()
-    return ()
 
 
 def _first_error(root: Node) -> Span:

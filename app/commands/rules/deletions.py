@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from app.commands.arguments import Arguments
+from app.commands.inputs import texts
 from app.commands.risk import Kind, Severity
 from app.commands.rules.table import Finding, Rule, fed, named
 from app.commands.script import SimpleCommand, Word, name_set
@@ -151,11 +152,7 @@ def inline_code(command: SimpleCommand) -> Iterator[Finding]:
 
 def statements(command: SimpleCommand) -> Iterator[Finding]:
     """SQL in the arguments of a database client, or in the text that it reads."""
-    texts = [*command.words[1:], *command.documents]
-    for feeder in command.feeders[-1:]:
-        if feeder.program in ("echo", "printf"):
-            texts += feeder.words[1:]
-    for word in texts:
+    for word in (*command.words[1:], *texts(command)):
         if (match := _SQL.search(word.value)) is not None:
             yield Finding(WARNING, f"deletes from a database: `{' '.join(match.group().split())}`", (word,))
             return

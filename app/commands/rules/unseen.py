@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from app.commands.arguments import Arguments
+from app.commands.inputs import reads_program
 from app.commands.risk import Kind, Severity
 from app.commands.rules.table import Finding, Rule
 from app.commands.script import SimpleCommand, Word, name_set
@@ -53,9 +54,7 @@ def _reads_input(command: SimpleCommand) -> bool:
     words = [word.value for word in command.words[1:]]
     if command.program not in SHELLS and any(re.match(r"-(?:c|e|m|E|r|[nplaw]+e?)\b", word) for word in words):
         return False
-    if "-s" in words or "-" in words or "/dev/stdin" in words:
-        return True
-    return not Arguments(command.words[1:], ("-o", "-O", "--rcfile")).operands
+    return reads_program(command.words[1:])
 
 
 def _decodes(command: SimpleCommand) -> bool:

@@ -93,6 +93,7 @@ HEAVY = {
     "expansions": "${a:-" * 3900,
     "heredocs": "<<E " * 4900,
     "errors": ") ( ' " * 3000,
+    "readers": "echo " + "a " * 8000 + "| sh -c '" + "bash;" * 480 + "'",
 }
 
 
