@@ -23,9 +23,25 @@ SESSIONS = frozenset({"console", "terminal", "shell-session", "shellsession", "s
 """Languages for commands mixed with their output, in which commands have a prompt."""
 LONGEST = 200_000
 """Most characters of an answer that is searched; no model writes a longer one."""
-_PROMPT = re.compile(r"(?:\([\w.-]+\) )?(?:[\w.-]+@[\w.-]+(?:[: ][^$#%>\n]*)?[$#%]|[$%❯➜]|>>?\$) +(?=\S)")
+PROMPT = re.compile(
+    r"(?:\([\w.-]+\) )?"  # A virtual environment.
+    r"(?:\[[\w.-]+@[\w.-]+[: ][^\]\n]*\][$#%]"  # [me@host ~]$
+    r"|[\w.-]+@[\w.-]+(?:[: ][^$#%>\n]*)?[$#%]|[\w.-]+@[\w.-]+ [~/][^$#%>\n]*>"  # me@host:~$, and fish.
+    r"|[\w.-]+:[^\s$#%>:]+ [A-Za-z_][\w.-]*[$#]"  # host:~ me$
+    r"|➜(?:  +\S+| ~\S*)(?: git:\([^)\n]*\))?(?: ✗)?"  # ➜  ~ git:(main) ✗
+    r"|└─+[$#]|(?:ba|z|k)?sh-[\d.]+[a-z]?[$#]|~[\w./-]* [$#]|/[\w./-]* \$|/ #"
+    r"|[$%❯➜]|>>?\$) +(?=\S)"
+)
+"""What shells print before a command, by default and as other programs set it."""
 _ROOT_PROMPT = re.compile(r"# +(?=\S)")
-_CONTINUED = re.compile(r"> ?")
+_CONTINUED = re.compile(
+    r"(?:(?:for|while|until|select|if|then|elif|else|do|case|function|cursh|subsh|pipe|cmdand|cmdor|[db]?quote|heredoc)"
+    r" ?)*> ?"  # zsh names what is open.
+)
+_OPENS = re.compile(r"(?:^|[;&|({]|\b(?:do|then|else)\b)\s*(?:for|while|until|select|if|case)\b|[{(]\s*$")
+_CLOSES = re.compile(r"(?:^|[;&|])\s*(?:done|fi|esac)\b|^\s*[})]")
+_HERE = re.compile(r"(?<!<)<<-?\s*(['\"]?)(\w+)\1")
+_GOES_ON = re.compile(r"(?<!\\)(?:\\\\)*\\$|(?:\||&&)\s*$")
 _LINE = re.compile(r"\r\n|\r|\n")
 
 
@@ -106,18 +122,46 @@ def _commands(lines: list[tuple[int, str]], *, session: bool) -> Iterator[tuple[
 
     If any line has a prompt, those without one are output, unless they continue a command.
     """
-    prompt = _PROMPT
+    prompt = PROMPT
     prompted = any(prompt.match(text) for _, text in lines)
     if session and not prompted and any(_ROOT_PROMPT.match(text) for _, text in lines):
         prompt, prompted = _ROOT_PROMPT, True
     if not prompted:
         yield from lines
         return
-    goes_on = False
+    command = _Unfinished()
     for start, text in lines:
-        found = prompt.match(text) or (_CONTINUED.match(text) if goes_on else None)
-        if found is None and not goes_on:
+        if (found := prompt.match(text)) is not None:
+            command = _Unfinished()
+        elif not command.goes_on and not (command.quoted and _CONTINUED.match(text)):
             continue
+        else:
+            found = _CONTINUED.match(text)
         length = found.end() if found is not None else 0
         yield start + length, text[length:]
-        goes_on = text.endswith("\\") and not text.endswith("\\\\")
+        command.read(text[length:])
+
+
+class _Unfinished:
+    """What is open at the end of a command's lines so far, as far as can be told without parsing."""
+
+    def __init__(self) -> None:
+        self.quoted = False
+        self._joined = False
+        self._depth = 0
+        self._end = ""
+        """The line that ends a here-document."""
+
+    @property
+    def goes_on(self) -> bool:
+        return self._joined or self._depth > 0 or bool(self._end)
+
+    def read(self, line: str) -> None:
+        if self._end:
+            self._end = "" if line.strip() == self._end else self._end
+            return
+        here = _HERE.search(line)
+        self._end = here[2] if here is not None else ""
+        self._joined = _GOES_ON.search(line) is not None
+        self._depth += len(_OPENS.findall(line)) - len(_CLOSES.findall(line))
+        self.quoted ^= (line.count("'") + line.count('"')) % 2 == 1

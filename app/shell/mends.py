@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from app.commands.blocks import PROMPT
 from app.commands.risk import Kind, Severity
 from app.commands.risks import risks
 from app.shell.near_names import COMMON, nearest
@@ -107,9 +108,10 @@ def _new_risks(failed: str, mended: str) -> list[str]:
 
 
 def copied_prompt(failure: Failure) -> Mend | None:
-    """Remove the `$` that was copied with a command."""
-    found = re.match(r"\s*[$%] +(?=\S)", failure.command)
-    return Mend(failure.command[found.end() :], "without the prompt that was copied") if found else None
+    """Remove the prompt that was copied with a command."""
+    line = failure.command.lstrip()
+    found = PROMPT.match(line)
+    return Mend(line[found.end() :], "without the prompt that was copied") if found else None
 
 
 def missing_space(failure: Failure) -> Mend | None:

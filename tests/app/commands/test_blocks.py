@@ -26,6 +26,33 @@ ANSWERS = {
     "a remark is no prompt": ("```sh\n# reboot\nls\n```", ["# reboot\nls"]),
     "several prompts": ("```console\n$ cd x\n$ ls\na  b\n$ pwd\n/x\n```", ["cd x\nls\npwd"]),
     "a command that goes on": ("```console\n$ ls \\\n> -l\nout\n```", ["ls \\\n-l"]),
+    **{
+        f"the prompt {prompt}": (f"```\n{prompt} rm x\nout\n```", ["rm x"])
+        for prompt in (
+            "[me@host ~]$",
+            "[root@host my folder]#",
+            "host:~ me$",
+            "➜  ~",
+            "➜  src git:(main) ✗",
+            "➜",
+            "me@host ~/a>",
+            "└─$",
+            "bash-5.2#",
+            "/ #",
+            "~/src $",
+            "(venv) me@host:~$",
+        )
+    },
+    "a loop that goes on": ("```\n$ for f in *; do\n>   rm x\n> done\n> out\n```", ["for f in *; do\n  rm x\ndone"]),
+    "a loop without marks": ("```\n$ if a; then\n  rm x\nfi\nout\n```", ["if a; then\n  rm x\nfi"]),
+    "a loop in zsh": ("```\n% while a\nwhile> do b\nwhile> done\n> out\n```", ["while a\ndo b\ndone"]),
+    "a here-document": (
+        "```\n$ sh <<E\n> rm x\n> E\n> out\n$ sh << 'E'\nls\nE\nout\n```",
+        ["sh <<E\nrm x\nE\nsh << 'E'\nls\nE"],
+    ),
+    "an open quote": ("```\n$ sh -c 'ls\n> rm x'\n> out\n$ echo it's\nout\n```", ["sh -c 'ls\nrm x'\necho it's"]),
+    "a pipe that goes on": ("```\n$ ls |\n>  cat\nout\n```", ["ls |\n cat"]),
+    "output with marks of quotes": ("```console\n$ npm test\n> app@1.0.0 test\n> node x.js\n```", ["npm test"]),
     "line ends of Windows": ("```sh\r\nls\r\n```\r\n", ["ls"]),
 }
 
