@@ -24,8 +24,8 @@ BUILTINS = name_set(
     dirs disown echo enable eval exec exit export false fc fg getopts hash help history if jobs kill let local
     logout mapfile popd printf pushd pwd read readarray readonly return select set shift shopt source suspend test
     time times trap true type typeset ulimit umask unalias unset until wait while autoload bindkey chdir compdef
-    emulate functions noglob rehash setopt unsetopt vared where whence zle zmodload zstyle abbr and argparse begin
-    contains count emit end fish_config funced funcsave function not or set_color status string switch
+    emulate functions noglob rehash repeat setopt unsetopt vared where whence zle zmodload zstyle abbr and argparse
+    begin contains count emit end fish_config funced funcsave function not or set_color status string switch
     """
 )
 """Commands of the shells themselves, from the manual of Bash; then those of zsh and fish."""

@@ -6,8 +6,9 @@ findutils, util-linux, OpenSSH and Docker.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from app.commands.script import Word, name_set
@@ -57,20 +58,22 @@ WRAPPERS: dict[str, Wrapper] = {
             " -T --command-timeout -U --other-user"
         ),
         assignments=True,
-        not_with=name_set("-l --list -v --validate -k -K --remove-timestamp -V --version -e --edit"),
+        not_with=name_set("-l --list -v --validate -K --remove-timestamp -V --version -e --edit"),
     ),
-    "doas": Wrapper(name_set("-u -C"), not_with=name_set("-C -L")),
+    "doas": Wrapper(name_set("-a -u -C"), not_with=name_set("-C -L")),
     "pkexec": Wrapper(name_set("--user")),
     "run0": Wrapper(name_set("-u --user -g --group -D --chdir --nice --unit --property --setenv")),
     "env": Wrapper(name_set("-u --unset -C --chdir -S --split-string"), assignments=True),
     **dict.fromkeys(
         name_set(
-            "nohup builtin noglob nocorrect setsid unbuffer chronic torsocks busybox toybox entr"
-            " then else do if elif while until"  # Words of the shell, where the grammar takes them for programs.
+            "nohup builtin noglob nocorrect setsid unbuffer chronic torsocks busybox toybox dbus-run-session"
+            " then else do if elif while until and or not begin"  # Words of shells that the grammar takes for programs.
         ),
         Wrapper(),
     ),
-    "time": Wrapper(name_set("-f --format -o --output")),
+    "entr": Wrapper(script=True),
+    "repeat": Wrapper(operands=1),
+    **dict.fromkeys(("time", "gtime"), Wrapper(name_set("-f --format -o --output"))),
     "command": Wrapper(not_with=name_set("-v -V")),
     "exec": Wrapper(name_set("-a")),
     "nice": Wrapper(name_set("-n --adjustment")),
@@ -84,24 +87,39 @@ WRAPPERS: dict[str, Wrapper] = {
     **dict.fromkeys(("proxychains", "proxychains4"), Wrapper(name_set("-f"))),
     "strace": Wrapper(name_set("-e -o -p -s -u -E -I -a -b -O -S -P -X")),
     "ltrace": Wrapper(name_set("-e -o -p -s -u -a -n -l -x")),
-    "systemd-run": Wrapper(name_set("--unit -p --property --slice -E --setenv --uid --gid --on-active --on-calendar")),
+    "systemd-run": Wrapper(
+        name_set(
+            "-u --unit -p --property --slice -E --setenv --uid --gid --on-active --on-boot --on-startup"
+            " --on-unit-active --on-unit-inactive --on-calendar --timer-property --description -M --machine -H"
+            " --host --nice --service-type --working-directory"
+        )
+    ),
     "systemd-inhibit": Wrapper(name_set("--what --who --why --mode")),
     "unshare": Wrapper(name_set("-S --setuid -G --setgid -R --root -w --wd")),
     "nsenter": Wrapper(name_set("-t --target -S --setuid -G --setgid")),
     "chroot": Wrapper(name_set("--userspec --groups"), operands=1),
     "arch-chroot": Wrapper(name_set("-u"), operands=1),
+    "setpriv": Wrapper(
+        name_set(
+            "--reuid --regid --ruid --euid --rgid --egid --groups --inh-caps --ambient-caps --bounding-set --securebits"
+            " --pdeathsig --selinux-label --apparmor-profile"
+        )
+    ),
+    "runuser": Wrapper(name_set("-u --user -g --group -G --supp-group")),
+    **dict.fromkeys(("gosu", "su-exec", "setuidgid", "s6-setuidgid"), Wrapper(operands=1)),
+    "script": Wrapper(
+        name_set(
+            "-B --log-io -E --echo -I --log-in -m --logging-format -o --output-limit -O --log-out -T --log-timing"
+        ),
+        operands=1,
+    ),
+    "sshpass": Wrapper(name_set("-f -d -p -P")),
     "flock": Wrapper(name_set("-w --timeout -E --conflict-exit-code"), operands=1),
     "xargs": Wrapper(
         name_set(
-            "-I -i -n --max-args -P --max-procs -L --max-lines -d --delimiter -a --arg-file -E -s --max-chars"
+            "-I -n --max-args -P --max-procs -L -d --delimiter -a --arg-file -E -s --max-chars"
             " --process-slot-var -J -R -S"
         )
-    ),
-    "parallel": Wrapper(
-        name_set(
-            "-j --jobs -a --arg-file -I -n --max-args -N -S --sshlogin -C --colsep -d --delimiter --joblog --delay"
-        ),
-        script=True,
     ),
     "watch": Wrapper(name_set("-n --interval -q --equexit"), script=True),
     "eval": Wrapper(script=True),
@@ -110,17 +128,40 @@ WRAPPERS: dict[str, Wrapper] = {
     ),
     "mosh": Wrapper(name_set("-p --port --ssh --server --predict"), operands=1, far=True),
 }
+_OF_PARALLEL = name_set(
+    "-j --jobs -P --max-procs -a --arg-file -I -n --max-args -N -L -s --max-chars -S --sshlogin -C --colsep -d"
+    " --delimiter --joblog --delay --results --retries --timeout --tagstring --wd --workdir --tmpdir --env --nice"
+    " --load --memfree"
+)
 _CONTAINERS = frozenset({"docker", "podman", "nerdctl", "docker-compose", "lxc", "kubectl", "oc", "incus"})
 _PREFIXES = frozenset({"compose", "container"})
+_BEFORE_EXEC = name_set(
+    "-n --namespace --context --kubeconfig --cluster --user -s --server -H --host --config -l --log-level"
+    " -f --file -p --project-name --project-directory --profile --env-file --connection --url"
+)
+"""Options of these programs, before `exec`, that take the next word."""
 
 
 def inner_commands(words: Sequence[Word]) -> Iterator[Inner]:
     """Yield what the command made of these words would run, one level down."""
     program = words[0].value.rpartition("/")[2]
     if program in SHELLS:
-        yield from _scripts(words, short="c")
-    elif program in ("su", "script", "runuser"):
-        yield from _scripts(words, short="c", long="--command")
+        yield from _scripts(words)
+    elif program in ("su", "script", "runuser") and (script := _option_value(_COMMAND, words)) is not None:
+        yield Inner(script=script)
+    elif program == "runuser" and not any(word.value.startswith(("-u", "--user")) for word in _leading_options(words)):
+        return
+    elif program == "alias":
+        yield from _aliases(words)
+    elif program == "coproc":
+        block = next((number for number, word in enumerate(words[:3]) if word.value == "{"), 0)
+        if words[block + 1 :]:
+            yield Inner(tuple(words[block + 1 :]))
+    elif program == "git" and [word.value for word in words[1:3]] == ["submodule", "foreach"]:
+        if rest := words[after_options(words, 3, ()) :]:
+            yield Inner(script=_joined(rest))
+    elif program in ("parallel", "sem"):
+        yield from _in_parallel(words)
     elif program in ("find", "gfind"):
         yield from _each_found(words, ("-exec", "-execdir", "-ok", "-okdir"))
     elif program in ("fd", "fdfind"):
@@ -139,9 +180,10 @@ def _wrapped(wrapper: Wrapper, words: Sequence[Word]) -> Iterator[Inner]:
         return
     at = after_options(words, 1, wrapper.valued)
     if wrapper.assignments:
-        if words[0].value.endswith("env") and (split := _value(words, "-S", "--split-string")) is not None:
-            yield Inner(script=split)
-        while at < len(words) and "=" in words[at].value and not words[at].value.startswith("="):
+        if words[0].value.endswith("env") and (split := _option_value(_SPLIT, words[:at])) is not None:
+            yield Inner(script=_joined([split, *words[at:]]))
+            return
+        while at < len(words) and (words[at].value == "-" or "=" in words[at].value[1:]):
             at += 1
     if wrapper.operands:  # Options may also come after the host or the file.
         at = after_options(words, at + wrapper.operands, wrapper.valued)
@@ -177,26 +219,72 @@ def after_options(words: Sequence[HasValue], at: int, valued: Collection[str]) -
     return at
 
 
-def _value(words: Sequence[Word], *names: str) -> Word | None:
-    for number, word in enumerate(words[:-1]):
-        if word.value in names:
-            return words[number + 1]
+def _option_value(option: re.Pattern[str], words: Sequence[Word]) -> Word | None:
+    """The value of an option, which is the only group of the pattern or the next word."""
+    for number, word in enumerate(words[1:], start=1):
+        if (found := option.fullmatch(word.value)) is not None:
+            text = found["value"]
+            return Word(text, word.span, word.plain) if text else next(iter(words[number + 1 :]), None)
     return None
 
 
-def _scripts(words: Sequence[Word], short: str, long: str = "") -> Iterator[Inner]:
-    """The script after `-c`, whose letter may be one of several: `bash -lc '…'`."""
+_SPLIT = re.compile(r"(?:-[iv0]*S|--split-string=?)(?P<value>.*)", re.DOTALL)
+_COMMAND = re.compile(r"(?:-[aeflmpPq]*c|--command=?)(?P<value>.*)", re.DOTALL)
+
+
+def _joined(words: Sequence[Word]) -> Word:
+    """Words that a shell reads as one script."""
+    if len(words) == 1:
+        return words[0]
+    span = (words[0].span[0], words[-1].span[1])
+    return Word(" ".join(word.value for word in words), span, all(word.plain for word in words))
+
+
+def _scripts(words: Sequence[Word]) -> Iterator[Inner]:
+    """The script after `-c` of a shell, whose letter may be one of several: `bash -lc '…'`."""
     for number, word in enumerate(words[1:-1], start=1):
         option = word.value
         if option == "--":
             return
-        if option == long or (option.startswith("-") and not option.startswith("--") and short in option[1:]):
+        if option.startswith("-") and not option.startswith("--") and "c" in option[1:]:
             script = next((one for one in words[number + 1 :] if not one.value.startswith("-")), None)
             if script is not None:
                 yield Inner(script=script)
             return
-        if option.startswith(f"{long}=") and long:
-            yield Inner(script=Word(option.partition("=")[2], word.span, word.plain))
+
+
+def _aliases(words: Sequence[Word]) -> Iterator[Inner]:
+    """`alias name='command'`, or `alias name 'command'` in fish."""
+    given = [word for word in words[1:] if not word.value.startswith("-")]
+    if len(given) > 1 and "=" not in given[0].value:
+        yield Inner(script=_joined(given[1:]))
+        return
+    for word in given:
+        name, _, value = word.value.partition("=")
+        if value.strip():
+            place = None if word.verbatim is None else word.verbatim + len(name) + 1
+            yield Inner(script=Word(value, word.span, word.plain, verbatim=place))
+
+
+def _in_parallel(words: Sequence[Word]) -> Iterator[Inner]:
+    """`parallel rm {} ::: a b`. Without a command, its arguments are commands."""
+    rest = words[after_options(words, 1, _OF_PARALLEL) :]
+    cut = next((number for number, word in enumerate(rest) if word.value.startswith(":::")), len(rest))
+    command = rest[:cut]
+    listed = rest[cut : cut + 1] and rest[cut].value in (":::", ":::+")
+    values = [word for word in rest[cut + 1 :] if not word.value.startswith(":::")] if listed else []
+    if not command:
+        yield from (Inner(script=value) for value in values)
+    elif len(command) == 1 and " " in command[0].value:
+        before, place, behind = command[0].value.partition("{}")
+        if values and place:
+            text = f"{before}{_joined(values).value}{behind}"
+            command, values = [replace(command[0], value=text, verbatim=None)], []
+        yield Inner(script=_joined([*command, *values]))
+    else:
+        at = next((number for number, word in enumerate(command) if "{" in word.value), len(command))
+        after = at + 1 if values and at < len(command) and command[at].value == "{}" else at
+        yield Inner((*command[:at], *values, *command[after:]))
 
 
 def _each_found(words: Sequence[Word], options: Collection[str]) -> Iterator[Inner]:
@@ -218,14 +306,24 @@ def _each_found(words: Sequence[Word], options: Collection[str]) -> Iterator[Inn
 
 def _in_container(program: str, words: Sequence[Word]) -> Iterator[Inner]:
     """`docker exec NAME command`, `docker run IMAGE command`, `kubectl exec POD -- command`."""
-    at = 1
-    while at < len(words) and (words[at].value in _PREFIXES or words[at].value.startswith("-")):
-        at += 1
+    at = after_options(words, 1, _BEFORE_EXEC)
+    while at < len(words) and words[at].value in _PREFIXES:
+        at = after_options(words, at + 1, _BEFORE_EXEC)
     if at >= len(words) or words[at].value not in ("exec", "run"):
         return
-    if program in ("kubectl", "oc", "lxc", "incus"):
-        after = next((number + 1 for number, word in enumerate(words) if word.value == "--"), None)
+    clustered = program in ("kubectl", "oc", "lxc", "incus")
+    dashes = next((number for number, word in enumerate(words) if word.value == "--"), None) if clustered else None
+    if dashes is not None:
+        after = dashes + 1
     else:
-        after = after_options(words, at + 1, _DOCKER_VALUED) + 1
-    if after is not None and words[after:]:
-        yield Inner(tuple(words[after:]), far=True)
+        valued = _OF_POD if clustered else _DOCKER_VALUED
+        after = after_options(words, at + 1, valued) + 1
+        after = after_options(words, after, valued) if clustered else after
+    entry = _option_value(_ENTRYPOINT, words[at:after]) if words[at].value == "run" else None
+    inner = (entry, *words[after:]) if entry is not None and entry.value else tuple(words[after:])
+    if inner:
+        yield Inner(inner, far=True)
+
+
+_OF_POD = name_set("-c --container -n --namespace --image --env --user --cwd --mode")
+_ENTRYPOINT = re.compile(r"--entrypoint=?(?P<value>.*)", re.DOTALL)

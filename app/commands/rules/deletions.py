@@ -5,6 +5,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterator, Sequence
+from itertools import takewhile
 
 from app.commands.arguments import Arguments
 from app.commands.inputs import texts
@@ -71,12 +72,14 @@ def removal(command: SimpleCommand) -> Iterator[Finding]:
     if arguments.has("--help", "--version") or not (operands or fed(command)):
         return
     recursive = arguments.has("-r", "-R", "--recursive")
-    what = named(operands, command)
-    sentence = f"deletes {what}"
+    sentence = f"deletes {named(operands, command)}"
+    finder = _finder(command, operands)
+    if (found := _Search(finder)).whole:
+        sentence, operands = f"deletes {_found(finder, found.starts)}", found.starts
     wide = [word for word in operands if whole_system(word) or system_folder(word)]
-    if recursive and (extent := _extent(operands)):
+    if recursive and not found.whole and (extent := _extent(operands)):
         sentence += f": {extent}"
-    elif recursive:
+    elif recursive and not found.whole:
         single = len(operands) == 1 and not operands[0].pattern
         sentence += " and everything in it" if single else ", folders with everything in them"
     empty = next((name for word in operands if recursive and (name := empty_variable(word))), None)
@@ -87,7 +90,7 @@ def removal(command: SimpleCommand) -> Iterator[Finding]:
         sentence += ", without asking"
     if empty:
         sentence += f"; if `{empty}` is empty, it deletes everything on this device"
-    all_of_it = (recursive and wide) or any(word.pattern and whole_system(word) for word in operands)
+    all_of_it = found.whole or (recursive and wide) or any(word.pattern and whole_system(word) for word in operands)
     if all_of_it or any(disk(word) for word in operands) or arguments.has("--no-preserve-root"):
         severity = DANGER
     yield Finding(severity, sentence, operands)
@@ -98,20 +101,44 @@ def search(command: SimpleCommand) -> Iterator[Finding]:
     words = command.words[1:]
     if not any(word.value == "-delete" for word in words):
         return
-    starts = []
-    for word in words:
-        if word.value[:1] in ("-", "(", "!"):
-            if word.value not in ("-H", "-L", "-P"):
-                break
-            continue
-        starts.append(word)
-    wide = not starts or any(whole_system(word) or system_folder(word) for word in starts)
     first = next(number for number, word in enumerate(words) if word.value == "-delete")
-    tested = any(_FIND_TESTS.fullmatch(word.value) for word in words[:first])
-    late = any(_FIND_TESTS.fullmatch(word.value) for word in words[first:]) and not tested
+    searched = _Search(words[:first])
+    late = not searched.tested and any(_FIND_TESTS.fullmatch(word.value) for word in words[first:])
     advice = "; the tests after `-delete` come too late" if late else ""
-    severity = DANGER if wide and starts and not tested else WARNING
-    yield Finding(severity, f"deletes {_found(words[:first], starts)}{advice}", tuple(starts))
+    severity = DANGER if searched.whole else WARNING
+    yield Finding(severity, f"deletes {_found(words[:first], searched.starts)}{advice}", searched.starts)
+
+
+class _Search:
+    """What the words of `find` before its action say: where it starts, and whether it tests what it finds."""
+
+    def __init__(self, words: Sequence[Word]) -> None:
+        options = ("-H", "-L", "-P")
+        places = takewhile(lambda word: word.value[:1] not in ("-", "(", "!") or word.value in options, words)
+        self.starts = tuple(word for word in places if word.value not in options)
+        self.tested = any(_FIND_TESTS.fullmatch(word.value) for word in words)
+
+    @property
+    def whole(self) -> bool:
+        """Whether it finds everything in a folder that matters."""
+        return not self.tested and any(whole_system(word) or system_folder(word) for word in self.starts)
+
+
+def _finder(command: SimpleCommand, operands: Sequence[Word]) -> Sequence[Word]:
+    """The words of the `find` whose results the command gets, up to its action."""
+    if any(word.value not in ("{}", "%", "@") for word in operands):
+        return ()
+    feeder = command.feeders[-1] if command.feeders and command.runs_under("xargs") else None
+    if feeder is not None and feeder.program in ("find", "gfind"):
+        return feeder.words[1:]
+    outer = next((one for one in command.outers if one.program in ("find", "gfind")), None)
+    if outer is None or not operands:
+        return ()
+    actions = [
+        number for number, word in enumerate(outer.words) if word.value in ("-exec", "-execdir", "-ok", "-okdir")
+    ]
+    # An action before another one is a test.
+    return outer.words[1 : actions[0]] if len(actions) == 1 and outer.words[actions[0]].value[:3] == "-ex" else ()
 
 
 def _found(words: Sequence[Word], starts: Sequence[Word]) -> str:

@@ -14,7 +14,7 @@ from app.commands.targets import disk, sink, system_folder
 NOTICE, WARNING, DANGER = Severity.NOTICE, Severity.WARNING, Severity.DANGER
 _KERNEL = re.compile(r"^/(?:proc|sys)/")
 _INPUTS = name_set("sort cat grep sed awk uniq cut tr head tail jq tac rev paste iconv nl")
-_SAVING = ("-b", "--backup", "-n", "--no-clobber", "-i", "--interactive", "--update")
+_SAVING = ("-b", "--backup", "--no-clobber", "-i", "--interactive", "--update")
 _STARTUP = re.compile(r"(?:^|/)\.(?:bashrc|zshrc|profile|bash_profile|zprofile|zshenv|gitconfig|vimrc|ssh/config)$")
 
 
@@ -63,7 +63,11 @@ def copied(command: SimpleCommand) -> Iterator[Finding]:
     arguments = Arguments(command.words[1:], ("-t", "--target-directory", "-S", "--suffix", "-m", "--mode", "-o", "-g"))
     operands = arguments.operands
     program = command.program
-    if arguments.has(*_SAVING) or (program == "ln" and not arguments.has("-f", "--force")) or len(operands) < 2:
+    if (
+        arguments.has(*_SAVING, *(() if program == "ln" else ("-n",)))
+        or (program == "ln" and not arguments.has("-f", "--force"))
+        or len(operands) < 2
+    ):
         return
     target = operands[-1]
     if disk(target):

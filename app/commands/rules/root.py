@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from app.commands.arguments import Arguments
 from app.commands.risk import Kind, Severity
 from app.commands.rules.table import Finding, Rule
-from app.commands.script import SimpleCommand
+from app.commands.script import SimpleCommand, name_set
 from app.commands.wrappers import SHELLS, inner_commands
 
+_OF_SU = name_set("-c --command -s --shell -g --group -G --supp-group -w --whitelist-environment -C")
 _MILD = {"-l", "--list", "-v", "--validate", "-k", "-K", "--remove-timestamp", "-V", "--version", "-h", "--help"}
 
 
 def elevated(command: SimpleCommand) -> Iterator[Finding]:
     """sudo, doas, pkexec, run0: with a command, or with a shell."""
     words = [word.value for word in command.words[1:]]
+    if not words and command.runs_under("alias"):  # `alias please=sudo`.
+        return
     if words and words[0] in _MILD and (len(words) == 1 or words[0] in ("-l", "--list")):
         return
     user = _user(words)
@@ -39,9 +43,8 @@ def switched(command: SimpleCommand) -> Iterator[Finding]:
     if command.runs_under("sudo", "doas", "pkexec", "run0") or words[:1] in (["--help"], ["-h"], ["--version"], ["-V"]):
         return
     inner = next(iter(inner_commands(command.words)), None)
-    user = next((word for word in words if not word.startswith("-")), "")
-    if inner is not None and inner.script is not None and inner.script.value == user:
-        user = ""
+    arguments = Arguments(command.words[1:], _OF_SU)
+    user = next((word.value for word in arguments.operands if word.value != "-"), "")
     whom = f"as the user `{user}`" if user not in ("", "root") else "as root"
     if inner is not None:
         yield Finding(Severity.NOTICE, f"runs a command {whom}")

@@ -81,6 +81,7 @@ FOUND = {
     "find a b -xtype l -delete": "deletes the files and folders in `a` and `b` and below that fit `-xtype l`",
     "find . ! -name '*.txt' -delete": "deletes what fits `! -name *.txt` in this folder and below",
     "find . -delete -name x": "deletes everything in this folder and below; the tests after `-delete` come too late",
+    "find / -type f -exec rm -f {} +": "deletes all files in `/` and below, without asking",
     "find . -type d -empty -exec rmdir {} +": "deletes what `find` finds, if it is empty",
 }
 

@@ -100,6 +100,7 @@ PROGRAMS = {
     "ssh host -p 22 rm x": ["ssh", "rm"],
     "docker run -it --name a -v b:c image rm x": ["docker", "rm"],
     "docker compose exec web rm x": ["docker", "rm"],
+    "setpriv --reuid 1000 --clear-groups gosu bob rm x": ["setpriv", "gosu", "rm"],
     "bash script.sh -c rm": ["bash", "rm"],
     "bash -euo pipefail -c 'rm x'": ["bash", "rm"],
 }
