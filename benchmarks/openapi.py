@@ -76,14 +76,22 @@ def _narrow_fields(parts: dict[str, Schema], vocabulary: int) -> None:
     parts["ContentPart"]["properties"]["type"] = {"const": "text"}
     kinds: Schema = {"anyOf": [{"enum": JSON_TYPES}, {"type": "array", "items": {"enum": JSON_TYPES}, "minItems": 1}]}
     schema = {"type": "object", "properties": {"type": kinds}}
-    wanted: Schema = {"anyOf": [{"type": "null"}, {"type": "object", "properties": {"schema": schema}}]}
+    wanted: Schema = {"type": "object", "properties": {"schema": schema}}
     free: Schema = {"anyOf": [{"type": "null"}, {"type": "object"}]}
+    either: Schema = {
+        "schema": {"anyOf": [{"type": "null"}, schema]},
+        "json_schema": {"anyOf": [{"type": "null"}, wanted]},
+    }
     parts["ResponseFormat"] = {
         "type": "object",
         "required": ["type"],
         "anyOf": [
-            {"properties": {"type": {"enum": ["text", "json_object"]}, "json_schema": free}},
-            {"properties": {"type": {"const": "json_schema"}, "json_schema": wanted}},
+            {"properties": {"type": {"const": "text"}, "json_schema": free}},
+            {"properties": {"type": {"const": "json_object"}, **either}},
+            {
+                "properties": {"type": {"const": "json_schema"}, "json_schema": {**wanted, "required": ["schema"]}},
+                "required": ["json_schema"],
+            },
         ],
     }
     token = {"type": "integer", "minimum": 0, "exclusiveMaximum": vocabulary}

@@ -96,6 +96,8 @@ class ResponseFormat(msgspec.Struct, frozen=True, omit_defaults=True):
 
     type: str
     json_schema: dict[str, Any] | None = None
+    schema: Any = None
+    """The schema in the form of llama.cpp's server and others, also for `json_object`. Not in OpenAI's own API."""
 
 
 class ChatRequest(CompletionRequest, frozen=True, kw_only=True, omit_defaults=True):

@@ -270,14 +270,14 @@ class RequestReader:
         """The JSON schema that an answer must match, or None for any text."""
         if wanted is None or wanted.type == "text":
             return None
-        if wanted.type == "json_object":
-            return ANY_OBJECT
-        if wanted.type != "json_schema":
+        if wanted.type not in ("json_object", "json_schema"):
             told = f"response_format is {wanted.type!r}; known are text, json_object and json_schema."
             raise FieldRefused(told, "response_format")
-        schema = (wanted.json_schema or {}).get("schema", {})
+        schema = (wanted.json_schema or {}).get("schema", wanted.schema)
+        if wanted.type == "json_object" and schema in (None, {}):
+            return ANY_OBJECT
         if not isinstance(schema, dict):
-            raise FieldRefused("The schema of response_format is not an object.", "response_format")
+            raise FieldRefused("response_format needs a schema, which is an object.", "response_format")
         return schema
 
     def _grammar(self, schema: Mapping[str, Any]) -> Grammar:

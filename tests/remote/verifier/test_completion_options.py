@@ -332,3 +332,12 @@ async def test_tokens_after_a_stop_string_are_not_counted(client: AsyncOpenAI, e
     assert answer.choices[0].message.content == text.partition(stop)[0]
     assert answer.usage is not None and answer.usage.completion_tokens == least
     assert answer.choices[0].logprobs is not None and len(answer.choices[0].logprobs.content or []) == least
+
+
+@pytest.mark.parametrize("kind", ["json_object", "json_schema"])
+async def test_a_schema_given_as_to_other_servers_is_followed(client: AsyncOpenAI, kind: str) -> None:
+    wanted: Any = {"type": kind, "schema": SCHEMA}
+    answer = await client.chat.completions.create(
+        model="target", messages=MESSAGES, response_format=wanted, max_tokens=300, seed=1
+    )
+    assert json.loads(answer.choices[0].message.content or "").keys() == {"command", "files", "sure"}

@@ -272,6 +272,9 @@ WRONG: dict[str, tuple[dict[str, Any], str, str]] = {
     "a bias beyond all numbers": ({"logit_bias": {"9" * 5000: 1}}, "logit_bias", "below"),
     "a penalty too high": ({"presence_penalty": 2.5}, "presence_penalty", "2.0"),
     "a format of another kind": ({"response_format": {"type": "yaml"}}, "response_format", "json_object"),
+    "a format without its schema": (
+        {"response_format": {"type": "json_schema", "json_schema": {"name": "x"}}}, "response_format", "needs a schema",
+    ),
     "a schema that is none": ({"response_format": formed({"type": "thing"})}, "response_format", "thing"),
     "a schema too deep": ({"response_format": nested(130)}, "response_format", "Make it flatter"),
     "a schema far too deep": ({"response_format": nested(400)}, "response_format", "Make it flatter"),
