@@ -91,6 +91,8 @@ class ChoiceState:
     pieces: Detokenizer
     echo: str = ""
     """Text to put in front of the answer."""
+    again: bool = False
+    """Whether another choice has the same prompt, and counts its tokens."""
     tokens: int = 0
     reason: FinishReason = "length"
 
@@ -221,6 +223,7 @@ class RequestReader:
                 options=options(),
                 pieces=Detokenizer(self._text, stops, joint.read, joint.known),
                 echo=self._text.decode(prompt) if echo else "",
+                again=number > 0,
             )
             for at, prompt in enumerate(prompts)
             for number in range(count)

@@ -164,6 +164,7 @@ class Completions:
             ),
             holder,
             choice.options,
+            again=choice.again,
         )
         complete = False
         async with self.line.place(gone):

@@ -116,22 +116,26 @@ class Sessions:
             if reply.likeliest is not None:
                 yield reply.likeliest
 
-    def stream(self, message: Stream, holder: str = EVERYONE, options: AnswerOptions | None = None) -> Answer:
+    def stream(
+        self, message: Stream, holder: str = EVERYONE, options: AnswerOptions | None = None, *, again: bool = False
+    ) -> Answer:
         """Append, then draft, verify and commit round by round until the answer is complete.
+
+        `again`: the request has other answers to the same prompt, and the prompt is counted for one of them.
 
         It ends early, without an error, if a newer round or stream has changed the session. Raises `RoundRefused`
         before the first frame, and `Dropped` after it if the session was dropped or memory is full. Raises any
         `EngineError`.
         """
-        return self._stream(message, holder, options or AnswerOptions(), _in_line())
+        return self._stream(message, holder, options or AnswerOptions(), again, _in_line())
 
-    def _stream(self, message: Stream, holder: str, options: AnswerOptions, record: Record) -> Answer:
+    def _stream(self, message: Stream, holder: str, options: AnswerOptions, again: bool, record: Record) -> Answer:
         record.began()
         own = self._drafter(holder) if message.draft else None
         nodes = BOUNDS.nodes if own is not None else options.nodes
         session, append, room = self._opened(message, nodes + min(message.most, STREAM_ROWS), own)
         with session.held():
-            claim = self._append(session, message, append, holder, record)
+            claim = self._append(session, message, append, holder, None if again else record)
             session.number, session.last = message.round, None
             self.counters.streams += 1
             yield from self._read(claim)
@@ -304,23 +308,27 @@ class Sessions:
         return RoundResult(verdict, spans, said, context.rewinds)
 
     def _append(
-        self, session: Session, message: Round | Stream, append: list[int], holder: str, record: Record
+        self, session: Session, message: Round | Stream, append: list[int], holder: str, record: Record | None
     ) -> _Claim:
-        """Append the tokens. Anything running in the session ends at its next check."""
+        """Append the tokens. Anything running in the session ends at its next check.
+
+        `record`: of the request that the tokens count for, or None if they are counted already.
+        """
         if self.learning is not None:
             session.trail = session.trail or self.learning.recorder.began(holder)
             self.learning.recorder.went_on(session.trail, session.context.tokens, message.base, append)
         session.epoch, session.tree = session.epoch + 1, DraftTree.empty()
-        self.counters.prompt_tokens += len(append)
-        record.read(len(append))
+        if record is not None:
+            self.counters.prompt_tokens += len(append)
+            record.read(len(append))
         session.context.assign(message.base, append)
         session.digest.truncate(message.base)
         session.digest.extend(append)
         session.holder = holder
-        self.share(session)
+        self.share(session, counted=record is not None)
         return _Claim(self.table, message.session, session, session.epoch)
 
-    def share(self, session: Session) -> None:
+    def share(self, session: Session, *, counted: bool = True) -> None:
         """Take over rows of another session that begins with the same tokens, if none is computed yet."""
         if not session.context.computed:
             other, agreed = self.table.begins_like(session)
@@ -329,7 +337,7 @@ class Sessions:
                     session.take_over(other)
                 else:
                     session.context.adopt(other.context, agreed)
-                self.counters.shared_tokens += session.context.computed
+                self.counters.shared_tokens += session.context.computed if counted else 0
 
     def _finished(self, context: TargetContext) -> bool:
         return context.tokens[-1] in self.stop_tokens or len(context.tokens) >= self.limits.max_tokens

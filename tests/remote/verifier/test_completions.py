@@ -534,3 +534,11 @@ async def test_no_more_are_written_at_once_than_leave_room_for_devices(loaded: T
         answers = await asyncio.gather(*asked)
         assert all(answer["choices"] == answers[0]["choices"] for answer in answers)
         assert (await whole(client))["choices"] == answers[0]["choices"]
+
+
+async def test_a_prompt_is_counted_once_however_many_answers_it_gets(loaded: Target, engine: Engine) -> None:
+    async with connected(app(loaded, engine, metrics_by_holder=True)) as client:
+        asked = {"prompt": ["unpack a tar", "list all"], "n": 3, "max_tokens": 2}
+        used = (await client.post("/v1/completions", json=asked)).json()["usage"]
+        for name in ("prompt_tokens_total", 'holder_prompt_tokens_total{holder="everyone"}'):
+            assert await counter(client, name) == used["prompt_tokens"]
