@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import secrets
 import time
 from collections.abc import Sequence
@@ -109,8 +110,8 @@ class TextShape:
     def __init__(self, model: str, text: ChatText) -> None:
         self._model, self._text = model, text
         self._id, self._created = f"cmpl-{secrets.token_hex(12)}", int(time.time())
-        self._characters: dict[int, int] = {}
-        """Characters of each answer so far, by its index."""
+        self._places: dict[int, _Place] = {}
+        """How far each answer's log-probabilities have come, by its index."""
 
     def first(self, piece: Piece) -> bytes:
         """The first event of an answer, with the prompt if requested."""
@@ -153,21 +154,30 @@ class TextShape:
     def _logprobs(self, choice: ChoiceState, noted: Sequence[Noted]) -> TextLogprobs | None:
         if not noted:
             return None
-        offsets, at = list[int](), self._characters.get(choice.index, 0)
-        spelt = [self._text.spelling(one.token)[0] for one in noted]
-        for token in spelt:
-            offsets.append(at)
-            at += len(token)
-        self._characters[choice.index] = at
+        place = self._places.setdefault(choice.index, _Place())
+        spelt = [self._text.spelling(one.token) for one in noted]
         return TextLogprobs(
-            tokens=tuple(spelt),
+            tokens=tuple(text for text, _ in spelt),
             token_logprobs=tuple(one.log_prob for one in noted),
             top_logprobs=tuple(
                 {self._text.spelling(token)[0]: log_prob for token, log_prob in reversed(one.likeliest)}
                 for one in noted
             ),
-            text_offset=tuple(offsets),
+            text_offset=tuple(place.passed(data) for _, data in spelt),
         )
+
+
+class _Place:
+    """A place in a text that comes token by token."""
+
+    def __init__(self) -> None:
+        self._decoder, self._characters = codecs.getincrementaldecoder("utf-8")("replace"), 0
+
+    def passed(self, data: bytes) -> int:
+        """Pass the bytes of a token. Returns how many characters were whole before it."""
+        before = self._characters
+        self._characters += len(self._decoder.decode(data))
+        return before
 
 
 Shape = ChatShape | TextShape

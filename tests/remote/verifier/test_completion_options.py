@@ -19,13 +19,15 @@ from transformers import PreTrainedModel
 from drafter.runtime import Drafter
 from models.engines.engine import Engine, Floats
 from models.engines.target import Target
+from models.text.detokenizer import INCOMPLETE
 from remote.protocol import Sampling
 from remote.verifier.completions.completion_requests import RequestReader
+from remote.verifier.completions.completion_shapes import Piece, TextShape
 from remote.verifier.drafting.own_drafter import OwnDrafter, OwnDrafts
 from remote.verifier.http import create_app
 from remote.verifier.serve import card
 from remote.verifier.sessions.acceptance import chooser
-from remote.verifier.sessions.answer_options import PredictedText
+from remote.verifier.sessions.answer_options import Noted, PredictedText
 from tests.remote.verifier.test_http import PATIENT, running
 from tests.support.tiny_text import END, tiny_text
 
@@ -341,3 +343,13 @@ async def test_a_schema_given_as_to_other_servers_is_followed(client: AsyncOpenA
         model="target", messages=MESSAGES, response_format=wanted, max_tokens=300, seed=1
     )
     assert json.loads(answer.choices[0].message.content or "").keys() == {"command", "files", "sure"}
+
+
+def test_a_character_of_several_tokens_counts_once_in_the_offsets(loaded: Target, engine: Engine) -> None:
+    asked = json.dumps({"prompt": "list", "logprobs": 0}).encode()
+    call = RequestReader(card(loaded, engine), loaded.text).text(asked)
+    tokens, shape = TEXT.encode("naïve 日本 ok"), TextShape("target", TEXT)
+    events = [shape.first(Piece(call.choices[0], "", [Noted(token, 0.0, ())])) for token in tokens]
+    noted = [json.loads(event.removeprefix(b"data: "))["choices"][0]["logprobs"] for event in events]
+    expected = [[len(TEXT.decode(tokens[:at]).rstrip(INCOMPLETE))] for at in range(len(tokens))]
+    assert [one["text_offset"] for one in noted] == expected
