@@ -34,6 +34,17 @@ NO_TEXT = (
     "The JSON schema cannot be followed: no text fits it. A $ref that leads back to itself does that, for example. "
     "Change the schema."
 )
+LONGEST_STRING = 4000
+"""Characters of a constant, a name or a pattern in a schema. llguidance follows text that must come to its end in each
+round, and everybody waits meanwhile: 0.3 s for 50,000 characters."""
+LONGEST_FORCED = 4 * LONGEST_STRING
+"""Tokens of text that must come."""
+NOTES = frozenset({"$comment", "default", "description", "title"})
+"""What in a schema is never written."""
+TOO_LONG = (
+    "The JSON schema cannot be followed: a constant, a name or a pattern in it spells more than "
+    f"{LONGEST_STRING} characters. Make it shorter."
+)
 NEEDED = f"response_format needs llguidance on the server: {how_to_install('server')}"
 
 
@@ -61,6 +72,8 @@ class Grammars:
             import llguidance
         except ImportError:
             raise NoGrammar(NEEDED) from None
+        if _longest(schema) > LONGEST_STRING:
+            raise NoGrammar(TOO_LONG)
         with self._making:
             if self._tokenizer is None:
                 self._tokenizer = self._made(llguidance)
@@ -109,11 +122,29 @@ class Grammar:
 
     def draft(self) -> Sequence[int]:
         """Tokens that must come next; often none."""
-        return () if self._matcher.is_stopped() else self._matcher.compute_ff_tokens()
+        tokens = () if self._matcher.is_stopped() else self._matcher.compute_ff_tokens()
+        if len(tokens) > LONGEST_FORCED:
+            raise GrammarBroken(TOO_LONG)
+        return tokens
 
     def _check(self) -> None:
         if self._matcher.is_error():
             raise GrammarBroken(_told(self._matcher.get_error()))
+
+
+def _longest(schema: Mapping[str, Any]) -> int:
+    """Characters of the longest string in a schema, apart from notes."""
+    longest, left = 0, list[Any]([schema])
+    while left:
+        part = left.pop()
+        if isinstance(part, str):
+            longest = max(longest, len(part))
+        elif isinstance(part, list):
+            left += part
+        elif isinstance(part, Mapping):
+            left += part
+            left += [value for name, value in part.items() if name not in NOTES or not isinstance(value, str)]
+    return longest
 
 
 def _told(said: str) -> str:

@@ -345,6 +345,12 @@ async def test_a_schema_given_as_to_other_servers_is_followed(client: AsyncOpenA
     assert json.loads(answer.choices[0].message.content or "").keys() == {"command", "files", "sure"}
 
 
+def test_a_schema_may_describe_at_length(loaded: Target, engine: Engine) -> None:
+    wanted = {"type": "json_schema", "json_schema": {"schema": {**SCHEMA, "description": "so " * 3000}}}
+    asked = {"messages": MESSAGES, "response_format": wanted}
+    assert RequestReader(card(loaded, engine), loaded.text).chat(json.dumps(asked).encode()).choices
+
+
 def test_a_character_of_several_tokens_counts_once_in_the_offsets(loaded: Target, engine: Engine) -> None:
     asked = json.dumps({"prompt": "list", "logprobs": 0}).encode()
     call = RequestReader(card(loaded, engine), loaded.text).text(asked)

@@ -283,6 +283,13 @@ WRONG: dict[str, tuple[dict[str, Any], str, str]] = {
         {"response_format": formed({"type": "string", "pattern": "^(?=a)b"})}, "response_format",
         "regex parse error: look-around, including look-ahead",
     ),
+    "a constant too long": ({"response_format": formed({"const": "x" * 4001})}, "response_format", "4000 characters"),
+    "a name too long": (
+        {"response_format": formed({"properties": {"x" * 4001: {}}})}, "response_format", "4000 characters",
+    ),
+    "a pattern that spells too much": (
+        {"response_format": formed({"type": "string", "pattern": "^x{17000}$"})}, "response_format", "4000 characters",
+    ),
     "nothing to go on with": ({"continue_final_message": True}, "continue_final_message", "assistant"),
     "both at once": (
         {"continue_final_message": True, "add_generation_prompt": True}, "add_generation_prompt", "begins a new answer",
