@@ -127,7 +127,12 @@ def _off(*names: str, also: tuple[object, ...] = ()) -> Schema:
 
 
 def _logprobs_together() -> Schema:
-    return {"anyOf": [_off("top_logprobs"), {"properties": {"logprobs": {"const": True}}, "required": ["logprobs"]}]}
+    return {
+        "anyOf": [
+            _off("top_logprobs", also=(0,)),
+            {"properties": {"logprobs": {"const": True}}, "required": ["logprobs"]},
+        ]
+    }
 
 
 def _continued_alone() -> Schema:
@@ -137,7 +142,7 @@ def _continued_alone() -> Schema:
     properties = {"continue_final_message": {"const": True}, "messages": both, **alone}
     return {
         "anyOf": [
-            _off("continue_final_message", also=(False,)),
+            {"allOf": [_off("continue_final_message", also=(False,)), _off("add_generation_prompt", also=(True,))]},
             {"properties": properties, "required": ["continue_final_message"]},
         ]
     }

@@ -131,7 +131,7 @@ class RequestReader:
         refuse_tools(given)
         if not self._card.chat_template:
             raise FieldRefused(f"{self._card.target} has no chat template, so it takes no messages.")
-        if request.top_logprobs is not None and not request.logprobs:
+        if request.top_logprobs and not request.logprobs:
             raise FieldRefused("top_logprobs needs logprobs: true.", "logprobs")
         messages = [(str(role_of(message)), text_said(message)) for message in request.messages]
         begun = _begun(request, messages)
@@ -302,6 +302,9 @@ def _refusals() -> Iterator[None]:
 def _begun(request: AskedChat, messages: list[tuple[str, str]]) -> str:
     """The given beginning of the answer, removed from the messages; may be empty. Raises `FieldRefused`."""
     if not request.continue_final_message:
+        if request.add_generation_prompt is False:
+            why = "every answer begins with it, unless continue_final_message goes on with one"
+            raise unsupported("add_generation_prompt", why)
         return ""
     if request.add_generation_prompt:
         told = "add_generation_prompt begins a new answer; continue_final_message needs none."

@@ -305,6 +305,7 @@ UNSUPPORTED: dict[str, tuple[dict[str, Any], str, str]] = {
     "the best of several": ({"best_of": 2}, "best_of", "plain text"),
     "an echo": ({"echo": True}, "echo", "plain text"),
     "a prompt": ({"prompt": "tar"}, "prompt", "plain text"),
+    "an answer without its beginning": ({"add_generation_prompt": False}, "add_generation_prompt", "goes on"),
     "a format for an answer that has begun": (
         {"messages": [QUESTION, {"role": "assistant", "content": "{"}], "continue_final_message": True,
          "response_format": {"type": "json_object"}},
@@ -346,6 +347,8 @@ CHANGES_NOTHING = {
     "json_schema": None,
     "bad_words": [],
     "min_p": 0,
+    "logprobs": False,
+    "top_logprobs": 0,
     "tool_choice": "none",
     "tools": [TOOL],
 }
