@@ -30,7 +30,7 @@ from remote.verifier.completions.completion_shapes import ChatShape, Piece, Shap
 from remote.verifier.completions.line import Line
 from remote.verifier.holders import EVERYONE
 from remote.verifier.observability.observer import HUNG_UP
-from remote.verifier.refusals import RoundRefused
+from remote.verifier.refusals import Overloaded, RoundRefused
 from remote.verifier.sessions.sessions import Sessions
 from remote.verifier.sessions.turns import Turns
 from remote.verifier.sessions.verification import Answer
@@ -151,8 +151,30 @@ class Completions:
         self, choice: ChoiceState, gone: Callable[[], Awaitable[bool]], holder: str
     ) -> AsyncGenerator[Piece, None]:
         """An answer, one piece for each of the verifier's rounds. Afterwards `choice` records how it ended."""
-        name = secrets.token_urlsafe(16)
-        frames = self._sessions.stream(
+        name, complete = secrets.token_urlsafe(16), False
+        async with self.line.place(gone) as place:
+            try:
+                while True:
+                    frames = self._frames(choice, name, holder)
+                    with contextlib.suppress(Overloaded):
+                        first = await self._turns.first(name, frames, gone)
+                        break
+                    await self.line.make_way(place, gone)
+                self.line.began()
+                async with contextlib.aclosing(self._turns.rest(name, first, frames)) as rest:
+                    async for frame in rest:
+                        if isinstance(frame, Progress):
+                            yield self._taken(choice, frame)
+                        if choice.pieces.stopped:
+                            break
+                complete = True
+                yield Piece(choice, choice.pieces.finish(), last=True)
+            finally:
+                if self._sessions.table.get(name) is not None:
+                    await self._turns.last(name, lambda: self._ended(frames, name, complete))
+
+    def _frames(self, choice: ChoiceState, name: str, holder: str) -> Answer:
+        return self._sessions.stream(
             Stream(
                 session=name,
                 round=0,
@@ -166,21 +188,6 @@ class Completions:
             choice.options,
             again=choice.again,
         )
-        complete = False
-        async with self.line.place(gone):
-            try:
-                first = await self._turns.first(name, frames, gone)
-                async with contextlib.aclosing(self._turns.rest(name, first, frames)) as rest:
-                    async for frame in rest:
-                        if isinstance(frame, Progress):
-                            yield self._taken(choice, frame)
-                        if choice.pieces.stopped:
-                            break
-                complete = True
-                yield Piece(choice, choice.pieces.finish(), last=True)
-            finally:
-                if self._sessions.table.get(name) is not None:
-                    await self._turns.last(name, lambda: self._ended(frames, name, complete))
 
     def _ended(self, frames: Answer, name: str, complete: bool) -> None:
         """End an answer. The session of a complete answer is kept and replaces the oldest one kept."""

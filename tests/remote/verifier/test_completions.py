@@ -16,7 +16,7 @@ import pytest
 import torch
 from starlette.applications import Starlette
 
-from models.engines.engine import Engine
+from models.engines.engine import Engine, slab_rows
 from models.engines.target import Target
 from models.engines.torch_engine import TorchEngine
 from remote import VerifierClient
@@ -28,6 +28,7 @@ from remote.verifier.http import create_app
 from remote.verifier.observability.request_log import REQUESTS
 from remote.verifier.options import ServeOptions
 from remote.verifier.serve import card
+from remote.verifier.sessions.table import HOST_BYTES
 from tests.app.drafting.test_prompt import LEAVES_OUT, REFUSES, with_template
 from tests.remote.verifier.test_http import PATIENT, TOKEN, Gate, connected, counter, reached, until
 from tests.support.serving import VerifierProcess
@@ -552,3 +553,17 @@ async def test_a_prompt_is_counted_once_however_many_answers_it_gets(loaded: Tar
         used = (await client.post("/v1/completions", json=asked)).json()["usage"]
         for name in ("prompt_tokens_total", 'holder_prompt_tokens_total{holder="everyone"}'):
             assert await counter(client, name) == used["prompt_tokens"]
+
+
+def tight(loaded: Target, engine: Engine, **options: Any) -> Starlette:
+    """A server with memory for one answer at a time."""
+    rows = slab_rows(len(TEXT.render([("user", QUESTION["content"])])) + 40)
+    bytes_of_one = rows * (engine.bytes_per_token + HOST_BYTES)
+    served = ServeOptions(**options)
+    return create_app(engine, card(loaded, engine), served, text=loaded.text, max_bytes=bytes_of_one * 3 // 2)
+
+
+async def test_where_memory_is_short_requests_wait_for_it(loaded: Target, engine: Engine) -> None:
+    async with reached(tight(loaded, engine)) as client:
+        answers = await asyncio.gather(*(whole(client) for _ in range(6)))
+        assert all(answer["choices"] == answers[0]["choices"] for answer in answers)

@@ -189,3 +189,24 @@ async def test_who_would_wait_too_long_is_told_at_once() -> None:
         with pytest.raises(Overloaded, match="Try again in 45 s"):
             await line._enter(stays)
         group.cancel_scope.cancel()
+
+
+async def test_who_finds_no_room_goes_back_to_where_it_stood_in_line() -> None:
+    line, order, room = Line(3, 5), list[int](), [True]
+
+    async def answer(number: int) -> None:
+        async with line.place(stays) as place:
+            await anyio.lowlevel.checkpoint()
+            while not room:
+                await line.make_way(place, stays)
+            taken = room.pop()
+            line.began()
+            order.append(number)
+            await anyio.wait_all_tasks_blocked()
+            assert line.waiting == 5 - number and line.full == (number == 0)
+            room.append(taken)
+
+    async with anyio.create_task_group() as group:
+        for number in range(6):
+            group.start_soon(answer, number)
+    assert order == list(range(6)) and (line.running, line.waiting) == (0, 0)
