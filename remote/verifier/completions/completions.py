@@ -152,7 +152,8 @@ class Completions:
     ) -> AsyncGenerator[Piece, None]:
         """An answer, one piece for each of the verifier's rounds. Afterwards `choice` records how it ended."""
         name, complete = secrets.token_urlsafe(16), False
-        async with self.line.place(gone) as place:
+        # A request is refused before its first answer, or not at all.
+        async with self.line.place(gone, sure=choice.index > 0) as place:
             try:
                 while True:
                     frames = self._frames(choice, name, holder)

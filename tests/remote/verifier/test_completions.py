@@ -567,3 +567,11 @@ async def test_where_memory_is_short_requests_wait_for_it(loaded: Target, engine
     async with reached(tight(loaded, engine)) as client:
         answers = await asyncio.gather(*(whole(client) for _ in range(6)))
         assert all(answer["choices"] == answers[0]["choices"] for answer in answers)
+
+
+async def test_the_answers_of_one_request_wait_for_each_other(loaded: Target, engine: Engine) -> None:
+    async with reached(tight(loaded, engine, max_sessions=4, max_waiting=1)) as client:
+        expected = [choice["message"]["content"] for choice in (await whole(client, n=8))["choices"]]
+        events = await streamed(client, n=8)
+        for index, content in enumerate(expected):
+            assert said([one for one in events if one["choices"][0]["index"] == index]) == content
