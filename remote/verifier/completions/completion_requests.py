@@ -86,6 +86,8 @@ class ChoiceState:
     prompt: list[int]
     most: int
     """Tokens."""
+    forced: int
+    """Bytes of its given beginning that its first tokens spell again."""
     sampling: Sampling
     options: AnswerOptions
     pieces: Detokenizer
@@ -144,7 +146,7 @@ class RequestReader:
         top = (request.top_logprobs or 0) if request.logprobs else None
         most = request.max_completion_tokens or request.max_tokens or self._card.limits.max_tokens
         follows = [*joint.taken_back, *self._predicted(request.prediction)]
-        predicted = PredictedText(follows) if follows else None
+        predicted = PredictedText(follows, len(joint.taken_back)) if follows else None
         wanted = self._schema(request.response_format)
         if begun and wanted is not None:
             raise unsupported("response_format", "an answer that goes on has begun without its grammar")
@@ -218,7 +220,8 @@ class RequestReader:
             ChoiceState(
                 index=at * count + number,
                 prompt=prompt,
-                most=most + len(joint.taken_back),
+                most=most,
+                forced=len(joint.forced),
                 sampling=_sampling(request, seed + number),
                 options=options(),
                 pieces=Detokenizer(self._text, stops, joint.read, joint.known),

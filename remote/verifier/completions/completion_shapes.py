@@ -44,7 +44,7 @@ class Piece(NamedTuple):
 
 def usage(call: CompletionCall) -> Usage:
     written = sum(choice.tokens for choice in call.choices)
-    predicted = [one for choice in call.choices if (one := choice.options.predicted) is not None]
+    predicted = [one for choice in call.choices if (one := choice.options.predicted) is not None and one.counted]
     details: PredictionTokens | msgspec.UnsetType = msgspec.UNSET
     if predicted:
         details = PredictionTokens(sum(one.accepted for one in predicted), sum(one.rejected for one in predicted))

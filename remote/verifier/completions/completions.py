@@ -166,7 +166,7 @@ class Completions:
                     async for frame in rest:
                         if isinstance(frame, Progress):
                             yield self._taken(choice, frame)
-                        if choice.pieces.stopped:
+                        if choice.pieces.stopped or choice.tokens >= choice.most:
                             break
                 complete = True
                 yield Piece(choice, choice.pieces.finish(), last=True)
@@ -182,7 +182,7 @@ class Completions:
                 base=0,
                 digest=digest_of([]),
                 append=pack_tokens(choice.prompt),
-                most=choice.most,
+                most=choice.most + choice.forced,
                 sampling=choice.sampling,
             ),
             holder,
@@ -203,9 +203,13 @@ class Completions:
 
     def _taken(self, choice: ChoiceState, frame: Progress) -> Piece:
         """Add a round's tokens to an answer, up to the one that ends it."""
-        tokens, text = unpack_tokens(frame.tokens), ""
+        tokens = unpack_tokens(frame.tokens)
         noted = [choice.options.noted.popleft() for _ in tokens] if choice.options.notes else []
-        shown = tokens[:-1] if tokens[-1] in self._card.stop_tokens else tokens
+        again = self._spelt_again(choice, tokens)
+        text = choice.pieces.add(tokens[:again]) if again else ""
+        new = slice(again, again + choice.most - choice.tokens)
+        tokens, noted = tokens[new], noted[new]
+        shown = tokens[:-1] if tokens and tokens[-1] in self._card.stop_tokens else tokens
         # A stop string may end an answer at any token; later tokens are not counted.
         parts = [[token] for token in shown] if choice.pieces.stops else [shown]
         count = 0
@@ -221,6 +225,17 @@ class Completions:
                 choice.tokens += 1
         choice.tokens += count
         return Piece(choice, text, noted[:count])
+
+    def _spelt_again(self, choice: ChoiceState, tokens: Sequence[int]) -> int:
+        """How many of an answer's next tokens only spell what was given of it."""
+        count = 0
+        while choice.forced and count < len(tokens):
+            left = choice.forced - len(self._text.spelling(tokens[count])[1])
+            choice.forced = max(0, left)
+            if left < 0:
+                break
+            count += 1
+        return count
 
 
 async def merged(answers: Sequence[AsyncGenerator[Piece, None]]) -> AsyncGenerator[Piece, None]:

@@ -101,11 +101,12 @@ class Noted(NamedTuple):
 class PredictedText:
     """A text that the answer will probably contain. Drafts are what follows the point that the answer has reached.
 
-    Copies made before its use are for other answers, and share the text.
+    `given`: how many of its first tokens are no prediction of the client's, and are not counted. Copies made before its
+    use are for other answers, and share the text.
     """
 
-    def __init__(self, tokens: Sequence[int]) -> None:
-        self._tokens = tokens
+    def __init__(self, tokens: Sequence[int], given: int = 0) -> None:
+        self._tokens, self._given = tokens, given
         self._next: int | None = 0
         """The place of the answer's next token, or None if the answer has left the text."""
         self._places: dict[tuple[int, ...], list[int]] = {}
@@ -114,12 +115,16 @@ class PredictedText:
         self._last: tuple[int, ...] = ()
         self._furthest = 0
         self.accepted = 0
-        """Tokens of the text that the answer has used."""
+        """Counted tokens of the text that the answer has used."""
+
+    @property
+    def counted(self) -> int:
+        return len(self._tokens) - self._given
 
     @property
     def rejected(self) -> int:
-        """Tokens of the text that are not in the answer."""
-        return len(self._tokens) - self.accepted
+        """Counted tokens of the text that are not in the answer."""
+        return self.counted - self.accepted
 
     def draft(self) -> Sequence[int]:
         """The tokens that come next if the answer continues along the text."""
@@ -131,7 +136,7 @@ class PredictedText:
             self._last = (*self._last, token)[-FOUND_BY:]
             if self._next is not None and self._next < len(self._tokens) and self._tokens[self._next] == token:
                 self._next += 1
-                self.accepted += 1
+                self.accepted += self._next > self._given
                 self._furthest = max(self._furthest, self._next)
             else:
                 self._next = self._found()

@@ -359,3 +359,27 @@ def test_a_character_of_several_tokens_counts_once_in_the_offsets(loaded: Target
     noted = [json.loads(event.removeprefix(b"data: "))["choices"][0]["logprobs"] for event in events]
     expected = [[len(TEXT.decode(tokens[:at]).rstrip(INCOMPLETE))] for at in range(len(tokens))]
     assert [one["text_offset"] for one in noted] == expected
+
+
+@pytest.mark.parametrize("begun", ["list all fil", "unpack a t", "naïve 日本", "find"])
+async def test_only_new_tokens_of_an_answer_that_goes_on_count(client: AsyncOpenAI, begun: str) -> None:
+    asked: dict[str, Any] = {
+        "model": "target", "messages": [*MESSAGES, {"role": "assistant", "content": begun}], "temperature": 0,
+        "logprobs": True, "extra_body": {"continue_final_message": True},
+    }  # fmt: skip
+    text = (await client.chat.completions.create(**asked, max_tokens=40)).choices[0].message.content or ""
+    for most in (1, 2, 7):
+        answer = await client.chat.completions.create(**asked, max_tokens=most)
+        (choice,), used = answer.choices, answer.usage
+        assert choice.logprobs is not None and choice.logprobs.content is not None and used is not None
+        assert len(choice.logprobs.content) == used.completion_tokens == most and choice.finish_reason == "length"
+        spelt = b"".join(bytes(one.bytes or []) for one in choice.logprobs.content).decode(errors="replace")
+        said = choice.message.content or ""
+        assert (
+            spelt.rstrip(INCOMPLETE).endswith(said) and text.startswith(said) and used.completion_tokens_details is None
+        )
+    predicted = {"type": "content", "content": "list all files"}
+    foreseen = (await client.chat.completions.create(**asked, max_tokens=7, prediction=predicted)).usage  # type: ignore[call-overload]
+    assert foreseen is not None and (details := foreseen.completion_tokens_details) is not None
+    counted = (details.accepted_prediction_tokens or 0) + (details.rejected_prediction_tokens or 0)
+    assert counted == len(TEXT.encode("list all files"))
