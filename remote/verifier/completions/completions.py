@@ -39,7 +39,7 @@ from remote.verifier.stream_response import STREAM_HEADERS, Streamed
 BODY_BYTES_PER_TOKEN = 16
 """Bytes of the longest conversation, per token. JSON may spell a character in six bytes."""
 KEPT = 16
-"""How many finished answers keep their session."""
+"""How many answers that are over keep their session."""
 
 
 class Completions:
@@ -151,7 +151,7 @@ class Completions:
         self, choice: ChoiceState, gone: Callable[[], Awaitable[bool]], holder: str
     ) -> AsyncGenerator[Piece, None]:
         """An answer, one piece for each of the verifier's rounds. Afterwards `choice` records how it ended."""
-        name, complete = secrets.token_urlsafe(16), False
+        name, sound = secrets.token_urlsafe(16), True
         # A request is refused before its first answer, or not at all.
         async with self.line.place(gone, sure=choice.index > 0) as place:
             try:
@@ -168,11 +168,13 @@ class Completions:
                             yield self._taken(choice, frame)
                         if choice.pieces.stopped or choice.tokens >= choice.most:
                             break
-                complete = True
                 yield Piece(choice, choice.pieces.finish(), last=True)
+            except Exception as error:
+                sound = isinstance(error, ClientDisconnect)
+                raise
             finally:
                 if self._sessions.table.get(name) is not None:
-                    await self._turns.last(name, lambda: self._ended(frames, name, complete))
+                    await self._turns.last(name, lambda: self._ended(frames, name, sound))
 
     def _frames(self, choice: ChoiceState, name: str, holder: str) -> Answer:
         return self._sessions.stream(
@@ -190,10 +192,11 @@ class Completions:
             again=choice.again,
         )
 
-    def _ended(self, frames: Answer, name: str, complete: bool) -> None:
-        """End an answer. The session of a complete answer is kept and replaces the oldest one kept."""
+    def _ended(self, frames: Answer, name: str, sound: bool) -> None:
+        """End an answer. Its session is kept unless it failed, and replaces the oldest one kept. A client that hung up
+        may come back: what was read is not read again."""
         frames.close()
-        if not complete:
+        if not sound:
             self._sessions.drop(name)
             return
         self._sessions.rest(name)

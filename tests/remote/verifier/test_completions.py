@@ -518,19 +518,21 @@ async def test_a_client_that_hangs_up_stops_its_answer_and_is_logged_as_such(
         async with asyncio.timeout(PATIENT):
             while not (logged := [one.fields for one in caplog.records if one.name == REQUESTS]):  # type: ignore[attr-defined]
                 await asyncio.sleep(0.01)
-        await until(other, "sessions", 0)
         assert await counter(other, f'http_requests_total{{route="{CHAT}",status="499"}}') == 1
         assert await counter(other, "new_tokens_total") < 100
+        await whole(other, messages=[words], max_tokens=1)
+        assert await counter(other, "shared_tokens_total") >= 16, "what was read is not read again"
     assert [(one["route"], one["status"], one["whole"]) for one in logged] == [(CHAT, 499, False)]
 
 
-async def test_a_client_that_hangs_up_after_some_words_leaves_nothing_behind(loaded: Target, engine: Engine) -> None:
-    async with reached(app(loaded, engine)) as client:
+async def test_a_client_that_hangs_up_after_some_words_stops_its_answer(loaded: Target, engine: Engine) -> None:
+    async with reached(app(loaded, engine, max_sessions=2)) as client:
         for _ in range(3):
             async with client.stream("POST", CHAT, json=body(max_tokens=900, stream=True)) as response:
                 await anext(response.aiter_raw())
-        await until(client, "sessions", 0)
+        await whole(client, max_tokens=1)  # It waits in line until they have ended.
         assert await counter(client, "new_tokens_total") < 3 * 900
+        assert await counter(client, "shared_tokens_total") > 0
 
 
 async def test_no_more_are_written_at_once_than_leave_room_for_devices(loaded: Target, engine: Engine) -> None:
