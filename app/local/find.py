@@ -81,7 +81,7 @@ def ollama(folder: Path) -> Iterator[Found]:
     for path in sorted(manifests.rglob("*")) if manifests.is_dir() else []:
         try:
             layers = msgspec.json.decode(path.read_bytes(), type=_Manifest).layers
-        except (OSError, msgspec.DecodeError):
+        except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             continue
         blob = next((layer.digest for layer in layers if layer.mediaType == MODEL_LAYER), "")
         weights = folder / "blobs" / Path(blob.replace(":", "-")).name

@@ -88,7 +88,7 @@ def _safetensors_size(path: Path) -> int:
         try:
             (length,) = struct.unpack("<Q", file.read(8))
             tensors = msgspec.json.decode(file.read(min(length, MOST_HEADER)), type=dict[str, _Tensor])
-        except (struct.error, msgspec.DecodeError, msgspec.ValidationError):
+        except (struct.error, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             raise CorruptWeights(f"{path} is damaged: its header cannot be read. Fetch it again.") from None
     return int(8 + length + max((tensor.data_offsets[1] for tensor in tensors.values()), default=0))
 

@@ -80,6 +80,16 @@ def read_text_side(folder: Path, template: str | None = None, stop_tokens: tuple
 
     Raises `UnknownModel`, `MissingTokenizer`.
     """
+    try:
+        return _read_text_side(folder, template, stop_tokens)
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+        raise UnknownModel(
+            f"{folder} is no model that can be loaded: {CONFIG}, {GENERATION} or {TOKENIZER_CONFIG} holds something "
+            f"other than it should ({error!r}). Fetch it again."
+        ) from error
+
+
+def _read_text_side(folder: Path, template: str | None, stop_tokens: tuple[int, ...] | None) -> TextSide:
     config, named = _json(folder / CONFIG), _json(folder / TOKENIZER_CONFIG)
     if not config:
         raise UnknownModel(f"{folder} is no model that can be loaded: {CONFIG} is missing.")
@@ -93,8 +103,8 @@ def read_text_side(folder: Path, template: str | None = None, stop_tokens: tuple
     end = _json(folder / GENERATION).get("eos_token_id", config.get("eos_token_id"))
     if end is None:
         end = _numbers(tokenizer, folder).get(special_tokens.get("eos_token", ""))
-    stops = tuple(end) if isinstance(end, list) else () if end is None else (int(end),)
-    stops = stops if stop_tokens is None else stop_tokens
+    ends = end if isinstance(end, list) else [] if end is None else [end]
+    stops = tuple(map(int, ends)) if stop_tokens is None else stop_tokens
     template = _template(folder, named) if template is None else template
     return TextSide(
         folder.resolve().name,
@@ -104,7 +114,7 @@ def read_text_side(folder: Path, template: str | None = None, stop_tokens: tuple
         template,
         stops,
         _chat_text(folder.name, tokenizer, template, stops, special_tokens),
-        config.get("text_config", config).get("max_position_embeddings"),
+        (config.get("text_config") or config).get("max_position_embeddings"),
     )
 
 

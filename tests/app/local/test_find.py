@@ -62,7 +62,8 @@ def test_what_cannot_be_read_hides_no_other(tmp_path: Path) -> None:
     for variable, readable in (("OLLAMA_MODELS", ["a", "c"]), ("HF_HUB_CACHE", ["a"])):
         assert [name for name, _, _ in found(tmp_path, **{variable: far})] == readable
     models = tmp_path / ".ollama/models"
-    keep(models / "manifests/registry.ollama.ai/library/x/latest", b"\xff{")
+    for at, odd in enumerate((b"\xff{", b'{"layers": [{"digest": "\xff"}]}', b'{"x": ' + b"[" * 100_000)):
+        keep(models / f"manifests/registry.ollama.ai/library/x/{at}", odd)
     manifest(models, "registry.ollama.ai/library/evil/latest", "sha256:../../../../etc/passwd")
     manifest(models, "registry.ollama.ai/library/good/latest", "sha256:1")
     manifest(models, "nowhere", "sha256:1")

@@ -125,3 +125,22 @@ def test_a_folder_that_lacks_something_is_told(
     change(folder)
     with pytest.raises(kind, match=said):
         check(folder)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("config.json", b'{"text_config": ["x"]}'),
+        ("generation_config.json", b'{"eos_token_id": "x"}'),
+        ("generation_config.json", b'{"eos_token_id": [{}]}'),
+        ("generation_config.json", b'{"eos_token_id": Infinity}'),
+        ("tokenizer_config.json", b'{"eos_token": {"special": true}}'),
+        ("tokenizer_config.json", b'{"chat_template": [{"name": "default"}]}'),
+        ("model.safetensors", struct.pack("<Q", 8) + b'{"\xff":{}}'),
+    ],
+)
+def test_a_file_that_holds_something_else_is_told(name: str, content: bytes, folder: Path) -> None:
+    (folder / "chat_template.jinja").unlink(missing_ok=True)
+    (folder / name).write_bytes(content)
+    with pytest.raises(ModelError, match=f"{name}.*Fetch it again"):
+        check(folder)
