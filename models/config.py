@@ -209,7 +209,7 @@ def _read_config(folder: Path, verify: tuple[str, ...]) -> DrafterConfig:
         raise DrafterMissing(f"No drafter in {folder}: {CONFIG} is missing. Check the path, or reinstall outrider.")
     try:
         config = msgspec.json.decode(path.read_bytes(), type=DrafterConfig)
-    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise DrafterCorrupt(f"{path} cannot be read ({error}). Reinstall the drafter.") from None
     if GRAPH in verify and GRAPH_WEIGHTS in config.files:
         verify = (*verify, GRAPH_WEIGHTS)

@@ -166,7 +166,7 @@ async def _config(client: VerifierClient, card: Card, offer: DrafterOffer, part:
         path.write_bytes(body)
     try:
         config = msgspec.json.decode(path.read_bytes(), type=DrafterConfig)
-    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         path.unlink()
         raise _lied(client.host, f"its config cannot be read ({quoted(str(error))})") from None
     names = set(config.files)

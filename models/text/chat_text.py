@@ -307,7 +307,7 @@ def _special_tokens(path: Path) -> dict[str, str]:
     """Read the texts of special tokens by name. Raises `DrafterCorrupt`."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=dict[str, str])
-    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise DrafterCorrupt(f"{path} cannot be read ({error}). Reinstall the drafter.") from None
 
 
