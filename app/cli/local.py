@@ -19,7 +19,7 @@ from app.cli.output import print_json
 from app.cli.settings import settings_with
 from app.exits import FAILED, INTERRUPTED, UNREACHABLE, USAGE, complain, fail
 from app.files import size_text
-from models.files import file_bytes, why_absent
+from models.files import why_absent
 
 if TYPE_CHECKING:
     from app.local.hub import Hub, HubModel
@@ -207,13 +207,14 @@ def _say_plan(model: HubModel, hub: Hub) -> None:
 def show_list(json: Json = False) -> None:
     """List the models: * if chosen to answer, name, size, file."""
     from app.local.registry import LocalModels
+    from models.gguf.file import weight_bytes
 
     _, folders = settings_with()
     count = 0
     models = LocalModels(folders)
     for name, path in models:
         count += 1
-        size = file_bytes(path)
+        size = weight_bytes(path)
         if json:
             print_json({"name": name, "size": size, "file": str(path), "used": name == models.used})
         else:

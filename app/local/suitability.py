@@ -10,9 +10,9 @@ import msgspec
 from app.files import size_text
 from models.config import TOKENIZER
 from models.errors import BadTemplate, CorruptWeights, ModelError, UnknownModel
-from models.files import graph_in, is_gguf
+from models.files import is_gguf
 from models.free_memory import total_bytes
-from models.gguf.file import gguf_files, gguf_path
+from models.gguf.file import gguf_files, gguf_path, weights_of
 from models.gguf.header import read_header, whole_size
 from models.gguf.text import chat_template, has_own_text
 from models.text.text_side import CONFIG, check_template, read_text_side
@@ -66,9 +66,7 @@ def _gguf(path: Path) -> tuple[str, int]:
 
 def _folder(path: Path) -> tuple[str, int]:
     """The chat template of a folder, and the bytes of its weights. Raises `ModelError`, `OSError`."""
-    weights = sorted(path.glob("*.safetensors"))
-    if not weights and (graph := graph_in(path)) is not None:
-        weights = [graph]
+    weights = weights_of(path)
     if not weights and (inside := sorted(path.glob("*.gguf"))):
         raise UnknownModel(f"{path} is a folder. Name a file in it, such as {inside[0]}.")
     if not weights or not (path / CONFIG).is_file():

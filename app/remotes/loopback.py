@@ -14,7 +14,7 @@ from app.remotes.own_server import NotServed, OwnServer, started, started_ahead
 from app.remotes.source import Source, SourceFailed
 from drafter.whole_model import ModelAway
 from models.free_memory import free_bytes
-from models.gguf.file import gguf_files
+from models.gguf.file import weight_bytes
 from remote import CompletionsClient, Kind, VerifierClient
 from remote.proposals import Proposer, Proposing
 
@@ -108,8 +108,7 @@ class LocalModel(Loopback):
         """Start it if there is memory for it. Raises `NotServed`, `OSError`."""
         if not self.path.exists():
             raise NotServed(f"{self.name} is not in {self.path} any more: outrider local find, then add")
-        files = self.path.iterdir() if self.path.is_dir() else gguf_files(self.path)
-        needed, free = sum(file.stat().st_size for file in files) + ROOM_BYTES, free_bytes()
+        needed, free = (weight_bytes(self.path) or 0) + ROOM_BYTES, free_bytes()
         if needed > free:
             raise NotServed(f"{self.name} needs {needed / 1e9:.1f} GB of memory, and {free / 1e9:.1f} GB are free")
         return super()._start()

@@ -13,7 +13,6 @@ from app.config import ConfigError, Folders, Settings
 from app.events import StandIn
 from app.files import size_text
 from app.reply.assistant import Assistant
-from models.files import file_bytes
 
 if TYPE_CHECKING:
     from app.local.catalogue import Entry
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 
 OTHERS = "The server of this conversation has settings of its own for the time while it is away, and they come first."
 MOST_SHARE = 0.5
-"""Share of the free memory that the file of a model may have which is proposed to the person."""
+"""Share of the free memory that the weights of a model may have which is proposed to the person."""
 
 
 class LocalModel(NamedTuple):
@@ -30,7 +29,7 @@ class LocalModel(NamedTuple):
     name: str
     path: Path
     size: int | None
-    """Bytes of its files; None for a folder, or if they are missing."""
+    """Bytes of its weights; None if they are missing."""
     program: str = ""
     """The program that keeps it, if it was found and not added yet."""
 
@@ -74,7 +73,9 @@ class StandIns:
 
     def added(self) -> list[LocalModel]:
         """The models that were added. Raises `ConfigError`."""
-        return [LocalModel(name, path, file_bytes(path)) for name, path in self._models()]
+        from models.gguf.file import weight_bytes
+
+        return [LocalModel(name, path, weight_bytes(path)) for name, path in self._models()]
 
     async def found(self) -> list[LocalModel]:
         """The models that other programs keep here and that were not added. May take as long as the disk does."""

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from models.errors import UnknownModel
+from models.files import graph_in
 from models.gguf.header import read_header
 from models.text.text_side import licence_in
 
@@ -34,6 +35,22 @@ def gguf_files(path: Path) -> list[Path]:
         return [path]
     name, count = found["name"], int(found["count"])
     return [path.with_name(f"{name}-{number:05}-of-{count:05}{found['ending']}") for number in range(1, count + 1)]
+
+
+def weights_of(model: Path) -> list[Path]:
+    """The files with the weights of a model: all its GGUF files, or those in its folder that are read."""
+    if not model.is_dir():
+        return gguf_files(model)
+    graph = graph_in(model)
+    return sorted(model.glob("*.safetensors")) or ([] if graph is None else [graph])
+
+
+def weight_bytes(model: Path) -> int | None:
+    """Bytes of a model's weights, or None if there are none, or one of their files cannot be looked at."""
+    try:
+        return sum(file.stat().st_size for file in weights_of(model)) or None
+    except (OSError, ValueError):
+        return None
 
 
 def gguf_name(path: Path) -> str:

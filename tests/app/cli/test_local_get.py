@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from huggingface_hub import constants
 
+from app.files import size_text
 from app.local.catalogue import catalogue
 from app.local.hub import Hub
 from tests.remote.test_transport import Authority
@@ -95,7 +96,8 @@ def test_a_model_is_fetched_and_added(start: Start, server: HubServer, tmp_path:
     assert folder.is_relative_to(tmp_path / "hf/hub")
     for said in ("licence: apache-2.0", " bytes to fetch into", "Only 127.0.0.1:", "Added mine."):
         assert said in err
-    assert ended(start("list"))[1].split() == ["mine", "folder", str(folder)]
+    size = size_text((folder / "model.safetensors").stat().st_size)
+    assert ended(start("list"))[1].split() == ["mine", *size.split(), str(folder)]
     asked = sorted(path.rpartition("/")[2] for _, path, _ in server.asked)
     assert asked == sorted(["tiny", *server.files]), "something else was sent, or twice"
     assert {headers["authorization"] for _, _, headers in server.asked} == {"Bearer hf_secret"}

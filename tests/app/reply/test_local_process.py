@@ -37,7 +37,12 @@ async def away() -> AsyncIterator[int]:
 
 @pytest.fixture
 def target(tiny_pair: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(tiny_pair / "target", tmp_path / "target"))
+    """A model's folder, with the weights that another program reads, which take no memory here, and a dead link."""
+    folder = Path(shutil.copytree(tiny_pair / "target", tmp_path / "target"))
+    (folder / "pytorch_model.bin").touch()
+    os.truncate(folder / "pytorch_model.bin", 1 << 42)
+    (folder / "notes.txt").symlink_to("nowhere")
+    return folder
 
 
 async def killed(opened: Assistant, source: LocalModel, *, deleted: bool = False) -> tuple[Heard, list[str]]:

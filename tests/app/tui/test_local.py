@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
@@ -154,7 +155,10 @@ async def test_the_model_that_is_proposed_is_the_largest_that_fits(
     write_vocabulary(small.with_name("base.gguf"), {**entries_of(byte_level()), "general.name": "x" * (1 << 25)})
     stand_ins = StandIns(Settings(), folders, ScriptedCore(store))
     assert (found := await stand_ins.candidate()) is not None and found.name == "mine", "the person has added it"
-    (tmp_path / "mine").rmdir()
+    (tmp_path / "mine/model.safetensors").touch()
+    os.truncate(tmp_path / "mine/model.safetensors", 1 << 42)
+    assert (found := await stand_ins.candidate()) is not None and found.name == "larger"
+    shutil.rmtree(tmp_path / "mine")
     assert (found := await stand_ins.candidate()) is not None and found.name == "larger"
 
 
