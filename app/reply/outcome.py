@@ -233,9 +233,10 @@ def _server_stats(generation: Generation) -> dict[str, Any]:
     if generation.answer.model:
         stats["model"] = _one_line(generation.answer.model)
     if generation.answer.drafted_by:
-        stats["drafted_by"] = generation.answer.drafted_by
+        stats["drafted_by"] = _one_line(generation.answer.drafted_by)
     if generation.answer.stretches:
-        stats["stretches"] = [asdict(stretch) for stretch in generation.answer.stretches]
+        parts = generation.answer.stretches
+        stats["stretches"] = [asdict(replace(part, writer=_one_line(part.writer))) for part in parts]
     if (usage := generation.figures.usage) is not None:
         stats |= {"prompt_tokens": usage.prompt_tokens, "completion_tokens": usage.completion_tokens}
     return stats

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from app.archive.exporter import every_conversation, export_conversations
+from app.archive.importer import import_file
 from app.config import Settings, Unanswered
 from app.events import ModeChanged, StandIn, Stretch
 from app.remotes.choice import UnusableSource
@@ -20,6 +22,7 @@ from remote.openai.schema import OWNER
 from remote.protocol import Sampling
 from storage import Store
 from tests.app.reply.conftest import Connect
+from tests.app.reply.test_answered_again import service
 from tests.support import model_servers
 from tests.support.chat_server import ChatServer, Script
 from tests.support.conversing import (
@@ -34,6 +37,7 @@ from tests.support.conversing import (
     until_mode,
     working_off,
 )
+from tests.support.dialects import Playback
 from tests.support.model_servers import ModelServer
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.serving import VerifierProcess
@@ -416,3 +420,15 @@ async def test_what_waits_for_a_server_is_answered_in_order_by_the_model_that_is
         server.away = False
         await until(lambda: len(done) == 7)
         assert len(server.asked) == 4 and not outbox.queued()
+
+
+async def test_an_answer_of_a_model_with_an_odd_name_can_be_imported(
+    stands_in: Connect, database: Path, tmp_path: Path
+) -> None:
+    local = ChatServer([Script(["tar."])], owner=OWNER)
+    begun = service({"choices": [{"index": 0, "delta": {"content": "Use "}}]})
+    heard = await ask_once(stands_in(Playback(begun, model="a\n" * 200), local), QUESTION)
+    assert heard.text == "Use tar." and len(heard.done.stretches) == 2
+    with Store.open(database) as store, Store.open(tmp_path / "other.db") as other:
+        path = export_conversations(store, every_conversation(store), "json", tmp_path / "a.json", settings=Settings())
+        assert [result.outcome for result in import_file(other, path).results] == ["new"]
