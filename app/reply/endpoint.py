@@ -219,6 +219,8 @@ class EndpointText:
             if generation.reason is not None or answer.length - saved > answer.length // SHARE:
                 saved = answer.length
                 yield RoundEnded(generation.stats)
+        if answer.length > saved:
+            yield RoundEnded(generation.stats)
 
     def _take(self, stream: ChatStream, piece: str) -> list[Step]:
         """Process a piece of the stream. An empty piece is reasoning."""

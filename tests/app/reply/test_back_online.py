@@ -464,3 +464,18 @@ async def test_text_is_checked_by_a_server_that_took_its_place(
         await until_mode(opened, "hosted")
         checked = await hear(opened.verify(heard.message))
         assert list(checked.done.token_ids) == own and not checked.done.stretches
+
+
+async def test_all_that_the_local_model_wrote_is_stored_when_the_line_returns(device: Device) -> None:
+    local, left = Local(scripts=[Script([" x" * 300, "🦀"], hold=True, pause=0.3)]), list[str]()
+    async with device.with_local(local, SETTINGS.replaced({"max_tokens": 900}, "test")) as opened:
+
+        def watch(heard: Heard) -> object:
+            if wrong(heard):
+                return device.proxy.heal()
+            if isinstance(heard.last, ModeChanged) and heard.text.endswith("🦀"):
+                left.append(stored(opened, heard).text)
+            return LEAVE if left else None
+
+        heard = await device.cut(opened, watch)
+    assert left == [heard.text]
