@@ -102,10 +102,11 @@ class ThinkTags:
     blocks belong to the answer, which may be about these tags. Pieces may be cut anywhere.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, begun: bool = False) -> None:
+        """`begun`: the answer has begun before this stream, so all of it is answer."""
         self._held = ""
         """Text that may be the beginning of a tag."""
-        self._closing: str | None = ""
+        self._closing: str | None = None if begun else ""
         """The tag that ends the reasoning. Empty before any reasoning, None once only the answer follows."""
         self._gap = False
         """The reasoning has just ended. White space before the answer is left out."""

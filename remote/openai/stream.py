@@ -82,7 +82,7 @@ class ChatStream(Metered):
         """The round trip, plus the time until the server began."""
         self._wire, self._response = wire, answer
         self._begun, self._deadline, self._silence = begun, deadline, silence
-        self._tags = ThinkTags()
+        self._tags = ThinkTags(begun=continued)
         self._thoughts: list[str] = []
         self._told = 0
         self._characters = 0

@@ -88,6 +88,15 @@ def test_tags_are_found_wherever_a_text_is_cut(text: str, sizes: list[int]) -> N
     assert thought or said == text or text.lstrip().startswith(tuple(TAGS)), "a block may be empty"
 
 
+@pytest.mark.parametrize("tag", TAGS)
+def test_a_text_that_is_continued_may_be_about_tags(tag: str) -> None:
+    tags = ThinkTags(begun=True)
+    assert [tags.feed(piece) for piece in (tag[:3], f"{tag[3:]} is", " a tag.")] + [tags.end()] == [
+        *(("", piece) for piece in (tag[:3], f"{tag[3:]} is", " a tag.")),
+        ("", ""),
+    ]
+
+
 FULL = {
     "llama.cpp": "the request exceeds the available context size. try increasing the context size",
     "llama.cpp, newer": "request (14429 tokens) exceeds the available context size (8192 tokens), try increasing it",
