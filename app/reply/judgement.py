@@ -106,9 +106,14 @@ def judgement_stats(judged: Judged) -> dict[str, int | bool | None]:
 
 def own_judgement(answer: Message) -> Judged | None:
     """The judgement that was stored with an answer of which a part was written offline, and withdrawn."""
-    kept, of = answer.stats.get("kept"), answer.stats.get("of")
     own = "withdrawn" in answer.stats and answer.verifies is None
-    return Judged(answer.id, kept, of, "") if own and isinstance(kept, int) and isinstance(of, int) else None
+    return Judged(answer.id, *share, "") if own and (share := _stored_share(answer.stats)) is not None else None
+
+
+def _stored_share(stats: Mapping[str, object]) -> tuple[int, int] | None:
+    """How much was kept, and of how much, as stored. None if that cannot be, as an import may have it."""
+    kept, of = stats.get("kept"), stats.get("of")
+    return (kept, of) if isinstance(kept, int) and isinstance(of, int) and 0 <= kept <= of and of else None
 
 
 def stored_withdrawn(stats: Mapping[str, object]) -> tuple[Dropped, ...]:
@@ -125,9 +130,9 @@ def stored_withdrawn(stats: Mapping[str, object]) -> tuple[Dropped, ...]:
 def stored_judgement(verified: Message, answer: Message) -> Judged | None:
     """The judgement that was stored with a verified answer, or None if it was cut off before."""
     stats = verified.stats
-    kept, of, predicted = stats.get("kept"), stats.get("of"), stats.get("predicted")
-    if not isinstance(kept, int) or not isinstance(of, int):
+    if (share := _stored_share(stats)) is None:
         return None
+    (kept, of), predicted = share, stats.get("predicted")
     if isinstance(predicted, bool):
         tokens = stats.get("prediction_kept"), stats.get("prediction_dropped")
         told = (tokens[0], tokens[1]) if isinstance(tokens[0], int) and isinstance(tokens[1], int) else None

@@ -12,7 +12,7 @@ import pytest
 from app.config import Settings
 from app.events import AnsweredAgain, Judged
 from app.reply.assistant import Assistant
-from app.reply.judgement import stored_judgement
+from app.reply.judgement import own_judgement, stored_judgement
 from app.tui.markdown.struck import Struck
 from app.tui.turn import Turn
 from storage import Message
@@ -125,3 +125,11 @@ async def test_a_field_of_the_sampling_that_was_chosen_and_is_not_taken_is_told(
     assert heard.done and heard.text == "ls -l"
     told = heard.why
     assert told[-1].endswith("; the server does not accept temperature") == bool(temperature)
+
+
+@pytest.mark.parametrize(("kept", "of"), [(5, 0), (0, 0), (-1, 2), (3, 2)])
+async def test_figures_that_cannot_be_are_no_judgement(kept: int, of: int, connect: Connect) -> None:
+    async with connect(None) as opened:
+        begun, stats = drafted(opened), {"kept": kept, "of": of, "predicted": True, "withdrawn": None}
+        newer = stored_answer(opened, "ls", stats=stats)
+    assert stored_judgement(newer, begun) is None and own_judgement(newer) is None
