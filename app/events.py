@@ -405,9 +405,15 @@ def stretches_of(stats: Mapping[str, Any]) -> tuple[Stretch, ...]:
     """Who wrote which part of a stored answer. What is no such list, as an import may have it, counts as none."""
     try:
         found = [Stretch(int(one["at"]), sanitise(str(one["writer"])), bool(one["here"])) for one in stats["stretches"]]
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, OverflowError):
         return ()
     return tuple(sorted(found, key=lambda one: one.at))
+
+
+def ranges_here(stretches: Sequence[Stretch], length: int) -> list[tuple[int, int]]:
+    """The ranges of characters that models on this device wrote, of an answer with so many."""
+    starts = [min(max(0, one.at), length) for one in stretches]
+    return [(at, end) for one, at, end in zip(stretches, starts, [*starts[1:], length]) if one.here]
 
 
 def parts_here(stretches: Sequence[Stretch]) -> dict[str, str]:

@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from html import escape
 
 from app.archive.branches import Branch, NumberedMessage, branches, names, remark, system_heading, when
-from app.archive.html_markdown import Decode, drafted_spans, render
+from app.archive.html_markdown import Decode, Span, drafted_spans, render
 from app.attachments.images import is_image
 from app.attachments.reader import one_line
 from app.attachments.renderer import data_url, described
+from app.events import ranges_here, stretches_of
 from app.sanitise import sanitise
 from models.guide.names import Marks, names_said
 from storage import Attachment, Conversation, Message, WholeConversation
@@ -168,11 +169,16 @@ def _folded(summary: str, shown: str) -> str:
 
 
 def _answer(message: Message, level: int, decoder: Callable[[], Decode | None]) -> str:
-    mixed = len(set(message.provenance)) > 1
-    decode = _with_names(decoder(), message) if mixed else None
-    spans = drafted_spans(message.text, message.tokens, message.provenance, decode)
+    spans = ranges_here(stretches_of(message.stats), len(message.text)) or _drafted(message, decoder)
     text = sanitise(message.text)
     return render(text, spans if text == message.text else (), level)
+
+
+def _drafted(message: Message, decoder: Callable[[], Decode | None]) -> list[Span]:
+    """The ranges of characters whose tokens were only drafted."""
+    mixed = len(set(message.provenance)) > 1
+    decode = _with_names(decoder(), message) if mixed else None
+    return drafted_spans(message.text, message.tokens, message.provenance, decode)
 
 
 def _with_names(decode: Decode | None, message: Message) -> Decode | None:

@@ -20,6 +20,7 @@ from app.events import (
     Started,
     Stretch,
     Withdrawn,
+    ranges_here,
     stretches_of,
 )
 from app.prompts import request_of
@@ -117,9 +118,7 @@ class Turn:
     @property
     def unchecked(self) -> tuple[tuple[int, int], ...]:
         """Ranges of characters to shade: what nobody verified, and what a model on this device wrote."""
-        ends = [*(stretch.at for stretch in self.stretches[1:]), len(self.text)]
-        here = [(stretch.at, end) for stretch, end in zip(self.stretches, ends) if stretch.here]
-        return (*self.shaded, *here)
+        return (*self.shaded, *ranges_here(self.stretches, len(self.text)))
 
     @property
     def solid(self) -> int:

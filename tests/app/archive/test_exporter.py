@@ -253,3 +253,16 @@ def test_a_pipe_without_a_name_is_written_to(store: Store) -> None:
     os.close(pipe)
     with open(reading, encoding="utf-8") as out:
         assert out.read() == text_of(store, "md")
+
+
+@pytest.mark.parametrize(
+    ("starts", "shaded"),
+    [((0, 4, 8), "<p>use <span>tar </span>twice</p>"), ((0, 4, 10**30), "<p>use <span>tar twice</span></p>")],
+)
+def test_what_a_model_on_this_device_wrote_as_text_is_shaded(
+    store: Store, starts: tuple[int, ...], shaded: str
+) -> None:
+    asked = store.messages.ask(store.conversations.create("t").id, "q", parent_id=None)
+    parts = [asdict(Stretch(at, name, here=name == "qwen")) for at, name in zip(starts, ("talker", "qwen", "talker"))]
+    store.messages.finish(asked.id, (), (), "use tar twice", "done", {"stretches": parts})
+    assert shaded.replace("<span>", '<span class="drafted">') in text_of(store, "html")
