@@ -70,29 +70,28 @@ class ChatServer:
                 self.read.append(asked)
                 self.was_read.set()
                 writer.write(http(b"", content_type="text/event-stream") + event({}, "length") + b"data: [DONE]\n\n")
-                await writer.drain()
-                return
-            self.asked.append(asked)
-            if self.strict and self.asked[-1]["model"] not in ("talker", "other"):
-                told = {"error": {"message": f"No model {self.asked[-1]['model']}.", "code": "model_not_found"}}
-                writer.write(http(json.dumps(told).encode(), status="404 Not Found", content_type=JSON))
-                await writer.drain()
-                return
-            if self.refuses:
-                body = json.dumps({"error": {"message": self.refuses, "type": "invalid_request_error"}}).encode()
-                writer.write(http(body, status="400 Bad Request", content_type=JSON))
-                await writer.drain()
-                return
+            else:
+                self.asked.append(asked)
+                await self._answer(asked, reader, writer)
+        else:
+            body = b'{"error":{"message":"Unknown path.","code":null}}'
+            writer.write(http(body, status="404 Not Found", content_type=JSON))
+        await writer.drain()
+
+    async def _answer(self, asked: Any, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self.strict and asked["model"] not in ("talker", "other"):
+            told = {"error": {"message": f"No model {asked['model']}.", "code": "model_not_found"}}
+            writer.write(http(json.dumps(told).encode(), status="404 Not Found", content_type=JSON))
+        elif self.refuses:
+            told = {"error": {"message": self.refuses, "type": "invalid_request_error"}}
+            writer.write(http(json.dumps(told).encode(), status="400 Bad Request", content_type=JSON))
+        else:
             script = self.scripts[min(len(self.asked), len(self.scripts)) - 1]
             try:
                 await self._say(script, reader, writer)
             finally:  # The client may leave before it has the first piece.
                 if script.hold or script.pause:
                     self.hung_up.set()
-        else:
-            body = b'{"error":{"message":"Unknown path.","code":null}}'
-            writer.write(http(body, status="404 Not Found", content_type=JSON))
-        await writer.drain()
 
     async def _say(self, script: Script, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(http(b"", content_type="text/event-stream"))

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from inspect import isawaitable
 from pathlib import Path
-from typing import Protocol, TypeVar, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from app.config import Settings, Unanswered
 from app.events import Done, Dropped, Event, Failed, Judged, ModeChanged, ReplyText, Started, Withdrawn
-from app.remotes.last_seen import LastSeen
+from app.remotes.connection import Connection
 from app.remotes.mode_meter import Verifying
 from app.remotes.source import AddressSource, Source
 from app.reply.assistant import Assistant
 from app.reply.routing import Options
-from app.system_prompts import SystemPrompts
 from drafter.runtime import Drafter
 from drafter.shelf import Drafters
 from remote import TransportOptions
@@ -105,43 +104,27 @@ async def assistant(
     database: Path,
     url: str | None,
     *,
-    draft: bool = True,
     settings: Settings | None = None,
     modes: tuple[Verifying, ...] = ("edge",),
     patient: bool = True,
-    seen: LastSeen | None = None,
     clock: Clock = CLOCK,
-    prompts: SystemPrompts | None = None,
     system: str | None = None,
-    fixed: Collection[str] = (),
+    **options: Any,
 ) -> AsyncIterator[Assistant]:
     """An assistant with its own database connection, connected to `url` if one is given.
 
     `modes`: what `auto` may choose from; which one is faster here is a matter of milliseconds. `patient` False: a
     silent verifier is given up after what rounds have taken so far, which may be too soon on a busy machine. `system`:
-    the default system prompt of the server, from the library `prompts`.
+    the default system prompt of the server, from the library `prompts`. `options`: others of `Options`.
     """
     with Store.open(database) as store:
         source = None if url is None else AddressSource(url, clock=clock)
-        if source is not None and patient:
-            source.options = TransportOptions(read_seconds=PATIENCE_SECONDS)
         if source is not None:
             source.system = system
+            source.options = TransportOptions(read_seconds=PATIENCE_SECONDS) if patient else source.options
         settings = settings or Settings(max_tokens=40)
-        async with Assistant(
-            store,
-            Options(
-                Drafters(drafter),
-                source,
-                settings,
-                draft=draft,
-                modes=modes,
-                seen=seen,
-                clock=clock,
-                prompts=prompts,
-                fixed=frozenset(fixed),
-            ),
-        ) as opened:
+        made = Options(Drafters(drafter), source, settings, modes=modes, clock=clock, **options)
+        async with Assistant(store, made) as opened:
             yield opened
 
 
@@ -180,6 +163,13 @@ async def standing_in(
         store = stack.enter_context(Store.open(database))
         options = Options(Drafters(drafter), source, settings, stand_in=stand_in, fixed=fixed, texts=texts)
         yield await stack.enter_async_context(Assistant(store, options))
+
+
+def connection(opened: Assistant) -> Connection:
+    """The connection to the server that is chosen."""
+    shown = opened.backend.routing.shown
+    assert shown is not None
+    return shown
 
 
 async def until(holds: Callable[[], bool]) -> None:

@@ -40,7 +40,6 @@ class Exchange:
 
 
 def exchanges() -> list[Exchange]:
-    """All recorded exchanges."""
     found = []
     for path in sorted(FOLDER.glob("*.json")):
         for one in json.loads(path.read_text())["exchanges"]:
@@ -51,7 +50,6 @@ def exchanges() -> list[Exchange]:
 
 
 def exchange(service: str, name: str) -> Exchange:
-    """One recorded exchange."""
     return next(one for one in exchanges() if (one.service, one.name) == (service, name))
 
 

@@ -38,14 +38,8 @@ class Example:
 
 
 def read_examples() -> list[Example]:
-    rows = [json.loads(line) for line in EXAMPLES.read_text(encoding="utf-8").splitlines()]
-    return [
-        Example(
-            row["id"],
-            tuple(row.get("turns") or [row["prompt"]]),
-            row.get("commands", 1),
-            tuple(map(re.compile, row["accept"])),
-            row["offline"],
-        )
-        for row in rows
-    ]
+    found = []
+    for row in map(json.loads, EXAMPLES.read_text(encoding="utf-8").splitlines()):
+        turns, accept = tuple(row.get("turns") or [row["prompt"]]), tuple(map(re.compile, row["accept"]))
+        found.append(Example(row["id"], turns, row.get("commands", 1), accept, row["offline"]))
+    return found

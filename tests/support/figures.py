@@ -13,11 +13,7 @@ from models.config import Measured, read_config, write_config
 GOOD = {"tau": 3.0, "alone": 0.8, "perplexity": 5.0, "repeated": 0.1}
 NO_DRAFTS = {**GOOD, "tau": 1.0}
 """Below the floor for drafting."""
-NOT_ALONE = (
-    {**GOOD, "alone": 0.4},
-    {**GOOD, "perplexity": 400.0},
-    {**GOOD, "repeated": 0.9},
-)
+NOT_ALONE = ({**GOOD, "alone": 0.4}, {**GOOD, "perplexity": 400.0}, {**GOOD, "repeated": 0.9})
 """Below one floor each for writing alone."""
 
 

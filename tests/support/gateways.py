@@ -12,7 +12,6 @@ import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import httpx
@@ -62,15 +61,8 @@ class GatewayProcess:
     def __enter__(self) -> Self:
         self.home.mkdir(parents=True, exist_ok=True)
         with open(self.home / "said", "ab") as said:
-            self._process = subprocess.Popen(
-                self._command,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=said,
-                text=True,
-                cwd=REPOSITORY,
-                env=self._environment,
-            )
+            pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": said}
+            self._process = subprocess.Popen(self._command, text=True, cwd=REPOSITORY, env=self._environment, **pipes)
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         found = re.search(r"ready at http://127\.0\.0\.1:(\d+)$", line.strip())
@@ -78,9 +70,7 @@ class GatewayProcess:
         self.port = int(found[1])
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         if self._process is not None:
             self._process.kill()
             self._process.communicate()
@@ -88,19 +78,15 @@ class GatewayProcess:
     async def __aenter__(self) -> Self:
         return await asyncio.to_thread(self.__enter__)
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *raised: object) -> None:
         # In a thread, so that a proxy in this loop sees its connections end before it ends itself.
-        await asyncio.to_thread(self.__exit__, kind, error, trace)
+        await asyncio.to_thread(self.__exit__, *raised)
 
     @property
     def said(self) -> str:
-        """What it said on stderr."""
         return (self.home / "said").read_text(encoding="utf-8")
 
     def terminate(self) -> None:
-        """Ask it to end with SIGTERM."""
         self.process.send_signal(signal.SIGTERM)
 
     def client(self) -> httpx.AsyncClient:
@@ -137,12 +123,10 @@ class Streamed:
 
     @property
     def finish(self) -> str | None:
-        """Why it ended."""
         return next((one["choices"][0]["finish_reason"] for one in reversed(self.chunks) if one["choices"]), None)
 
     @property
     def marks(self) -> dict[str, Any]:
-        """The marks of its last chunk."""
         marks: dict[str, Any] = self.chunks[-1]["outrider"]
         return marks
 
@@ -153,7 +137,6 @@ class Streamed:
 
 
 def text_of(chunk: Mapping[str, Any]) -> str:
-    """The text that a chunk adds."""
     return "".join(choice["delta"].get("content") or "" for choice in chunk["choices"])
 
 
@@ -170,7 +153,6 @@ async def stream(client: httpx.AsyncClient, body: Mapping[str, Any]) -> AsyncIte
 
 
 async def stream_to_end(client: httpx.AsyncClient, body: Mapping[str, Any]) -> Streamed:
-    """A streamed answer, read to its end."""
     read = Streamed()
     async for found, _ in stream(client, body):
         read = found

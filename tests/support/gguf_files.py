@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -76,10 +76,8 @@ def byte_level(pattern: str | None = None) -> Tokenizer:
         split = pre_tokenizers.Split(Regex(pattern), "isolated")
         tokenizer.pre_tokenizer = pre_tokenizers.Sequence([split, last])
     tokenizer.decoder = decoders.ByteLevel()
-    alphabet = pre_tokenizers.ByteLevel.alphabet()
-    trainer = trainers.BpeTrainer(
-        vocab_size=640, special_tokens=SPECIAL, initial_alphabet=alphabet, show_progress=False
-    )
+    bytes = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(vocab_size=640, special_tokens=SPECIAL, initial_alphabet=bytes, show_progress=False)
     tokenizer.train_from_iterator([*CORPUS] * 4, trainer)
     return tokenizer
 
@@ -154,24 +152,17 @@ class LlamaVocabulary:
         self._lib.llama_model_free(self._model)
 
 
+LlamaCpp = Callable[[Path], LlamaVocabulary]
+"""Opens llama.cpp's own tokenizer of a file."""
+
+
 def texts() -> Sequence[str]:
     """Texts of many kinds, with special tokens among them."""
     return [
-        *CORPUS,
-        "<|im_start|>user\nHi there<|im_end|>\n<|im_start|>assistant\n",
-        "<s> hello</s>world <unk>",
-        "\t\ttabs\n\n\n\nmany\r\n\r\nlines \r end   ",
-        "   leading and trailing   ",
-        " \u00a0nbsp\u2003em\u3000ideo\u200bzero\u0085next\u2028line",
-        "don't I'LL we'Ve SHE'S it's ''s 'tis",
-        "1234567890 12.34 0x1F ½ ² Ⅷ ①",
-        "e\u0301 a\u0308 x\u0302 Zalgo: Z\u0338\u0322a\u0336",
-        "👩\u200d💻 🇩🇪 ❤\ufe0f",
-        "İstanbul ıI ǅ ǆ ß ẞ ſ camelCase HTTPServer ÄPFELäpfel",
-        "مرحبا ١٢٣ नमस्ते สวัสดี 한국어 テスト",
-        "$€£ © ® ™ ± × ÷ ≠ ∑ ∫ foo_bar.baz(qux)->x += 1; // c++",
-        "a",
-        "\n",
-        " ",
-        "",
-    ]
+        *CORPUS, "<|im_start|>user\nHi there<|im_end|>\n<|im_start|>assistant\n", "<s> hello</s>world <unk>",
+        "\t\ttabs\n\n\n\nmany\r\n\r\nlines \r end   ", "   leading and trailing   ", "a", "\n", " ", "",
+        " \u00a0nbsp\u2003em\u3000ideo\u200bzero\u0085next\u2028line", "don't I'LL we'Ve SHE'S it's ''s 'tis",
+        "1234567890 12.34 0x1F ½ ² Ⅷ ①", "e\u0301 a\u0308 x\u0302 Zalgo: Z\u0338\u0322a\u0336",
+        "👩\u200d💻 🇩🇪 ❤\ufe0f", "İstanbul ıI ǅ ǆ ß ẞ ſ camelCase HTTPServer ÄPFELäpfel",
+        "مرحبا ١٢٣ नमस्ते สวัสดี 한국어 テスト", "$€£ © ® ™ ± × ÷ ≠ ∑ ∫ foo_bar.baz(qux)->x += 1; // c++",
+    ]  # fmt: skip

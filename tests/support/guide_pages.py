@@ -18,14 +18,8 @@ from recipes.shell_guide.index import write
 def page(platform: str, name: str, about: str, *examples: tuple[str, str], languages: int = 20) -> dict[str, Any]:
     """A page in the form of the tldr file."""
     parts = [{"task": task, "command": command} for task, command in examples]
-    return {
-        "platform": platform,
-        "name": name,
-        "alias": about.startswith("This command is an alias"),
-        "translations": languages,
-        "description": about,
-        "examples": parts,
-    }
+    known = {"platform": platform, "name": name, "alias": about.startswith("This command is an alias")}
+    return known | {"translations": languages, "description": about, "examples": parts}
 
 
 PAGES = [

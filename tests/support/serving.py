@@ -8,8 +8,8 @@ import signal
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from tests.support.patience import PATIENCE_SECONDS
@@ -17,6 +17,7 @@ from tests.support.patience import PATIENCE_SECONDS
 REPOSITORY = Path(__file__).resolve().parents[2]
 
 
+@dataclass(eq=False)
 class VerifierProcess:
     """`outrider serve` with a tiny pair. The port stays the same after a restart.
 
@@ -25,57 +26,41 @@ class VerifierProcess:
     what it says on stderr. `model`: another one in the place of the pair's, which is served without the pair's drafter.
     """
 
-    def __init__(
-        self,
-        pair: Path,
-        *,
-        host: str = "127.0.0.1",
-        prefix: Sequence[str] = (),
-        token_file: Path | None = None,
-        options: Sequence[str] = (),
-        home: Path | None = None,
-        said: Path | None = None,
-        model: Path | None = None,
-    ) -> None:
-        self._pair = pair
-        self._host = host
-        self._prefix = prefix
-        self._token_file = token_file
-        self._options = options
-        self._environment = os.environ | ({} if home is None else {"OUTRIDER_HOME": str(home)})
-        self._said = said
-        self._model = model
-        self.port = 0
-        self._process: subprocess.Popen[str] | None = None
+    pair: Path
+    _: KW_ONLY
+    host: str = "127.0.0.1"
+    prefix: Sequence[str] = ()
+    token_file: Path | None = None
+    options: Sequence[str] = ()
+    home: Path | None = None
+    said: Path | None = None
+    model: Path | None = None
+    port: int = field(default=0, init=False)
+    _process: subprocess.Popen[str] | None = field(default=None, init=False)
 
     @property
     def id(self) -> int:
-        """Its process id."""
         assert self._process is not None
         return self._process.pid
 
     @property
     def url(self) -> str:
-        return f"http://{self._host}:{self.port}"
+        return f"http://{self.host}:{self.port}"
 
     def command(self) -> list[str]:
-        command = [*self._prefix, sys.executable, "-m", "app.cli", "serve", "--watch-stdin"]
-        command += ["--host", self._host, "--port", str(self.port), "--allow-host", "verifier.example"]
-        if self._model is None:
-            command += ["--model", str(self._pair / "target"), "--drafter", str(self._pair / "drafter")]
-        else:
-            command += ["--model", str(self._model)]
-        command += [] if self._token_file is None else ["--token-file", str(self._token_file)]
-        return [*command, *self._options]
+        command = [*self.prefix, sys.executable, "-m", "app.cli", "serve", "--watch-stdin"]
+        command += ["--host", self.host, "--port", str(self.port), "--allow-host", "verifier.example"]
+        command += ["--model", str(self.model or self.pair / "target")]
+        command += ["--drafter", str(self.pair / "drafter")] if self.model is None else []
+        command += [] if self.token_file is None else ["--token-file", str(self.token_file)]
+        return [*command, *self.options]
 
     def start(self) -> Self:
         """Start the process, and wait until it answers."""
-        command = self.command()
-        pipe = subprocess.PIPE
-        with open(self._said or os.devnull, "ab") as said:
-            self._process = subprocess.Popen(
-                command, stdin=pipe, stdout=pipe, stderr=said, text=True, cwd=REPOSITORY, env=self._environment
-            )
+        environment = os.environ | ({} if self.home is None else {"OUTRIDER_HOME": str(self.home)})
+        with open(self.said or os.devnull, "ab") as said:
+            pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": said}
+            self._process = subprocess.Popen(self.command(), text=True, cwd=REPOSITORY, env=environment, **pipes)
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         found = re.fullmatch(r"outrider server ready at https?://\S+:(\d+)\n", line)
@@ -89,7 +74,6 @@ class VerifierProcess:
         os.kill(self._process.pid, which)
 
     def kill(self) -> None:
-        """Kill it with SIGKILL."""
         self.signal(signal.SIGKILL)
         self.stop()
 
@@ -128,7 +112,5 @@ class VerifierProcess:
     def __enter__(self) -> Self:
         return self.start()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self.stop()

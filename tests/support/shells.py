@@ -23,11 +23,7 @@ COMMANDS: Mapping[str, tuple[str, ...]] = {
     "zsh": ("zsh", "-f", "-i"),
     "fish": ("fish", "--no-config", "-i"),
 }
-SOURCED: Mapping[str, str] = {
-    "bash": 'eval "$({})"',
-    "zsh": 'eval "$({})"',
-    "fish": "{} | source",
-}
+SOURCED: Mapping[str, str] = {"bash": 'eval "$({})"', "zsh": 'eval "$({})"', "fish": "{} | source"}
 PROBE_KEY = "\x18p"
 COMMAND_KEY, EXPLAIN_KEY, UNDO, KILL_LINE, INTERRUPT = "\x1bm", "\x1bi", "\x1f", "\x15", "\x03"
 QUESTION, REPLY = b"\x1b[5n", "\x1b[0n"
@@ -89,7 +85,6 @@ class ShellTerminal(Terminal):
         return self._probe.read_text(encoding="utf-8")
 
     def wait_for_line(self, line: str) -> None:
-        """Wait until this stands in the line."""
         self.wait_for(lambda: self.line() == line, PATIENCE_SECONDS)
 
 

@@ -17,7 +17,6 @@ import termios
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 SEQUENCES = re.compile(
@@ -78,9 +77,7 @@ class Terminal:
         os.close(slave)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait()

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import torch
-from tokenizers import AddedToken
+from tokenizers import AddedToken, Tokenizer
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from drafter.model import DraftModel, MemoryEncoder, memory_digest, save_weights
@@ -32,14 +33,11 @@ def build_pair(folder: Path, *, seed: int = 0, marks: bool = False, guesses: boo
 
     Returns `folder`. `marks`: it says the marks of names, too. `guesses` False: the drafter guesses nothing right.
     """
-    generator_state = torch.random.get_rng_state()
-    torch.manual_seed(seed)
-    try:
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
         target = _write_target(folder / "target", marks)
         write_graph(folder / "target", folder / "target" / GRAPHS[1], int8=False)  # A server then starts without torch.
         _write_drafter(folder / "drafter", folder / "target", target, guesses)
-    finally:
-        torch.random.set_rng_state(generator_state)
     return folder
 
 
@@ -55,28 +53,36 @@ def write_smaller(target: Path, folder: Path) -> Path:
     return folder
 
 
+def random_target(tokenizer: Tokenizer, **shape: Any) -> tuple[LlamaForCausalLM, PreTrainedTokenizerFast]:
+    """A model of this shape, and its tokenizer as transformers has it."""
+    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<|end|>", pad_token="<|pad|>")
+    fast.chat_template = CHAT_TEMPLATE
+    config = LlamaConfig(
+        vocab_size=tokenizer.get_vocab_size(), num_attention_heads=4, num_key_value_heads=2, tie_word_embeddings=False,
+        max_position_embeddings=1024, bos_token_id=None, eos_token_id=END, pad_token_id=0, **shape,
+    )  # fmt: skip
+    return LlamaForCausalLM(config).eval().requires_grad_(False), fast
+
+
+def save_target(model: LlamaForCausalLM, fast: PreTrainedTokenizerFast, folder: Path) -> None:
+    """Save both. Tokens that are special or not printable are never the likeliest, so a greedy answer fills its length.
+
+    Marks of names are printable here.
+    """
+    for token in range(model.config.vocab_size):
+        text = fast.decode([token])
+        if token < len(SPECIAL) or not (text in MARKS or (text.isascii() and text.isprintable())):
+            model.lm_head.weight[token] = 0.0
+    model.generation_config.eos_token_id = END
+    model.save_pretrained(folder)
+    fast.save_pretrained(folder)
+
+
 def _write_target(folder: Path, marks: bool) -> LlamaForCausalLM:
     tokenizer = train_tokenizer()
     if marks:
         tokenizer.add_tokens([AddedToken(mark, normalized=False) for mark in MARKS])
-    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<|end|>", pad_token="<|pad|>")
-    fast.chat_template = CHAT_TEMPLATE
-    size = tokenizer.get_vocab_size()
-    config = LlamaConfig(
-        vocab_size=size,
-        hidden_size=32,
-        intermediate_size=48,
-        num_hidden_layers=3,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        head_dim=8,
-        max_position_embeddings=1024,
-        tie_word_embeddings=False,
-        bos_token_id=None,
-        eos_token_id=END,
-        pad_token_id=0,
-    )
-    model = LlamaForCausalLM(config).eval().requires_grad_(False)
+    model, fast = random_target(tokenizer, hidden_size=32, intermediate_size=48, num_hidden_layers=3, head_dim=8)
     torch.nn.init.normal_(model.model.embed_tokens.weight)
     torch.nn.init.normal_(model.lm_head.weight)
     for layer in model.model.layers:
@@ -84,15 +90,10 @@ def _write_target(folder: Path, marks: bool) -> LlamaForCausalLM:
         spread = {attention.q_proj: 0.3, attention.k_proj: 0.3, attention.v_proj: 0.2, attention.o_proj: 0.08}
         for projection, std in spread.items():
             torch.nn.init.normal_(projection.weight, std=std)
-    for token in range(size):
-        text = fast.decode([token])
-        if token < len(SPECIAL) or not (text in MARKS or (text.isascii() and text.isprintable())):
-            model.lm_head.weight[token] = 0.0  # It is never the likeliest token, so a greedy answer fills its length.
-        if text in MARKS:
+    for token in range(tokenizer.get_vocab_size()):
+        if fast.decode([token]) in MARKS:
             model.lm_head.weight[token] *= 1.5  # Any answer says some of them.
-    model.generation_config.eos_token_id = END
-    model.save_pretrained(folder)
-    fast.save_pretrained(folder)
+    save_target(model, fast, folder)
     return model
 
 
@@ -109,11 +110,7 @@ def _write_drafter(folder: Path, target_folder: Path, target: LlamaForCausalLM, 
     save_weights(encoder, folder / ENCODER)
     save_weights(drafter, folder / FLOAT)
     export_graph(drafter.eval(), folder / GRAPH)
-    config = msgspec.structs.replace(
-        config,
-        stop_tokens=(END,),
-        tokenizer=hashlib.blake2b((folder / TOKENIZER).read_bytes(), digest_size=16).hexdigest(),
-        memory=memory_digest(target.state_dict(), encoder).hex(),
-        measured=GOOD,
-    )
-    write_config(folder, config)
+    digest = hashlib.blake2b((folder / TOKENIZER).read_bytes(), digest_size=16).hexdigest()
+    memory = memory_digest(target.state_dict(), encoder).hex()
+    known = {"stop_tokens": (END,), "tokenizer": digest, "memory": memory, "measured": GOOD}
+    write_config(folder, msgspec.structs.replace(config, **known))

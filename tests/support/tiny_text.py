@@ -24,10 +24,8 @@ def train_tokenizer(corpus: Sequence[str] = CORPUS) -> Tokenizer:
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
-    alphabet = pre_tokenizers.ByteLevel.alphabet()
-    trainer = trainers.BpeTrainer(
-        vocab_size=320, special_tokens=SPECIAL, initial_alphabet=alphabet, show_progress=False
-    )
+    bytes = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(vocab_size=320, special_tokens=SPECIAL, initial_alphabet=bytes, show_progress=False)
     tokenizer.train_from_iterator([*corpus] * 4, trainer)
     return tokenizer
 
