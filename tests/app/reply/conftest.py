@@ -51,11 +51,15 @@ def stands_in(drafter: Drafter, database: Path) -> Connect:
 
 
 @pytest.fixture
-async def opened(
-    connect: Connect, verifier: VerifierProcess, request: pytest.FixtureRequest
-) -> AsyncIterator[Assistant]:
+def served(connect: Connect, verifier: VerifierProcess) -> Connect:
+    """The same, connected to the verifier that all tests share."""
+    return partial(connect, verifier.url)
+
+
+@pytest.fixture
+async def opened(served: Connect, request: pytest.FixtureRequest) -> AsyncIterator[Assistant]:
     """An assistant with the `SETTINGS` of its file of tests, connected to the verifier."""
-    async with connect(verifier.url, met=True, settings=getattr(request.module, "SETTINGS", None)) as opened:
+    async with served(met=True, settings=getattr(request.module, "SETTINGS", None)) as opened:
         yield opened
 
 

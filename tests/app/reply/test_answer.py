@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from math import ceil
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import normalizers
 
-from app.events import Drafted, ReplyText, Stretch, Verified
+from app.config import Settings
+from app.drafting.drafting import Drafting
+from app.drafting.prompt import FULL, conversation_tokens
+from app.drafting.readings import Conversation
+from app.events import Done, Drafted, Event, Failed, ReplyText, Retracted, Started, Stats, Stretch, Verified
+from app.remotes.peer import VerifierSession
 from app.reply.answer import Answer, Shown
+from app.reply.dimmed_text import DimmedText
+from app.reply.generation import Generation, GenerationInput
+from drafter.runtime import Drafter
 from models.text.chat_text import ChatText
+from remote.protocol import Sampling
+from storage import Message, Store
+from tests.support.guide_pages import guided_drafter
 from tests.support.tiny_text import CHAT_TEMPLATE, END, tiny_text, train_tokenizer
 
 TEXT = tiny_text()
@@ -67,12 +83,26 @@ def test_the_screen_shows_what_is_stored(script: list[tuple[str, list[int] | int
         assert screen.ghost == ""
 
 
-def test_a_correct_guess_turns_solid_without_a_flicker(text: ChatText) -> None:
+def test_a_right_guess_turns_solid_and_text_of_another_model_that_is_not_kept_is_remembered(text: ChatText) -> None:
     answer = Answer(text)
     command = text.encode("ls -l")
     assert answer.guess(command) == [Drafted("ls -l", len(command))]
     bonus = text.encode("a")
     assert answer.verify(command + bonus, len(command)) == [Verified("ls -la", len(command) + 1, len(command))]
+    answer = Answer(text, text.encode("ls "), 3)
+    answer.verified = len(answer.tokens)
+    answer.join("small one")
+    answer.draft_text("-l | wc")
+    assert answer.stretches == [Stretch(0, ""), Stretch(3, "small one", here=True)]
+    answer.verify(text.encode("-a"), 0)
+    assert answer.text == "ls -a" and answer.withdrawn == [(3, "ls -l | wc")] and answer.stretches == []
+    answer, (stop, *_) = Answer(text), text.stop_tokens
+    answer.join("small one")
+    answer.draft_text("ls -l | wc")
+    last = [*text.encode("ls -l"), stop]
+    answer.verify(last, 0, ends=True)
+    assert answer.tokens == last and answer.text == "ls -l" and all(answer.provenance)
+    assert answer.withdrawn == [(0, "ls -l | wc")] and answer.stretches == []
 
 
 @pytest.mark.parametrize("said", ["unpack it", "unpack ☃"])
@@ -87,26 +117,6 @@ def test_text_stays_a_draft_if_the_target_spells_it_in_other_tokens(text: ChatTe
             return  # Half a letter has no text to compare.
         assert answer.text == said and answer.tokens[:at] == letters[:at] and not answer.withdrawn
     assert not answer.suffix and answer.stretches == []
-
-
-def test_text_of_another_model_that_the_target_does_not_keep_is_remembered(text: ChatText) -> None:
-    answer = Answer(text, text.encode("ls "), 3)
-    answer.verified = len(answer.tokens)
-    answer.join("small one")
-    answer.draft_text("-l | wc")
-    assert answer.stretches == [Stretch(0, ""), Stretch(3, "small one", here=True)]
-    answer.verify(text.encode("-a"), 0)
-    assert answer.text == "ls -a" and answer.withdrawn == [(3, "ls -l | wc")] and answer.stretches == []
-
-
-def test_nothing_of_another_model_stays_after_the_end(text: ChatText) -> None:
-    answer, (stop, *_) = Answer(text), text.stop_tokens
-    answer.join("small one")
-    answer.draft_text("ls -l | wc")
-    last = [*text.encode("ls -l"), stop]
-    answer.verify(last, 0, ends=True)
-    assert answer.tokens == last and answer.text == "ls -l" and all(answer.provenance)
-    assert answer.withdrawn == [(0, "ls -l | wc")] and answer.stretches == []
 
 
 @pytest.mark.parametrize("local", [True, False])
@@ -155,3 +165,118 @@ def test_a_check_that_ends_early_leaves_marked_what_it_has_not_reached() -> None
         assert answer.stretches == ([Stretch(0, "target"), *rest] if checked else rest)
         answer.verify(answer.suffix[:1], 1)
     assert answer.stretches == []
+
+
+# ---- which characters of dimmed text count as withdrawn --------------------------------------------------------------
+
+
+def done(*provenance: bool) -> Done:
+    return Done(False, "end", tuple(range(len(provenance))), provenance, Stats())
+
+
+@pytest.mark.parametrize(
+    ("events", "counted"),
+    [
+        ([Drafted("ls -la", 3), Verified("ls ", 1, 1), Verified("-la ~", 3, 2)], (6, 6, 0)),
+        ([Drafted("ls -la", 3), Retracted(3), Verified("ls -R", 3, 2)], (6, 4, 2)),
+        ([Drafted("one two", 2), Retracted(2), Drafted("one ten", 2), Verified("one ten", 2, 2)], (9, 7, 2)),
+        ([Drafted("one two", 2), Retracted(2), Verified("one ", 1, 1), Drafted("two", 1)], (7, 4, 0)),
+        ([Drafted("one two", 2), Retracted(2), Verified("one ", 1, 1), done(True)], (7, 4, 3)),
+        ([Drafted("guess", 5), done(True)], (5, 0, 5)),  # A verified answer keeps no guess.
+        ([Drafted("guess", 5), Failed("", "internal"), Started("c", "m"), Verified("guess", 5, 5)], (5, 0, 0)),
+        ([Drafted("alone", 5), done(False, False)], (5, 0, 0)),  # Nobody decides.
+    ],
+)
+def test_what_is_replaced_by_the_same_was_never_withdrawn(events: list[Event], counted: tuple[int, int, int]) -> None:
+    dimmed = DimmedText()
+    for event in events:
+        dimmed.apply(event)
+    assert (dimmed.shown, dimmed.confirmed, dimmed.withdrawn) == counted
+    assert (dimmed.share is None) == (counted[1:] == (0, 0))
+
+
+pieces = st.text("ab ", max_size=4)
+events = st.lists(
+    st.one_of(
+        st.builds(Drafted, pieces, st.just(1)),
+        st.builds(Verified, pieces, st.just(1), st.just(0)),
+        st.just(Retracted(1)),
+    ),
+    max_size=12,
+)
+
+
+@given(events)
+def test_the_characters_add_up(happened: list[Event]) -> None:
+    dimmed, reply = DimmedText(), ReplyText()
+    for event in happened:
+        dimmed.apply(event)
+        reply.apply(event)
+    assert dimmed.shown >= dimmed.confirmed + dimmed.withdrawn >= 0
+    dimmed.apply(done(True))
+    assert dimmed.shown == dimmed.confirmed + dimmed.withdrawn
+    assert dimmed.confirmed <= len(reply.solid)
+
+
+# ---- it ends with the first token that ends answers, and is never longer than allowed --------------------------------
+
+
+@pytest.fixture
+def generation(tiny_pair: Path, tmp_path: Path) -> Iterator[Generation]:
+    """A generation of at most 6 tokens."""
+    drafter = Drafter.load(tiny_pair / "drafter")
+    conversation = Conversation(drafter.text, [question_of("list files")], None, None, 8192)
+    options = {"settings": Settings(), "sampling": Sampling(), "most": 6, "draft": True}
+    given = GenerationInput(conversation, messages=[("user", "list files")], text=drafter.text, **options)
+    with Store.open(tmp_path / "outrider.db") as store, ThreadPoolExecutor(1) as thread:
+        drafting = Drafting(drafter, store, store.conversations.create().id, thread)
+        parts = {"drafting": drafting, "session": VerifierSession(), "connection": None}
+        yield Generation(given, begun=Answer(drafter.text), stopping=asyncio.Event(), **parts)
+
+
+def question_of(question: str) -> Message:
+    return Message("m", "c", None, "user", question, "done", (), (), {}, "2026-01-01")
+
+
+@pytest.fixture
+def words(generation: Generation) -> list[int]:
+    return generation.given.text.encode("list files and folders by name and size and more")[:12]
+
+
+def test_what_comes_after_the_end_is_not_part_of_the_answer(generation: Generation, words: list[int]) -> None:
+    generation.verify([*words[:2], END, *words[2:4]], from_draft=4)
+    assert generation.answer.tokens == [*words[:2], END] and generation.answer.verified == 3
+    assert generation.reason == "end"
+
+
+@pytest.mark.parametrize("here", [False, True])
+def test_it_is_never_longer_than_allowed(generation: Generation, words: list[int], here: bool) -> None:
+    """`here`: a model on this device writes it."""
+    if here:
+        generation.answer.join("small one")
+    for part, reason in ((words[:5], None), (words[5:8], "length")):
+        if here:
+            generation.draft_text(generation.given.text.decode(part))
+        else:
+            generation.verify(part, from_draft=3)
+        assert generation.reason == reason
+    assert generation.answer.tokens == words[:6]
+
+
+async def test_examples_once_left_out_stay_out(generation: Generation, tiny_pair: Path, tmp_path: Path) -> None:
+    """Whoever goes on with an answer reads what the one before it has read."""
+    guided = Drafter.load(guided_drafter(tiny_pair / "drafter", tmp_path / "drafter"))
+    thread: list[Message] = []
+    for number in range(4):
+        thread += [question_of(f"untar photos{number}.tar.gz"), replace(question_of("ls"), role="assistant")]
+    thread.append(question_of("list files"))
+    whole, brief = (conversation_tokens(guided.text, thread, guided.prompt, brief=brief) for brief in (False, True))
+    assert len(brief) < len(whole)
+    conversation = Conversation(guided.text, thread, None, guided.prompt, 8192)
+    generation.given = replace(generation.given, conversation=conversation)
+    fits = ceil(len(whole) / FULL)
+    for most_read, read in ((fits, whole), (fits - 2, brief), (8192, brief)):
+        await generation.address(own_target=True, most_read=most_read)
+        assert generation.prompt == read and generation.committed == read
+    await generation.address(own_target=False, most_read=8192)
+    assert generation.prompt == conversation_tokens(guided.text, thread)

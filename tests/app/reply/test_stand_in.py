@@ -1,18 +1,29 @@
-"""A model on this device continues the answers of a server that is away, at the character that was reached."""
+"""A model on this device continues the answers of a server that is away, at the character that was reached.
+
+Its process is killed, its file is deleted, nobody needs it, it does not fit.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import os
+import shutil
+import signal
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from app.archive.exporter import every_conversation, export_conversations
 from app.archive.importer import import_file
+from app.cli.own_server import NICENESS
 from app.config import Settings, Unanswered
-from app.events import ModeChanged, StandIn, Stretch
+from app.events import ModeChanged, StandIn, Stretch, Verified
+from app.remotes import loopback
 from app.remotes.choice import UnusableSource
+from app.remotes.loopback import LocalModel
 from app.remotes.source import Source
+from app.reply import routing
 from app.reply.assistant import Assistant
 from app.reply.endpoint import MOST_HERE
 from app.reply.reply import MOST_RESTARTS
@@ -43,6 +54,7 @@ from tests.support.patience import PATIENCE_SECONDS
 from tests.support.serving import VerifierProcess
 
 QUESTION = "how do I unpack a tar archive?"
+BRIEF = Settings(offline="queue", max_tokens=4, temperature=0.0)
 
 
 def stored(database: Path, heard: Heard) -> Turn:
@@ -92,7 +104,6 @@ async def test_an_answer_goes_on_at_the_character_where_the_line_broke(
 
 
 async def leave(opened: Assistant, server: ChatServer) -> None:
-    """Let the server be away."""
     server.away, shown = True, opened.backend.routing.shown
     assert shown is not None
     shown.connect_again("a test")
@@ -100,9 +111,7 @@ async def leave(opened: Assistant, server: ChatServer) -> None:
 
 
 @pytest.mark.parametrize("away", [True, False])
-async def test_what_the_server_wrote_before_the_person_stopped_it_stays_the_servers(
-    stands_in: Connect, away: bool
-) -> None:
+async def test_what_the_server_wrote_before_a_stop_stays_the_servers(stands_in: Connect, away: bool) -> None:
     server = ChatServer([Script(["Use tar"], hold=True), Script([" to"], cut=True)], owner="vllm")
     async with stands_in(server, ChatServer([Script([" unpack"])], owner=OWNER)) as opened:
         begun = await ask(opened, QUESTION, watch=lambda heard: heard.text and opened.stop())
@@ -117,7 +126,6 @@ async def test_what_the_server_wrote_before_the_person_stopped_it_stays_the_serv
 
 @pytest.fixture
 def battery(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The battery of this device."""
     supplies = tmp_path / "supplies"
     (supplies / "BAT0").mkdir(parents=True)
     for name, said in {"type": "Battery", "status": "Discharging", "capacity": "30"}.items():
@@ -126,9 +134,7 @@ def battery(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return supplies / "BAT0"
 
 
-async def test_it_reads_along_while_outriders_own_server_writes(
-    stands_in: Connect, verifier: VerifierProcess, battery: Path
-) -> None:
+async def test_it_reads_along_with_an_own_server(stands_in: Connect, verifier: VerifierProcess, battery: Path) -> None:
     here = ChatServer([], owner=OWNER, reads=True)
     settings = Settings(mode="hosted", offline="local", max_tokens=300, temperature=0.0)
     async with stands_in(verifier.port, here, settings, path="") as opened:
@@ -156,9 +162,7 @@ async def test_an_answer_of_which_nothing_is_missing_is_complete(stands_in: Conn
     assert heard.done.model == "talker" and heard.done.reason == "end"
 
 
-async def test_a_question_is_answered_while_the_server_is_away(
-    stands_in: Connect, database: Path, verifier: VerifierProcess
-) -> None:
+async def test_it_answers_while_a_server_is_away(stands_in: Connect, database: Path, verifier: VerifierProcess) -> None:
     server = ChatServer([Script(["x"])], away=True)
     async with stands_in(server, Here(verifier.url + "/v1")) as opened:
         heard = await ask(opened, QUESTION)
@@ -208,14 +212,9 @@ TOO_LONG = "the request exceeds the available context size"
     ],
     ids=["too long", "silent"],
 )
-async def test_a_question_that_the_model_here_cannot_answer_waits_for_the_server(
-    stands_in: Connect, local: ChatServer, why: str
-) -> None:
+async def test_what_it_cannot_answer_waits_for_the_server(stands_in: Connect, local: ChatServer, why: str) -> None:
     server = ChatServer([Script(["x"])], away=True)
-    async with (
-        stands_in(server, local, Settings(offline="queue")) as opened,
-        working_off(opened) as done,
-    ):
+    async with stands_in(server, local, Settings(offline="queue")) as opened, working_off(opened) as done:
         await until_mode(opened, "offline")
         opened.outbox.enqueue(opened.store.conversations.create("waits").id, QUESTION)
         await opened.stand_by("small one")
@@ -239,9 +238,7 @@ async def test_an_answer_that_the_model_here_cannot_go_on_with_ends_as_without_o
 
 @pytest.mark.parametrize("owner", ["somebody", "vllm"])
 @pytest.mark.parametrize("crashes", [1, MOST_RESTARTS + 1])
-async def test_text_of_a_model_here_that_ends_is_gone_on_with_by_who_can(
-    stands_in: Connect, owner: str, crashes: int
-) -> None:
+async def test_text_of_a_model_that_ends_is_continued_by_who_can(stands_in: Connect, owner: str, crashes: int) -> None:
     server = ChatServer([Script([" it"])], owner=owner, away=True)
     local = ChatServer([*[Script(["Use tar "], cut=True)] * crashes, Script(["-x"])], owner=OWNER)
     async with stands_in(server, local) as opened:
@@ -313,6 +310,9 @@ async def test_a_server_goes_on_after_what_was_written_here_of_an_answer_that_it
     assert heard.text == "Use tar to unpack it"
 
 
+Own = tuple[Unanswered | None, str | None]
+
+
 class Other(Here):
     """Another model of this device."""
 
@@ -329,12 +329,7 @@ class Other(Here):
     ],
 )
 async def test_a_server_has_settings_of_its_own_and_the_command_line_overrides_them(
-    stands_in: Connect,
-    verifier: VerifierProcess,
-    settings: Settings,
-    own: tuple[Unanswered | None, str | None],
-    fixed: str,
-    writer: str,
+    stands_in: Connect, verifier: VerifierProcess, settings: Settings, own: Own, fixed: str, writer: str
 ) -> None:
     here = Here(verifier.url + "/v1")
     models: dict[str | None, Source] = {None: here, "a": here, "b": Other(verifier.url + "/v1")}
@@ -349,8 +344,7 @@ async def test_a_server_has_settings_of_its_own_and_the_command_line_overrides_t
 
 async def test_another_model_is_chosen_while_the_program_runs(stands_in: Connect, verifier: VerifierProcess) -> None:
     models: dict[str | None, Source] = {"a": Here(verifier.url + "/v1"), "b": Other(verifier.url + "/v1")}
-    settings = Settings(offline="queue", max_tokens=4, temperature=0.0)
-    async with stands_in(ChatServer([], away=True), models, settings) as opened:
+    async with stands_in(ChatServer([], away=True), models, BRIEF) as opened:
         for name, writer in (("a", "small one"), ("b", "other one")):
             await opened.settled()
             changes = opened.changes()
@@ -395,16 +389,10 @@ async def test_a_server_that_refuses_is_not_missed(stands_in: Connect) -> None:
         assert opened.missed is None
 
 
-async def test_what_waits_for_a_server_is_answered_in_order_by_the_model_that_is_chosen(
-    stands_in: Connect, verifier: VerifierProcess
-) -> None:
+async def test_what_waits_is_answered_in_order_by_a_chosen_model(stands_in: Connect, verifier: VerifierProcess) -> None:
     server = ChatServer([Script(["later"]), Script(["again"]), Script(["mine"])], away=True)
     models: dict[str | None, Source] = {"a": Here(verifier.url + "/v1")}
-    settings = Settings(offline="queue", max_tokens=4, temperature=0.0)
-    async with (
-        stands_in(server, models, settings) as opened,
-        working_off(opened) as done,
-    ):
+    async with stands_in(server, models, BRIEF) as opened, working_off(opened) as done:
         store, outbox = opened.store, opened.outbox
         first = (await ask(opened, QUESTION)).started.conversation
         outbox.enqueue(other := store.conversations.create("b").id, "and elsewhere?")
@@ -432,3 +420,91 @@ async def test_an_answer_of_a_model_with_an_odd_name_can_be_imported(
     with Store.open(database) as store, Store.open(tmp_path / "other.db") as other:
         path = export_conversations(store, every_conversation(store), "json", tmp_path / "a.json", settings=Settings())
         assert [result.outcome for result in import_file(other, path).results] == ["new"]
+
+
+# ---- its process -----------------------------------------------------------------------------------------------------
+
+
+LONGER = 400
+"""More tokens than a tiny model has written when its first word is read here."""
+SETTINGS = Settings(offline="local", max_tokens=LONGER, temperature=0.0)
+
+
+@pytest.fixture
+async def away() -> AsyncIterator[int]:
+    """A server that is out of reach."""
+    async with ChatServer([], away=True).listening() as port:
+        yield port
+
+
+@pytest.fixture
+def target(tiny_pair: Path, tmp_path: Path) -> Path:
+    """A model's folder, with the weights that another program reads, which take no memory here, and a dead link."""
+    folder = Path(shutil.copytree(tiny_pair / "target", tmp_path / "target"))
+    (folder / "pytorch_model.bin").touch()
+    os.truncate(folder / "pytorch_model.bin", 1 << 42)
+    (folder / "notes.txt").symlink_to("nowhere")
+    return folder
+
+
+async def killed(opened: Assistant, source: LocalModel, *, deleted: bool = False) -> tuple[Heard, list[str]]:
+    """An answer whose writer is killed at its first word, and the text that was there at each change of the mode."""
+    begun, process = list[str](), None
+
+    def watch(heard: Heard) -> None:
+        nonlocal process
+        if isinstance(heard.last, ModeChanged) and heard.last.mode == "offline":
+            begun.append(heard.text)
+        if isinstance(heard.last, Verified) and heard.last.text and process is None:
+            process = source.process_id
+            assert process is not None
+            assert os.getpriority(os.PRIO_PROCESS, process) == min(19, os.nice(0) + NICENESS)
+            os.kill(process, signal.SIGKILL)
+            if deleted:
+                shutil.rmtree(source.path)
+
+    return await ask(opened, QUESTION, watch=watch), begun
+
+
+async def test_killed_while_it_writes_it_is_started_again_and_goes_on(
+    stands_in: Connect, away: int, target: Path, verifier: VerifierProcess
+) -> None:
+    source = LocalModel("small one", target)
+    async with stands_in(away, source, SETTINGS) as opened:
+        heard, begun = await killed(opened, source)
+    first, reached = dict.fromkeys(begun)  # It may also say there that its model is reasoning.
+    assert first == "" and 0 < len(reached) < len(heard.text)
+    assert heard.text == reached + await rest_of(verifier, reached, LONGER), "nothing is lost or doubled"
+    assert heard.done.stretches == (Stretch(0, "small one", here=True),)
+
+
+async def test_its_file_is_deleted_and_it_is_killed(stands_in: Connect, away: int, target: Path) -> None:
+    source = LocalModel("small one", target)
+    async with stands_in(away, source, SETTINGS) as opened:
+        heard, _ = await killed(opened, source, deleted=True)
+        stored = opened.store.messages.get(heard.message)
+    assert heard.failed is not None and f"small one is not in {target} any more" in heard.failed.message
+    assert heard.text and stored.text == heard.text, "what it had written is kept"
+
+
+async def test_it_ends_when_nobody_needs_it_and_starts_again(
+    stands_in: Connect, away: int, target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(routing, "IDLE_SECONDS", 0.1)
+    source = LocalModel("small one", target)
+    async with stands_in(away, source, SETTINGS.replaced({"max_tokens": 24}, "test")) as opened:
+        first = await ask(opened, QUESTION)
+        assert first.done
+        await until(lambda: source.process_id is None)
+        assert (await ask(opened, QUESTION)).text == first.text
+
+
+async def test_what_does_not_fit_into_memory_is_not_started(
+    stands_in: Connect, away: int, target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loopback, "ROOM_BYTES", 1 << 60)
+    source = LocalModel("small one", target)
+    async with stands_in(away, source, SETTINGS) as opened:
+        heard = await ask(opened, QUESTION)
+        assert heard.failed is not None and "small one needs 1152921504.6 GB of memory, and" in heard.failed.message
+        assert source.process_id is None and source.url is None

@@ -42,11 +42,17 @@ def test_ask_tells_what_came_and_claims_nothing(outrider: Outrider, server: Chat
     assert "max_tokens" not in server.asked[-1]
 
 
-def test_ask_says_what_cut_an_answer(outrider: Outrider, server: ChatServer) -> None:
+def test_ask_says_what_cut_an_answer(outrider: Outrider, server: ChatServer, tmp_path: Path) -> None:
     server.scripts = [Script(["Paris, of"], reason="length")]
     code, out, talk = outrider(*QUESTION, "--max-tokens", "3")
     assert (code, out) == (0, "Paris, of\n")
-    assert "cut at 3 tokens (max_tokens)" in talk and 'outrider ask -c "go on"' in talk
+    assert "the answer is not whole: cut at 3 tokens (max_tokens)" in talk and 'outrider ask -c "go on"' in talk
+    told = outrider(*QUESTION, "--max-tokens", "3", "--json").json
+    assert (told["reason"], told["cut"], told["cut_by"]) == ("length", "length", "cut at 3 tokens (max_tokens)")
+    assert told["go_on"].endswith("a longer answer: --max-tokens")
+    (tmp_path / "prompts").write_text('{"prompt": "list files"}\n{"prompt": "list them"}\n')
+    each = outrider("ask", "--prompts", str(tmp_path / "prompts"), "--max-tokens", "3")
+    assert each.err.count("the answer is not whole") == 2
     server.scripts = [Script(["Paris, of"], cut=True)]
     code, out, talk = outrider(*QUESTION)
     assert (code, out) == (1, "Paris, of\n") and "is kept" in talk
