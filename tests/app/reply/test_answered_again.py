@@ -20,7 +20,6 @@ from tests.app.reply.conftest import Connect
 from tests.support.conversing import ask_once, hear, stored_answer
 from tests.support.dialects import PLAIN, Exchange, Playback, exchange
 
-QUESTION = "list files"
 DRAFT = "Run ls -l here"
 NEVER = ("verif", "check", "tau", "τ", "target")
 """Words that mean nothing for a server that checks no drafts."""
@@ -43,8 +42,8 @@ def counted(kept: int, dropped: int) -> dict[str, Any]:
 
 COUNTING = service(*PLAIN[:2], counted(3, 2), "[DONE]")
 SILENT = service()
-AGAIN, KEPT = "answered again by talker", "talker got the offline answer as a suggestion and kept 3 of 5 tokens"
 REFUSING = exchange("openai", "a model without predicted outputs")
+AGAIN, KEPT = "answered again by talker", "talker got the offline answer as a suggestion and kept 3 of 5 tokens"
 
 
 @pytest.mark.parametrize(
@@ -117,11 +116,9 @@ async def test_the_name_of_a_model_cannot_command_a_terminal(connect: Connect) -
 
 
 @pytest.mark.parametrize("temperature", [0.0, 0.5])
-async def test_a_field_of_the_sampling_that_was_chosen_and_is_not_taken_is_told(
-    temperature: float, connect: Connect
-) -> None:
+async def test_a_chosen_field_of_the_sampling_that_is_not_taken_is_told(temperature: float, connect: Connect) -> None:
     server = Playback(exchange("openai", "a reasoning model takes no temperature"))
-    heard = await ask_once(connect(server, settings=Settings(temperature=temperature)), QUESTION)
+    heard = await ask_once(connect(server, settings=Settings(temperature=temperature)), "list files")
     assert heard.done and heard.text == "ls -l"
     told = heard.why
     assert told[-1].endswith("; the server does not accept temperature") == bool(temperature)

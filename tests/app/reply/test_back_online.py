@@ -147,7 +147,6 @@ class Device:
 
     @property
     def text(self) -> str:
-        """What the target says."""
         return self.drafter.text.decode(self.own)
 
     @asynccontextmanager
@@ -166,7 +165,6 @@ class Device:
             yield opened
 
     async def cut(self, opened: Assistant, watch: Watch = lambda heard: None) -> Heard:
-        """An answer whose line breaks in the middle."""
         self.proxy.at(0, after(STREAM_BYTES, lasting(refused)))
         return await ask(opened, QUESTION, watch=watch)
 
@@ -257,19 +255,16 @@ async def test_what_was_not_kept_stays_readable_where_a_later_part_is_not_checke
         assert places[:2] == [first.at, second.at] and len(places) == 3 and places == sorted(places)
 
 
-async def test_the_line_returns_before_its_first_word(device: Device) -> None:
-    async with device.with_local(Local([Script([], hold=True)])) as opened:
-        heard = await device.cut(opened, lambda heard: taken_over(heard) and device.proxy.heal())
-        assert device.is_own(opened, heard) and heard.judged is None
-
-
-async def test_the_line_returns_while_the_local_model_loads(device: Device) -> None:
-    async def loads(number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+@pytest.mark.parametrize("loads", [False, True])
+async def test_the_line_returns_before_its_first_word_or_while_it_loads(device: Device, loads: bool) -> None:
+    async def load(number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read()
 
-    async with listening(loads) as port, device.with_local(Here(f"http://127.0.0.1:{port}/v1")) as opened:
-        heard = await device.cut(opened, lambda heard: taken_over(heard) and device.proxy.heal())
-        assert device.is_own(opened, heard)
+    async with listening(load) as port:
+        local = Here(f"http://127.0.0.1:{port}/v1") if loads else Local([Script([], hold=True)])
+        async with device.with_local(local) as opened:
+            heard = await device.cut(opened, lambda heard: taken_over(heard) and device.proxy.heal())
+            assert device.is_own(opened, heard) and heard.judged is None
 
 
 async def test_what_it_finished_alone_is_checked_later(device: Device) -> None:
@@ -296,9 +291,7 @@ async def test_what_it_finished_alone_is_checked_later(device: Device) -> None:
 
 
 @pytest.mark.parametrize("crashes", [False, True])
-async def test_an_answer_that_the_local_model_cannot_go_on_with_waits_for_the_line(
-    device: Device, crashes: bool
-) -> None:
+async def test_an_answer_that_it_cannot_go_on_with_waits_for_the_line(device: Device, crashes: bool) -> None:
     local = Local([Script([" no"], cut=True)] * (MOST_RESTARTS + 1) if crashes else [])  # Far from the limit of tokens.
     local.refuses = "" if crashes else "the request exceeds the available context size"
     async with device.with_local(local) as opened:

@@ -51,10 +51,10 @@ def whole(heard: Heard, database: Path) -> str:
 
 @pytest.mark.parametrize("temperature", [0.0, 0.8])
 async def test_a_verifiers_chat_address_answers_with_the_targets_own_text(
-    verifier: VerifierProcess, database: Path, tmp_path: Path, temperature: float, connect: Connect
+    verifier: VerifierProcess, database: Path, tmp_path: Path, temperature: float, connect: Connect, served: Connect
 ) -> None:
     settings = Settings(max_tokens=40, temperature=temperature, seed=7)
-    hosted = connect(verifier.url, settings=settings, modes=("hosted",), database=tmp_path / "hosted.db")
+    hosted = served(settings=settings, modes=("hosted",), database=tmp_path / "hosted.db")
     expected = (await ask_once(hosted, QUESTION)).text
     async with connect(verifier.url + "/v1", settings=settings) as opened:
         heard = await ask(opened, QUESTION)
@@ -66,23 +66,6 @@ async def test_a_verifiers_chat_address_answers_with_the_targets_own_text(
     assert heard.why[-1] == f"answered by target at 127.0.0.1:{verifier.port}"
     stats = heard.done.stats
     assert stats.streamed == 40 and stats.counted and stats.bytes_down > stats.bytes_up > 0 and stats.rtt_ms
-
-
-async def test_later_questions_come_with_what_was_said(database: Path, connect: Connect) -> None:
-    server = ChatServer([Script(["tar -xf ", "naïve 🦀.tar"])])
-    async with connect(server) as opened:
-        conversation = opened.store.conversations.create("two").id
-        await ask(opened, QUESTION, conversation)
-        second = await ask(opened, "why?", conversation)
-    assert whole(second, database) == "tar -xf naïve 🦀.tar"
-    assert second.done.reason == "end"
-    assert [(one["role"], one["content"]) for one in server.asked[1]["messages"]] == [
-        ("user", QUESTION),
-        ("assistant", "tar -xf naïve 🦀.tar"),
-        ("user", "why?"),
-    ]
-    assert server.asked[0]["model"] == "talker" and server.asked[0]["max_tokens"] == 40
-    assert second.done.stats.streamed == 2 and not second.done.stats.counted
 
 
 @pytest.mark.parametrize(
@@ -118,15 +101,6 @@ async def test_edge_mode_needs_a_verifier(connect: Connect) -> None:
     assert heard.failed is not None and "checks no drafts" in heard.failed.message and not server.asked
 
 
-async def test_no_limit_is_set_and_none_is_counted_here(database: Path, connect: Connect) -> None:
-    words = [f"word{number} " for number in range(1200)]
-    server = ChatServer([Script(words)])
-    heard = await ask_once(connect(server, settings=Settings()), QUESTION)
-    assert "max_tokens" not in server.asked[0]
-    assert whole(heard, database) == "".join(words)
-    assert (heard.done.reason, heard.done.cut) == ("end", "")
-
-
 LIMIT, FILTER, BROKEN = "cut at a limit of 127.0.0.1", "the server's content filter ended it", "127.0.0.1 broke it off"
 CUTS = {
     "eos": "", "STOP": "", "end_turn": "", "length": LIMIT, "model_length": LIMIT, "FinishReason.MAX_TOKENS": LIMIT,
@@ -139,9 +113,8 @@ CUTS = {
 
 
 async def test_a_cut_is_told(connect: Connect) -> None:
-    async with connect(
-        ChatServer([Script(["one ", "two"], reason=reason) for reason in CUTS]), settings=Settings()
-    ) as opened:
+    server = ChatServer([Script(["one ", "two"], reason=reason) for reason in CUTS])
+    async with connect(server, settings=Settings()) as opened:
         for reason, cut in CUTS.items():
             heard = await ask(opened, QUESTION)
             stored = opened.store.messages.get(heard.message)
@@ -165,9 +138,7 @@ async def test_stopping_hangs_up_and_keeps_what_came(database: Path, connect: Co
     assert whole(heard, database) == "tar -xf "
 
 
-async def test_an_answer_that_begins_while_its_reader_leaves_is_closed(
-    monkeypatch: pytest.MonkeyPatch, connect: Connect
-) -> None:
+async def test_an_answer_begun_as_its_reader_left_is_closed(monkeypatch: pytest.MonkeyPatch, connect: Connect) -> None:
     server, begin = ChatServer([Script(["tar "], hold=True)]), CompletionsClient.chat
 
     async def begun_too_late(client: CompletionsClient, *args: Any, **options: Any) -> ChatStream:
@@ -184,10 +155,7 @@ async def test_an_answer_that_begins_while_its_reader_leaves_is_closed(
             await server.hung_up.wait()
 
 
-async def test_nothing_is_tokenised_for_a_server_that_reads_text(
-    tiny_pair: Path, drafter: Drafter, connect: Connect
-) -> None:
-    """However long the conversation is."""
+async def test_nothing_is_tokenised_for_servers_of_text(tiny_pair: Path, drafter: Drafter, connect: Connect) -> None:
     text, server = counted_text(), ChatServer([Script(["Then ", "ls."])])
     counted = Drafter(drafter.config, text, drafter._step, tiny_pair / "drafter", drafter.prompt)
     said = [("user", "list files"), ("assistant", "ls")] * 500
@@ -227,7 +195,8 @@ async def test_what_came_before_a_cut_is_kept_and_nothing_is_sent_again(settings
     assert heard.failed is not None and heard.failed.code == "broken" and not heard.failed.queued
     assert "is kept" in heard.failed.message and "go on" in str(heard.failed)
     assert heard.text == stored.text == "".join(SAID[:4]) and stored.status == "failed" and stored.tokens == ()
-    assert len(server.asked) == 1 and not heard.of(Drafted)
+    (asked,) = server.asked
+    assert (asked["model"], asked["max_tokens"]) == ("talker", 40) and not heard.of(Drafted)
     assert heard.ended is None and "offline" not in heard.modes
 
 
@@ -244,9 +213,7 @@ async def test_a_server_that_can_goes_on_where_it_was_cut_off(database: Path, co
     assert server.asked[1]["messages"][-1] == {"role": "assistant", "content": "You can list"}
 
 
-async def test_another_server_is_asked_anew_and_counts_from_where_it_was_cut_off(
-    database: Path, connect: Connect
-) -> None:
+async def test_another_server_is_asked_anew_and_counts_from_the_cut(database: Path, connect: Connect) -> None:
     anew = Script(["You can", " list 🦀 fi", "les with ls -la, na", "ïvely."])
     server = ChatServer([Script(SAID[:4], cut=True), anew])
     assert whole(await cut_and_resumed(server, connect), database) == FULL
@@ -277,10 +244,8 @@ async def test_a_server_that_refuses_to_go_on_leaves_its_text_as_it_was(connect:
     assert heard.text == stored.text
 
 
-async def test_a_stopped_answer_of_a_verifier_is_gone_on_with_as_text(
-    verifier: VerifierProcess, database: Path, connect: Connect
-) -> None:
-    async with connect(verifier.url, settings=Settings(mode="edge", max_tokens=60)) as opened:
+async def test_a_verifiers_stopped_answer_goes_on_as_text(database: Path, connect: Connect, served: Connect) -> None:
+    async with served(settings=Settings(mode="edge", max_tokens=60)) as opened:
         stopped = await ask(opened, QUESTION, watch=lambda heard: len(heard.reply.solid) > 10 and opened.stop())
         begun = opened.store.messages.get(stopped.message)
     async with connect(ChatServer([Script([" and more"])], owner="vllm")) as opened:
@@ -313,9 +278,7 @@ def pieces_of(text: str, sizes: list[int]) -> list[str]:
 
 
 @given(words, words, st.lists(st.integers(1, 6), min_size=1, max_size=9), st.booleans())
-def test_what_is_new_is_told_apart_wherever_pieces_are_cut(
-    known: str, rest: str, sizes: list[int], continues: bool
-) -> None:
+def test_what_is_new_is_found_wherever_pieces_are_cut(known: str, rest: str, sizes: list[int], continues: bool) -> None:
     join = Continuation(known, continues=continues)
     again = known[len(known.rstrip()) :] if continues else known
     new = "".join(join.take(piece) for piece in pieces_of(again + rest, sizes))

@@ -74,8 +74,6 @@ def last_stored(opened: Assistant) -> Message:
     return opened.store.branches.thread(opened.store.conversations.all()[0].id)[-1]
 
 
-# ---- once ------------------------------------------------------------------------------------------------------------
-
 ONE = event({"content": "one "})
 FAILURES = {
     "an error amid it": (stream(ONE, b'data: {"error":{"message":"Out of memory.","code":500}}\n\n'), "broken"),
@@ -132,9 +130,6 @@ async def test_a_server_that_wants_to_be_left_alone_for_long_is(connect: Connect
     assert heard.failed is not None and peer.asked == 1
 
 
-# ---- patience --------------------------------------------------------------------------------------------------------
-
-
 def test_a_remote_may_have_its_own_time_for_first_words() -> None:
     assert options_of(Remote(url="http://a", first_words_timeout=1800)).first_words_seconds == 1800
 
@@ -152,9 +147,7 @@ async def test_signs_of_life_do_not_replace_words_for_ever(connect: Connect, ali
     assert "first_words_timeout" in heard.failed.message and peer.asked == 1
 
 
-async def test_the_deadline_counts_from_the_last_word_of_reasoning_which_is_no_part_of_the_answer(
-    connect: Connect,
-) -> None:
+async def test_the_deadline_counts_from_the_last_word_of_reasoning_which_is_no_answer(connect: Connect) -> None:
     """Twelve thoughts, a second apart, take longer than a word may."""
     thoughts = [event({field: "hm "}) for field in ("reasoning_content", "reasoning", "thinking")] * 4
     parts: list[bytes | None] = [part for thought in thoughts for part in (thought, None)]
@@ -174,8 +167,8 @@ async def test_the_deadline_counts_from_the_last_word_of_reasoning_which_is_no_p
         assert thought == 12
         assert heard.done and heard.text == last_stored(opened).text == "Paris"
     assert "".join(one.text for one in heard.of(Reasoned)) == "hm " * 12
-    why = heard.why
-    assert why[-2].endswith("; m is reasoning") and why[-1] == why[-2].removesuffix("; m is reasoning")
+    *_, before, last = heard.why
+    assert before.endswith("; m is reasoning") and last == before.removesuffix("; m is reasoning")
 
 
 async def test_a_model_that_only_reasons_is_told_as_that(connect: Connect) -> None:

@@ -54,10 +54,8 @@ def asked(drafter: Drafter, said: Sequence[str]) -> list[int]:
     return drafter.text.render(drafter.prompt.apply(list(zip(roles, said))))
 
 
-async def test_the_own_target_reads_the_pages(
-    tiny_pair: Path, verifier: VerifierProcess, guided: Drafter, connect: Connect
-) -> None:
-    async with connect(verifier.url, drafter=guided, settings=Settings(mode="hosted", max_tokens=16)) as opened:
+async def test_the_own_target_reads_the_pages(tiny_pair: Path, guided: Drafter, served: Connect) -> None:
+    async with served(drafter=guided, settings=Settings(mode="hosted", max_tokens=16)) as opened:
         conversation = opened.store.conversations.create("test").id
         first = await ask(opened, QUESTIONS[0], conversation)
         second = await ask(opened, QUESTIONS[1], conversation)
@@ -70,36 +68,24 @@ async def test_the_own_target_reads_the_pages(
     assert "tar tf" in guided.text.decode(longer[len(prompt) + 16 :])
 
 
-async def test_what_was_asked_with_pages_is_learnt_from(
-    folder: Path, verifier: VerifierProcess, tmp_path: Path
-) -> None:
+async def test_what_was_asked_with_pages_is_learnt(folder: Path, verifier: VerifierProcess, tmp_path: Path) -> None:
     drafter, source = Drafter.load(folder), AddressSource(verifier.url)
     settings, learnt = Settings(mode="edge", max_tokens=16), tmp_path / "learnt"
+    options = Options(Drafters(drafter), source, settings, modes=("edge",), learnt=learnt)
     with Store.open(tmp_path / "outrider.db") as store:
-        async with Assistant(
-            store, Options(Drafters(drafter), source, settings, modes=("edge",), learnt=learnt)
-        ) as opened:
+        async with Assistant(store, options) as opened:
             await until_connected(opened)
             await ask(opened, QUESTIONS[0])
         assert len(Learner(store, folder, learnt).lessons()) == 1
 
 
-async def test_the_drafter_alone_reads_them_too(guided: Drafter, connect: Connect) -> None:
-    async with connect(None, drafter=guided, settings=Settings(mode="offline", max_tokens=12)) as opened:
-        heard = await ask(opened, QUESTIONS[0])
-    context = guided.context()
-    context.commit(asked(guided, QUESTIONS[:1]))
-    alone = list(islice(chain.from_iterable(context.generate(0.0, 0)), 12))
-    assert list(heard.done.token_ids) == alone
-
-
 async def test_another_target_reads_the_plain_prompt_also_of_what_the_drafter_wrote_in_its_place(
-    tiny_pair: Path, verifier: VerifierProcess, stranger: Drafter, connect: Connect
+    tiny_pair: Path, stranger: Drafter, connect: Connect, served: Connect
 ) -> None:
     plain = stranger.text.render([("user", QUESTIONS[0])])
     async with connect(None, drafter=stranger, settings=Settings(mode="offline", max_tokens=16)) as opened:
         drafted = await ask(opened, QUESTIONS[0])
-    async with connect(verifier.url, drafter=stranger, settings=Settings(mode="edge", max_tokens=16)) as opened:
+    async with served(drafter=stranger, settings=Settings(mode="edge", max_tokens=16)) as opened:
         await opened.settled()
         judged, asked_anew = await hear(opened.verify(drafted.message)), await ask(opened, QUESTIONS[0])
     for heard in (judged, asked_anew):
@@ -113,27 +99,27 @@ async def test_a_server_that_reads_text_gets_the_question_alone(guided: Drafter,
     assert [(one["role"], one["content"]) for one in server.asked[0]["messages"]] == [("user", QUESTIONS[0])]
 
 
-async def test_the_context_counts_what_is_read(guided: Drafter, connect: Connect) -> None:
+async def test_the_drafter_alone_reads_them_too_and_the_context_counts_them(guided: Drafter, connect: Connect) -> None:
     async with connect(None, drafter=guided, settings=Settings(mode="offline", max_tokens=12)) as opened:
         conversation = opened.store.conversations.create("test").id
-        for question in QUESTIONS:
-            await ask(opened, question, conversation)
+        first, _ = [await ask(opened, question, conversation) for question in QUESTIONS]
         thread = opened.store.branches.thread(conversation)[:3]
         exact = len(conversation_tokens(guided.text, thread, guided.prompt))
         assert abs(conversation_length(guided.text, thread, guided.prompt) - exact) <= 6
         counted = opened.context(conversation)
         assert counted is not None and counted.used > exact > len(conversation_tokens(guided.text, thread)) + 50
+    context = guided.context()
+    context.commit(asked(guided, QUESTIONS[:1]))
+    assert list(first.done.token_ids) == list(islice(chain.from_iterable(context.generate(0.0, 0)), 12))
 
 
-async def test_a_conversation_that_is_too_long_with_all_examples_is_answered_at_once(
-    guided: Drafter, verifier: VerifierProcess, database: Path, connect: Connect
-) -> None:
+async def test_examples_are_left_out_of_a_long_conversation(guided: Drafter, database: Path, served: Connect) -> None:
     """Nobody has said how much the model reads when the prompt is made."""
     with Store.open(database) as store:
         conversation, last = store.conversations.create("test").id, None
         for role, said in (("user", QUESTIONS[0]), ("assistant", "tar xf it")) * 5:
             last = store.messages.add(conversation, role, said, parent_id=last, status="done").id  # type: ignore[arg-type]
-    async with connect(verifier.url, drafter=guided, settings=Settings(max_tokens=5)) as opened:
+    async with served(drafter=guided, settings=Settings(max_tokens=5)) as opened:
         heard = await ask(opened, QUESTIONS[0], conversation)
         most, context = opened.backend.routing.most_read, opened.context(conversation)
         whole = conversation_tokens(guided.text, opened.store.branches.thread(conversation)[:-1], guided.prompt)

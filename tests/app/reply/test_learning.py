@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from app.config import Settings
@@ -22,13 +21,15 @@ from app.reply.routing import Options
 from drafter.learning.comparison import rounds_of
 from drafter.learning.distributions import Distributions
 from drafter.learning.samples import Replayer, Round
-from drafter.learning.versions import Version, Versions
+from drafter.learning.versions import Versions
 from drafter.payoff import Payoff
 from drafter.runtime import Drafter
 from drafter.shelf import Drafters
 from drafter.step import Correction
 from storage import Store
 from storage.replays import Replay
+from tests.drafter.conftest import some_correction
+from tests.drafter.learning.test_versions import about
 from tests.support.conversing import Heard, ask, until, until_mode
 from tests.support.serving import VerifierProcess
 
@@ -99,17 +100,8 @@ async def test_answers_count_while_drafts_do_not_pay(device: Device) -> None:
 
 def bad(drafter: Drafter) -> Correction:
     """One with which the drafter guesses wrong."""
-    config, random = drafter.config, np.random.default_rng(0)
-    kept = len(config.draft_vocabulary) or config.vocabulary
-    down = random.normal(size=(config.hidden, 4)).astype(np.float32)
-    return Correction(down, random.normal(size=(4, kept)).astype(np.float32) * 3)
-
-
-def about(*messages: str) -> Version:
-    return Version(
-        number=0, created="2030-01-01T00:00:00+00:00", state="not better", answers=1, tokens=1, tau_before=1.0,
-        tau_after=1.0, low=0.0, high=0.0, fixed=0.0, seconds=0.0, messages=messages,
-    )  # fmt: skip
+    down, up = some_correction(drafter.config)
+    return Correction(down, 3 * up)
 
 
 async def test_an_answer_is_drafted_again_as_it_was(device: Device) -> None:
@@ -149,7 +141,7 @@ async def test_a_version_goes_live_in_a_window_that_is_open_and_a_bad_one_comes_
     assert device.learner.waiting() == CONVERSATIONS
     async with device.asking() as opened:
         before = await ask(opened, "what is it")
-        device.learner.versions.publish(about(before.message), bad(device.drafter))
+        device.learner.versions.publish(about(messages=(before.message,)), bad(device.drafter))
         worse = await ask(opened, "what is it")
         assert worse.text == before.text, "what it learnt changes the speed, never the text"
         assert device.drafter.version == 1 and device.store.messages.get(worse.message).stats["learnt"] == 1
@@ -171,14 +163,12 @@ async def test_a_version_goes_live_in_a_window_that_is_open_and_a_bad_one_comes_
 
 
 @pytest.mark.parametrize("rarely", [False, True])
-async def test_a_version_that_keeps_no_promise_is_taken_back(
-    device: Device, monkeypatch: pytest.MonkeyPatch, rarely: bool
-) -> None:
+async def test_a_poor_version_is_taken_back(device: Device, monkeypatch: pytest.MonkeyPatch, rarely: bool) -> None:
     """Answers with rounds that nothing was drafted for do not count against it."""
     monkeypatch.setattr(learning, "FEWEST_LIVE", 6)
     await device.is_asked(6)
     assert device.learner.check_live() is None
-    device.learner.versions.publish(about(), bad(device.drafter))
+    device.learner.versions.publish(about(messages=()), bad(device.drafter))
     assert device.learner.check_live() is None, "nothing was drafted with it yet"
     await device.is_asked(6, rarely=rarely)
     assert len(device.replays) == 12
@@ -189,17 +179,14 @@ async def test_a_version_that_keeps_no_promise_is_taken_back(
         assert taken is not None and taken.number == 1 and device.learner.versions.in_use is None
 
 
-async def test_nothing_is_kept_where_nothing_may_be_learnt(device: Device) -> None:
+async def test_nothing_is_kept_where_nothing_may_be_learnt_and_a_damaged_version_counts_as_none(device: Device) -> None:
     async with device.asking(learn=False) as opened:
         await ask(opened, "hello")
     assert device.replays == []
-
-
-async def test_a_damaged_version_counts_as_none(device: Device) -> None:
     async with device.asking() as opened:
         first = await ask(opened, "hello")
         versions = Versions.of(device.learnt, device.drafter.config)
-        versions.publish(about(first.message), bad(device.drafter))
+        versions.publish(about(messages=(first.message,)), bad(device.drafter))
         (versions.folder / "version-1.npz").write_bytes(b"junk")
         again = await ask(opened, "hello")
         assert device.drafter.version == 0 and again.text == first.text

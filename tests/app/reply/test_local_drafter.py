@@ -30,7 +30,7 @@ from drafter.runtime import Drafter
 from drafter.shelf import Drafters
 from models.config import TOKENIZER
 from storage import Store
-from tests.support.conversing import Heard, ask, ask_once, until
+from tests.support.conversing import Heard, ask, ask_once, connection, until
 from tests.support.emulator import Emulator, LinkProfile
 from tests.support.made_once import made_once
 from tests.support.serving import VerifierProcess
@@ -113,13 +113,11 @@ class Device:
                 yield opened, stand_in.source
 
     def model_reads(self, tokens: int) -> None:
-        """Have the model read at most so many tokens."""
         self.model, self.process = Path(shutil.copytree(self.model, self.folder / "short")), None
         config = json.loads((self.model / "config.json").read_bytes()) | {"max_position_embeddings": tokens}
         (self.model / "config.json").write_text(json.dumps(config))
 
     async def plain(self, settings: Settings) -> str:
-        """What the server says by itself."""
         with Store.open(self.folder / f"plain-{len(list(self.folder.iterdir()))}.db") as store:
             plain = Options(Drafters(self.drafter), AddressSource(self.url), settings.replaced({"mode": "auto"}, ""))
             return (await ask_once(Assistant(store, plain), QUESTION)).text
@@ -140,7 +138,6 @@ def second(device: Device, drafter: Drafter, verifier: VerifierProcess) -> Devic
 
 
 def gained(heard: Heard) -> list[int]:
-    """The tokens of each round."""
     assert heard.done
     reports = [event.report for event in heard.of(RoundEnded)]
     return [report.gained for report in reports if report is not None]
@@ -165,15 +162,12 @@ async def test_it_drafts_and_the_text_stays_the_servers(device: Device, way: str
 
 
 async def test_a_sampled_tree_is_drawn_from_it(device: Device) -> None:
-    settings = EDGE.replaced({"tree": "sampled", "temperature": 0.7, "seed": 3}, "")
-    async with device.asking(settings) as (opened, _):
+    async with device.asking(EDGE.replaced({"tree": "sampled", "temperature": 0.7, "seed": 3}, "")) as (opened, _):
         heard = await ask(opened, QUESTION)
     assert sum(gained(heard)) == MOST and max(gained(heard)) > 2
 
 
-async def test_it_starts_with_the_first_question_and_if_it_is_killed_that_costs_its_drafts_and_nothing_else(
-    device: Device,
-) -> None:
+async def test_it_starts_with_the_first_question_and_a_kill_costs_its_drafts_and_nothing_else(device: Device) -> None:
     expected, device.process = await device.plain(EDGE), None
     async with device.asking(EDGE.replaced({"ahead": False}, ""), starts=False) as (opened, model):
         assert model.process_id is None
@@ -187,8 +181,7 @@ async def test_it_starts_with_the_first_question_and_if_it_is_killed_that_costs_
                 os.kill(model.process_id, signal.SIGKILL)
 
         heard = await ask(opened, QUESTION, watch=kill)
-    assert heard.done
-    assert heard.text == expected
+    assert heard.done and heard.text == expected
     reports = [event.report for event in heard.of(RoundEnded)]
     assert any(report is not None and not report.nodes for report in reports[2:]), "while it starts again"
 
@@ -199,8 +192,7 @@ async def test_a_conversation_that_is_too_long_for_it_is_not_read_and_tells_noth
     async with device.asking(EDGE) as (opened, model):
         heard = await ask(opened, QUESTION)
         assert (await ask(opened, QUESTION)).text == heard.text == expected
-        shown = opened.backend.routing.shown
-        assert shown is not None and not shown.speed.modes.learnt.edge.count
+        assert not connection(opened).speed.modes.learnt.edge.count
         assert model.url is not None and model._server is not None
         headers = {"authorization": f"Bearer {model._server.token}"}
         said = httpx.get(f"{model.url}/metrics", headers=headers).text
@@ -211,12 +203,11 @@ async def test_a_conversation_that_is_too_long_for_it_is_not_read_and_tells_noth
 
 
 async def test_a_model_that_is_chosen_later_drafts_from_then_on(device: Device) -> None:
-    settings = EDGE.replaced({"mode": "auto", "offline": "queue"}, "")
-    async with device.asking(settings, starts=False) as (opened, _):
+    async with device.asking(EDGE.replaced({"mode": "auto", "offline": "queue"}, ""), starts=False) as (opened, _):
         expected = (await ask(opened, QUESTION)).text
         await opened.stand_by("small one")
-        shown, running = opened.backend.routing.shown, opened.backend.routing.stand_in("small one")
-        assert shown is not None and running is not None
+        shown, running = connection(opened), opened.backend.routing.stand_in("small one")
+        assert running is not None
         running.start()
         await until(lambda: isinstance(shown.verifier, Verifier) and isinstance(running.verifier, Endpoint))
         heard = await ask(opened, QUESTION)
@@ -238,8 +229,8 @@ async def test_a_model_with_another_tokenizer_drafts_nothing(device: Device) -> 
     (device.model / TOKENIZER).write_text(json.dumps(tokenizer))
     async with device.asking(EDGE.replaced({"mode": "auto"}, ""), starts=False) as (opened, _):
         assert (await ask(opened, QUESTION)).done
-        shown = opened.backend.routing.shown
-        assert shown is not None and shown.server.drafter is None and isinstance(shown.verifier, Endpoint)
+        shown = connection(opened)
+        assert shown.server.drafter is None and isinstance(shown.verifier, Endpoint)
 
 
 # ---- beside a drafter that was made for the server's model -----------------------------------------------------------
@@ -248,22 +239,17 @@ async def test_a_model_with_another_tokenizer_drafts_nothing(device: Device) -> 
 async def drafted_by_model(opened: Assistant, question: str, conversation: str) -> tuple[str, bool, str]:
     """An answer, whether the model on this device drafted it, and the figures behind that."""
     heard = await ask(opened, question, conversation)
-    shown = opened.backend.routing.shown
-    assert heard.done
-    assert shown is not None and shown.server.drafter is not None
+    shown = connection(opened)
+    assert heard.done and shown.server.drafter is not None
     return heard.text, shown.server.drafter.is_model, shown.why_mode
 
 
 def try_the_other(opened: Assistant) -> None:
     """Have the other drafter tried in the next answer, as after a few more of them."""
-    shown = opened.backend.routing.shown
-    assert shown is not None
-    shown.speed.modes.learnt.uses = LONGEST_TRIAL
+    connection(opened).speed.modes.learnt.uses = LONGEST_TRIAL
 
 
-async def test_of_two_drafters_the_one_that_is_faster_over_this_line_drafts(
-    second: Device, verifier: VerifierProcess
-) -> None:
+async def test_of_two_drafters_the_faster_one_over_this_line_drafts(second: Device, verifier: VerifierProcess) -> None:
     auto = EDGE.replaced({"mode": "auto"}, "")
     async with second.asking(auto, starts=False) as (opened, _):
         conversation = opened.store.conversations.create("").id
@@ -276,9 +262,7 @@ async def test_of_two_drafters_the_one_that_is_faster_over_this_line_drafts(
             answers = [await drafted_by_model(opened, QUESTION, conversation)]
             try_the_other(opened)
             answers.append(await drafted_by_model(opened, QUESTION, conversation))
-            shown = opened.backend.routing.shown
-            assert shown is not None
-            for meter, tokens, seconds in zip(shown.speed.drafters.modes, (2, 8), (0.002, 0.1)):
+            for meter, tokens, seconds in zip(connection(opened).speed.drafters.modes, (2, 8), (0.002, 0.1)):
                 for _ in range(200):  # So many that those of the answers change nothing, however busy the machine is.
                     meter.edge(tokens, seconds, seconds)
             answers.append(await drafted_by_model(opened, QUESTION, conversation))
@@ -287,9 +271,7 @@ async def test_of_two_drafters_the_one_that_is_faster_over_this_line_drafts(
     assert "small one on this device" in answers[-1][2] and "the small model" in answers[-1][2]
 
 
-async def test_the_other_one_drafts_while_the_model_on_this_device_does_not_run(
-    second: Device, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_other_one_drafts_while_that_does_not_run(second: Device, monkeypatch: pytest.MonkeyPatch) -> None:
     low = [True]
     for module in (reply, routing):
         monkeypatch.setattr(module, "battery_is_low", lambda: low[0])
@@ -306,9 +288,7 @@ async def test_the_other_one_drafts_while_the_model_on_this_device_does_not_run(
         assert (await drafted_by_model(opened, QUESTION, conversation))[1]
 
 
-async def test_the_other_one_drafts_for_a_conversation_that_is_too_long_for_the_model_on_this_device(
-    second: Device,
-) -> None:
+async def test_the_other_one_drafts_for_a_conversation_that_is_too_long_for_the_model_here(second: Device) -> None:
     second.model_reads(8)
     async with second.asking(EDGE) as (opened, _):
         conversation = opened.store.conversations.create("").id
@@ -323,14 +303,12 @@ async def test_it_drafts_beside_another_only_if_it_may_also_continue_offline(sec
     settings = EDGE.replaced({"mode": "auto", "offline": offline, "local": "small one"}, "")
     async with second.asking(settings, starts=False) as (opened, _):
         await ask(opened, QUESTION)
-        shown = opened.backend.routing.shown
-        assert shown is not None and shown.server.no_substitute is None, "the other one may"
+        shown = connection(opened)
+        assert shown.server.no_substitute is None, "the other one may"
         assert [one.is_model for one in shown.server.drafters] == ([False, True] if offline == "local" else [False])
 
 
-async def test_an_answer_that_it_drafts_is_continued_by_it_when_the_line_breaks(
-    second: Device, tiny_pair: Path
-) -> None:
+async def test_an_answer_that_it_drafts_is_continued_when_the_line_breaks(second: Device, tiny_pair: Path) -> None:
     with VerifierProcess(tiny_pair) as server:
         second.url = server.url
         async with second.asking(EDGE.replaced({"mode": "auto"}, "")) as (opened, _):

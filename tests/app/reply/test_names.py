@@ -52,10 +52,8 @@ def says_a_name(drafter: Drafter, message: Message) -> bool:
     return any(known.values())
 
 
-async def test_the_target_says_marks_and_names_are_shown(
-    pair: Path, verifier: VerifierProcess, guided: Drafter, connect: Connect
-) -> None:
-    async with connect(verifier.url, drafter=guided, settings=Settings(mode="edge", max_tokens=60)) as opened:
+async def test_the_target_says_marks_and_names_are_shown(pair: Path, guided: Drafter, served: Connect) -> None:
+    async with served(drafter=guided, settings=Settings(mode="edge", max_tokens=60)) as opened:
         conversation = opened.store.conversations.create("test").id
         heard = [await ask(opened, question, conversation) for question in QUESTIONS]
         thread = opened.store.branches.thread(conversation)
@@ -71,9 +69,7 @@ async def test_the_target_says_marks_and_names_are_shown(
     assert spans == [[], []], "everything was checked"
 
 
-async def test_the_drafter_alone_says_them_too_and_its_answer_is_exported_with_names(
-    guided: Drafter, connect: Connect
-) -> None:
+async def test_the_drafter_alone_says_them_too_and_names_are_exported(guided: Drafter, connect: Connect) -> None:
     async with connect(None, drafter=guided, settings=Settings(mode="offline", max_tokens=60)) as opened:
         conversation = opened.store.conversations.create("test").id
         heard = await ask(opened, QUESTIONS[0], conversation)

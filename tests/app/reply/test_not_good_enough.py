@@ -125,9 +125,7 @@ async def test_one_that_is_of_no_use_does_not_draft(
     assert memory is not None and device.drafters.config(memory) is not None and not device.drafters.has(memory)
 
 
-async def test_one_that_was_measured_here_drafts_from_then_on(
-    device: Device, other_pair: Path, serving: VerifierProcess, shelf: Path
-) -> None:
+async def test_a_measured_one_drafts(device: Device, other_pair: Path, serving: VerifierProcess, shelf: Path) -> None:
     folder = on_shelf(other_pair / "drafter", shelf, None)
     answered(device.store, Drafter.load(folder), well=True)
     async with device.on(serving.url) as opened:
@@ -155,9 +153,7 @@ async def test_a_question_without_a_line_waits_unless_the_models_own_drafter_is_
     assert f"The small model for tiny {said}" in heard.failed.message
 
 
-async def test_only_the_setting_lets_one_write_that_is_not_good_enough(
-    device: Device, tiny_pair: Path, drafter: Drafter, shelf: Path
-) -> None:
+async def test_only_the_setting_lets_it_write(device: Device, tiny_pair: Path, drafter: Drafter, shelf: Path) -> None:
     """Only the drafter of the settings may then, and what it writes in another model's place is named."""
     in_place = await ask_once(device.on(NOBODY, max_tokens=8, offline="drafter"), QUESTION)
     assert in_place.done.drafted_by == "small model for another"
@@ -179,22 +175,20 @@ def outrider(outrider: Outrider, monkeypatch: pytest.MonkeyPatch) -> Outrider:
     return outrider
 
 
-def test_offline_by_choice_the_bundled_model_does_not_answer_for_a_remote(outrider: Outrider) -> None:
+def test_offline_only_the_drafter_of_a_remotes_model_answers(
+    outrider: Outrider, tmp_path: Path, drafter: Drafter
+) -> None:
     alone = outrider("ask", "--mode", "offline", "--json", QUESTION)
     outrider("remote", "add", "smol", NOBODY)
-    asked = outrider("ask", "--mode", "offline", "--json", "--remote", "smol", QUESTION)
+    ask = ("ask", "--mode", "offline", "--json", "--remote", "smol", QUESTION)
+    asked = outrider(*ask)
     assert asked.code == 3 and asked.out == "", asked
     assert "no other model answers in its place" in asked.err and "outrider ask --queue" in asked.err
     said = alone.json
     assert alone.code == 0 and said["model"] is None and said["drafted_by"] == "small model for tiny"
     assert "the small model for tiny alone wrote this answer" in alone.err
-
-
-def test_offline_by_choice_the_drafter_of_that_remotes_model_answers(
-    outrider: Outrider, tmp_path: Path, drafter: Drafter
-) -> None:
     LastSeen(tmp_path / "home/data/servers.json").note(NOBODY, drafter.memory_digest)
-    asked = outrider("ask", "--mode", "offline", "--json", "--remote", NOBODY, QUESTION)
+    asked = outrider(*ask)
     assert asked.code == 0 and asked.json["drafted_by"] == "small model for tiny"
 
 
@@ -206,7 +200,7 @@ def unmarked(text: str) -> str:
     return "".join(letter for letter in text if letter not in MARKS)
 
 
-async def test_it_answers_in_plain_text_until_its_drafter_is_fetched(
+async def test_plain_text_until_fetched(
     device: Device, drafter: Drafter, serving: VerifierProcess, shelf: Path
 ) -> None:
     chosen: dict[str, Any] = {"max_tokens": 24, "temperature": 0.0}
@@ -242,8 +236,7 @@ async def test_it_answers_in_plain_text_until_its_drafter_is_fetched(
         assert drafter.text.decode(tokens[1]) == mine.text, "and the first one began a new one"
 
 
-async def test_one_that_was_removed_is_not_used(tiny_pair: Path, tmp_path: Path) -> None:
-    shelf = tmp_path / "shelf"
+def test_one_that_was_removed_is_not_used(tiny_pair: Path, shelf: Path) -> None:
     folder = shutil.copytree(tiny_pair / "drafter", shelf / ("ab" * 32))
     ((found, config),) = kept(shelf)
     assert found == folder and config.target
@@ -251,22 +244,19 @@ async def test_one_that_was_removed_is_not_used(tiny_pair: Path, tmp_path: Path)
     assert remove(shelf, "abab") and not folder.exists() and not list(kept(shelf))
 
 
-def test_a_damaged_one_counts_as_none(drafter: Drafter, other_pair: Path, tmp_path: Path) -> None:
+def test_a_like_one_drafts_and_a_damaged_one_counts_as_none(drafter: Drafter, other_pair: Path, tmp_path: Path) -> None:
+    found, vocabulary = Drafters(drafter), drafter.config.vocabulary
+    for memory in (bytes(16), None):
+        assert found.fitting(drafter.text.digest, vocabulary, memory) is drafter
+    assert found.fitting(bytes(16), vocabulary, drafter.memory_digest) is None
     folder = shutil.copytree(other_pair / "drafter", tmp_path / ("cd" * 32))
-    other = Drafter.load(folder)
-    found = Drafters(drafter, tmp_path)
+    other, found = Drafter.load(folder), Drafters(drafter, tmp_path)
     assert found.has(other.memory_digest) and not found.has(None) and not found.has(bytes(16))
-    fits = found.fitting(other.text.digest, other.config.vocabulary, other.memory_digest)
+    server = (other.text.digest, other.config.vocabulary, other.memory_digest)
+    fits = found.fitting(*server)
     assert fits is not None and fits.memory_digest == other.memory_digest
     (folder / GRAPH).write_bytes(b"junk")
     (tmp_path / ("ef" * 32)).mkdir()
     assert Drafters(drafter, tmp_path).of_memory(other.memory_digest) is None
-    assert Drafters(drafter, tmp_path).fitting(other.text.digest, other.config.vocabulary, other.memory_digest) is None
+    assert Drafters(drafter, tmp_path).fitting(*server) is None
     assert (folder / TOKENIZER).is_file(), "it is left for the person"
-
-
-def test_a_drafter_of_the_same_tokens_drafts_for_a_stranger(drafter: Drafter) -> None:
-    found = Drafters(drafter)
-    assert found.fitting(drafter.text.digest, drafter.config.vocabulary, bytes(16)) is drafter
-    assert found.fitting(drafter.text.digest, drafter.config.vocabulary, None) is drafter
-    assert found.fitting(bytes(16), drafter.config.vocabulary, drafter.memory_digest) is None

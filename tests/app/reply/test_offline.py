@@ -18,7 +18,6 @@ from tests.remote.hostile import HostilePeer, answers
 from tests.remote.test_hostile_verifier import card_of
 from tests.remote.toy_verifier import CARD, http, raw_peer
 from tests.support.clock import FastClock
-from tests.support.commands import Outrider
 from tests.support.conversing import Heard, ask, ask_once, hear
 from tests.support.fault_proxy import FaultProxy
 from tests.support.serving import VerifierProcess
@@ -64,9 +63,7 @@ async def test_in_place_of_an_unknown_server_nobody_answers(connect: Connect) ->
         assert opened.outbox.queued() == []
 
 
-async def test_the_question_waits_and_is_asked_when_the_server_is_there(
-    verifier: VerifierProcess, connect: Connect
-) -> None:
+async def test_the_question_waits_until_the_server_is_there(verifier: VerifierProcess, connect: Connect) -> None:
     async with FaultProxy([verifier.port]) as proxy:
         await proxy.refuse()
         async with connect(proxy.url, settings=chosen("queue")) as opened:
@@ -85,9 +82,7 @@ async def test_the_question_waits_and_is_asked_when_the_server_is_there(
 
 
 @pytest.mark.parametrize("known", ["drafter's", "another"])
-async def test_what_was_seen_at_an_address_is_remembered(
-    drafter: Drafter, file: Path, known: str, connect: Connect
-) -> None:
+async def test_what_was_at_an_address_is_remembered(drafter: Drafter, file: Path, known: str, connect: Connect) -> None:
     """The model that was there the last time decides, also in the next run of the program."""
     LastSeen(file).note(NOBODY, drafter.memory_digest if known == "drafter's" else bytes(16))
     heard = await ask_once(connect(NOBODY, settings=chosen(None), seen=LastSeen(file)), QUESTION)
@@ -98,17 +93,15 @@ async def test_what_was_seen_at_an_address_is_remembered(
 
 
 async def test_a_verifier_is_remembered_when_it_is_met(
-    verifier: VerifierProcess, drafter: Drafter, file: Path, connect: Connect
+    verifier: VerifierProcess, drafter: Drafter, file: Path, served: Connect
 ) -> None:
-    async with connect(verifier.url, seen=LastSeen(file)) as opened:
+    async with served(seen=LastSeen(file)) as opened:
         await opened.settled()
     assert LastSeen(file).memory(verifier.url) == drafter.memory_digest
     assert file.stat().st_mode & 0o077 == 0
 
 
-async def test_a_verifier_of_another_model_is_remembered_as_that(
-    drafter: Drafter, file: Path, connect: Connect
-) -> None:
+async def test_a_server_of_another_model_is_remembered_as_that(drafter: Drafter, file: Path, connect: Connect) -> None:
     """Another model has the same tokenizer and vocabulary, and memory that this drafter cannot read."""
     card = other_card(drafter)
     async with raw_peer(lambda number: http(encode(card)) if number < 1 else b"") as port:
@@ -151,10 +144,7 @@ async def test_the_rest_of_an_answer_that_was_cut_is_asked_for(drafter: Drafter,
 async def test_a_server_that_fails_each_time_is_asked_ever_more_seldom(drafter: Drafter, connect: Connect) -> None:
     page = answers(http(b"<html>", status="503 Service Unavailable", content_type="text/html"))
     peer, clock, begun = HostilePeer(card_of(drafter), page), FastClock(), list[float]()
-    async with (
-        peer.serving() as url,
-        connect(url, settings=Settings(mode="edge", max_tokens=8), clock=clock) as opened,
-    ):
+    async with peer.serving() as url, connect(url, settings=Settings(mode="edge", max_tokens=8), clock=clock) as opened:
         await opened.settled()
         clock.hurry(200.0)
         conversation = opened.store.conversations.create("kept").id
@@ -174,22 +164,9 @@ async def test_a_server_that_fails_each_time_is_asked_ever_more_seldom(drafter: 
 @pytest.mark.parametrize("offline", ["queue", "drafter"])
 async def test_a_wrong_token_is_an_error_and_nobody_answers(offline: str, connect: Connect) -> None:
     body = json.dumps({"error": {"message": "Invalid API key", "code": "invalid_api_key"}}).encode()
-    async with raw_peer(lambda _: http(body, status="401 Unauthorized", content_type="application/json")) as port:
-        url = f"http://127.0.0.1:{port}"
-        async with connect(url, settings=chosen(offline)) as opened:
-            heard = await ask(opened, QUESTION)
-            fails(heard)
-            assert heard.failed is not None and not heard.failed.queued
-            assert opened.outbox.queued() == []
-
-
-@pytest.mark.parametrize("offline", [None, "queue"])
-def test_on_the_command_line(outrider: Outrider, monkeypatch: pytest.MonkeyPatch, offline: str | None) -> None:
-    """The default is a sentence and exit code 3, with nothing on stdout."""
-    if offline is not None:
-        monkeypatch.setenv("OUTRIDER_OFFLINE", offline)
-    asked = outrider("ask", QUESTION, "--remote", NOBODY, "--max-tokens", "8")
-    waiting = outrider("queue").out
-    assert asked.code == 3 and asked.out == "" and "no other model answers in its place" in asked.err
-    assert ("outrider ask --queue" in asked.err) == (offline is None)
-    assert (QUESTION in waiting) == (offline == "queue") == ("outrider queue send" in asked.err)
+    refusing = raw_peer(lambda _: http(body, status="401 Unauthorized", content_type="application/json"))
+    async with refusing as port, connect(f"http://127.0.0.1:{port}", settings=chosen(offline)) as opened:
+        heard = await ask(opened, QUESTION)
+        fails(heard)
+        assert heard.failed is not None and not heard.failed.queued
+        assert opened.outbox.queued() == []

@@ -134,9 +134,9 @@ QUESTION = "how do I unpack a tar archive?"
 SAID = "tar -xf naïve.tar"
 
 
-async def test_what_is_asked_next_goes_to_the_new_one(verifier: VerifierProcess, connect: Connect) -> None:
+async def test_what_is_asked_next_goes_to_the_new_one(verifier: VerifierProcess, served: Connect) -> None:
     server = ChatServer([Script([SAID])])
-    async with server.listening() as port, connect(verifier.url) as opened:
+    async with server.listening() as port, served() as opened:
         conversation = opened.store.conversations.create("two").id
         first = await ask(opened, QUESTION, conversation)
         opened.use(AddressSource(f"http://127.0.0.1:{port}"))
@@ -150,11 +150,11 @@ async def test_what_is_asked_next_goes_to_the_new_one(verifier: VerifierProcess,
     assert (first.modes[-1], second.modes[-1], third.modes[-1]) == ("edge", "hosted", "edge")
 
 
-async def test_an_answer_on_its_way_is_finished_where_it_began(verifier: VerifierProcess, connect: Connect) -> None:
+async def test_an_answer_on_its_way_is_finished_where_it_began(served: Connect) -> None:
     settings = Settings(max_tokens=60)
-    expected = await ask_once(connect(verifier.url, settings=settings), QUESTION)
+    expected = await ask_once(served(settings=settings), QUESTION)
     server, said = ChatServer([Script([SAID])]), list[ModeChanged]()
-    async with server.listening() as port, connect(verifier.url, settings=settings) as opened:
+    async with server.listening() as port, served(settings=settings) as opened:
 
         async def watch() -> None:
             async for change in opened.changes():
@@ -179,8 +179,8 @@ async def test_an_answer_on_its_way_is_finished_where_it_began(verifier: Verifie
         await asyncio.gather(watching, return_exceptions=True)
 
 
-async def test_a_change_is_told_that_comes_with_another_wake_up(verifier: VerifierProcess, connect: Connect) -> None:
-    async with connect(verifier.url, clock=(clock := FastClock())) as opened:
+async def test_a_change_is_told_that_comes_with_another_wake_up(verifier: VerifierProcess, served: Connect) -> None:
+    async with served(clock=(clock := FastClock())) as opened:
         clock.hurry(20.0)  # The line is lost six times, and looked for again after a while.
         conversation = opened.store.conversations.create("two").id
         for steps in range(6):
@@ -215,8 +215,7 @@ async def test_what_waits_is_sent_to_the_new_one(connect: Connect) -> None:
 
 
 async def test_offline_by_choice_stays_so(verifier: VerifierProcess, connect: Connect) -> None:
-    settings = Settings(mode="offline", max_tokens=4)
-    async with connect(None, settings=settings) as opened:
+    async with connect(None, settings=Settings(mode="offline", max_tokens=4)) as opened:
         opened.use(AddressSource(verifier.url))
         assert opened.status() == ModeChanged("offline", "offline by choice", alone=False), "another model's place"
 

@@ -19,19 +19,13 @@ from drafter.runtime import Drafter
 from models.text.chat_text import ChatText
 from tests.app.reply.conftest import Connect, Tokens
 from tests.support.conversing import ask, hear, stored_answer, until_mode
-from tests.support.serving import VerifierProcess
 from tests.support.tiny_text import CHAT_TEMPLATE, END, train_tokenizer
 
 SETTINGS = Settings(max_tokens=24)
-LONG = Settings(max_tokens=48)
-SAMPLED = Settings(max_tokens=48, temperature=0.7, top_p=0.9)
 QUESTION = "list files"
 
 
 stored = partial(stored_answer, status="stopped")
-
-
-# ---- in other words --------------------------------------------------------------------------------------------------
 
 
 async def test_an_edited_question_is_a_branch_of_its_own(opened: Assistant) -> None:
@@ -57,14 +51,8 @@ async def test_an_edited_question_is_a_branch_of_its_own(opened: Assistant) -> N
     assert len(store.messages.of(conversation)) == 8
 
 
-# ---- again -----------------------------------------------------------------------------------------------------------
-
-
-async def test_an_answer_that_is_there_is_not_given_again(
-    verifier: VerifierProcess, own: Tokens, connect: Connect
-) -> None:
-    settings = SETTINGS.replaced({"seed": 5}, "test")
-    async with connect(verifier.url, settings=settings) as opened:
+async def test_an_answer_that_is_there_is_not_given_again(own: Tokens, served: Connect) -> None:
+    async with served(settings=SETTINGS.replaced({"seed": 5}, "test")) as opened:
         await until_mode(opened, "edge")
         store, first = opened.store, await ask(opened, QUESTION)
         assert first.done.token_ids == own[:24]
@@ -83,15 +71,10 @@ async def test_an_answer_that_is_there_is_not_given_again(
 
 
 async def test_a_drafted_answer_given_again_is_the_targets_own(opened: Assistant, own: Tokens, alone: Tokens) -> None:
-    drafted = stored(opened, alone[:24], verified=0, status="done")
-    heard = await hear(opened.regenerate(drafted.id))
-    assert heard.done.token_ids == own[:24] and all(heard.done.provenance)
-    stopped = stored(opened, own[:5])
-    heard = await hear(opened.regenerate(stopped.id))
-    assert heard.done.token_ids == own[:24], "it was not there yet"
-    imported = stored(opened, (), status="done")
-    heard = await hear(opened.regenerate(imported.id))
-    assert heard.done.token_ids == own[:24]
+    drafted, stopped = stored(opened, alone[:24], verified=0, status="done"), stored(opened, own[:5])
+    for one in (drafted, stopped, stored(opened, (), status="done")):
+        heard = await hear(opened.regenerate(one.id))
+        assert heard.done.token_ids == own[:24] and all(heard.done.provenance), "it was not there yet"
 
 
 async def test_without_a_line_the_drafter_gives_another_one(alone_here: Assistant, own: Tokens, alone: Tokens) -> None:
@@ -116,17 +99,14 @@ async def test_a_question_without_an_answer_is_answered(alone_here: Assistant, a
         assert heard.failed is not None and heard.failed.message and len(heard.events) == 1
 
 
-# ---- on --------------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("mode", "there", "verified"), [("edge", 1, None), ("edge", 20, 12), ("hosted", 20, None), ("hosted", 9, 0)]
 )
 async def test_a_stopped_answer_goes_on_as_if_it_had_not_been(
-    verifier: VerifierProcess, own: Tokens, mode: str, there: int, verified: int | None, connect: Connect
+    own: Tokens, mode: str, there: int, verified: int | None, served: Connect
 ) -> None:
     settings = SETTINGS.replaced({"mode": mode, "max_tokens": 48 - there}, "test")
-    async with connect(verifier.url, settings=settings, met=True) as opened:
+    async with served(settings=settings, met=True) as opened:
         cut = stored(opened, own[:there], verified=verified)
         heard = await hear(opened.resume(cut.id))
         assert heard.done.token_ids == own and all(heard.done.provenance) and heard.done.reason == "length"
@@ -152,17 +132,14 @@ async def test_what_the_target_does_not_keep_of_it_is_told(opened: Assistant, ow
     assert opened.outbox.queued() == [], "it is verified along the way"
 
 
-async def test_a_sampled_answer_goes_on_with_the_coin_it_was_begun_with(
-    verifier: VerifierProcess, connect: Connect
-) -> None:
-    async with connect(verifier.url, settings=SAMPLED) as opened:
+async def test_a_sampled_answer_goes_on_with_the_coin_it_was_begun_with(served: Connect) -> None:
+    async with served(settings=Settings(max_tokens=48, temperature=0.7, top_p=0.9)) as opened:
         await until_mode(opened, "edge")
         whole = await ask(opened, QUESTION)
         assert whole.done
         answer = opened.store.messages.get(whole.message)
         cut = stored(opened, answer.tokens[:17], stats=answer.stats)
-    later = SETTINGS.replaced({"max_tokens": 31}, "test")  # Greedy by now.
-    async with connect(verifier.url, settings=later) as opened:
+    async with served(settings=SETTINGS.replaced({"max_tokens": 31}, "test")) as opened:  # Greedy by now.
         await until_mode(opened, "edge")
         heard = await hear(opened.resume(cut.id))
         assert heard.done.token_ids == whole.done.token_ids
@@ -185,10 +162,8 @@ async def test_the_drafter_goes_on_alone(alone_here: Assistant, own: Tokens, alo
     assert heard.done.provenance == (True,) * 10 + (False,) * 24
 
 
-async def test_stopped_and_gone_on_with_it_is_the_answer_that_it_would_have_been(
-    verifier: VerifierProcess, own: Tokens, connect: Connect
-) -> None:
-    async with connect(verifier.url, settings=LONG) as opened:
+async def test_stopped_and_gone_on_with_it_is_the_answer_that_it_would_have_been(own: Tokens, served: Connect) -> None:
+    async with served(settings=Settings(max_tokens=48)) as opened:
         asking = opened.reply(opened.store.conversations.create("stopped").id, QUESTION)
         heard = await hear(asking, lambda heard: isinstance(heard.last, Verified) and opened.stop())
         cut = opened.store.messages.get(heard.message)
@@ -205,9 +180,7 @@ async def test_stopped_and_gone_on_with_it_is_the_answer_that_it_would_have_been
         assert heard.done.token_ids[:48] == own
 
 
-async def test_what_was_withdrawn_before_stands_where_the_text_is_still_the_same(
-    opened: Assistant, own: Tokens
-) -> None:
+async def test_what_was_withdrawn_stands_where_the_text_is_the_same(opened: Assistant, own: Tokens) -> None:
     other = next(token for token in own if token != own[12])
     tokens = (*own[:12], other, *own[13:20])
     text = stored(opened, tokens, verified=10).text
@@ -221,9 +194,7 @@ async def test_what_was_withdrawn_before_stands_where_the_text_is_still_the_same
     assert opened.store.messages.get(heard.message).stats["withdrawn"] == [[0, "near"], [far.at, "far"]]
 
 
-async def test_what_the_model_has_checked_is_no_longer_marked_as_written_here(
-    opened: Assistant, own: Tokens, drafter: Drafter
-) -> None:
+async def test_what_was_checked_is_not_marked_as_written_here(opened: Assistant, own: Tokens, drafter: Drafter) -> None:
     cut = opened.store.messages.ask(opened.store.conversations.create().id, QUESTION, parent_id=None)
     stretches = [{"at": 0, "writer": "talker", "here": False}, {"at": 3, "writer": "small one", "here": True}]
     opened.store.messages.finish(cut.id, (), (), drafter.text.decode(own[:12]), "stopped", {"stretches": stretches})
@@ -280,9 +251,7 @@ async def test_what_cannot_go_on_says_why(alone_here: Assistant, monkeypatch: py
     assert store.branches.thread(cut.conversation_id)[-1].text == cut.text
 
 
-async def test_an_answer_stored_without_tokens_goes_on_where_it_can_be_spelt(
-    drafter: Drafter, connect: Connect
-) -> None:
+async def test_an_answer_without_tokens_goes_on_where_it_can_be_spelt(drafter: Drafter, connect: Connect) -> None:
     small_letters = json.loads(train_tokenizer().to_str()) | {"normalizer": {"type": "Lowercase"}}
     text = ChatText(json.dumps(small_letters).encode(), CHAT_TEMPLATE, (END,))
     async with connect(None, settings=SETTINGS) as opened:

@@ -32,12 +32,7 @@ def connection(clock: HeldClock, drafter: Drafter) -> Connection:
 
 
 def play(
-    meter: RoundMeter,
-    clock: HeldClock,
-    *,
-    unread: int = 0,
-    exchanges: int = 1,
-    drafted_here: bool = True,
+    meter: RoundMeter, clock: HeldClock, *, unread: int = 0, exchanges: int = 1, drafted_here: bool = True
 ) -> None:
     """One round that brings 3 tokens."""
     verdict = Verdict(1, (0, 1), 7, 9, bytes(DIGEST_BYTES), False, SERVER)

@@ -19,7 +19,6 @@ import pytest
 
 from app.config import Settings
 from app.events import Drafted, Judged, Retracted, RoundEnded, Verified
-from app.remotes.connection import Connection
 from app.remotes.local_drafter import MOST_MADE
 from app.remotes.peer import Endpoint, Verifier
 from app.remotes.server_text import MOST_FILES, MOST_LIES, ServerTexts, server_texts
@@ -32,20 +31,11 @@ from remote import VerifierClient
 from remote.delivery import tokenizer_files
 from remote.protocol import Sampling
 from tests.app.reply.conftest import Connect
-from tests.app.reply.test_back_online import (
-    MOST,
-    QUESTION,
-    SETTINGS,
-    WRONG,
-    Local,
-    stored,
-    taken_over,
-    wrong,
-)  # fmt: skip
+from tests.app.reply.test_back_online import MOST, QUESTION, SETTINGS, WRONG, Local, stored, taken_over, wrong
 from tests.app.reply.test_stand_in import rest_of
-from tests.support.conversing import Heard, Here, ask, hear, standing_in, until, until_connected, until_mode
+from tests.support.conversing import Heard, Here, ask, connection, hear, standing_in, until, until_connected, until_mode
 from tests.support.fault_proxy import Exchange, Fault, FaultProxy
-from tests.support.faults import after, cut_after, lasting, refused, until_set
+from tests.support.faults import after, lasting, refused, until_set
 from tests.support.nothing_lost import target_alone, violations
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.serving import VerifierProcess
@@ -71,7 +61,6 @@ def drafter(other_pair: Path) -> Drafter:
 
 @pytest.fixture(scope="module")
 def text(tiny_pair: Path) -> ChatText:
-    """The server's."""
     side = read_text_side(tiny_pair / "target")
     assert side.text is not None
     return side.text
@@ -167,14 +156,7 @@ class Loading(Local):
         await super()._serve(number, reader, writer)
 
 
-def connection(opened: Assistant) -> Connection:
-    shown = opened.backend.routing.shown
-    assert shown is not None
-    return shown
-
-
 async def until_checked(opened: Assistant) -> None:
-    """Wait until the server checks drafts."""
     await until(lambda: isinstance(connection(opened).verifier, Verifier))
 
 
@@ -192,9 +174,7 @@ async def cut(opened: Assistant, line: Line, *, heals: bool = False) -> Heard:
     return await ask(opened, QUESTION, watch=lambda heard: heals and wrong(heard) and line.heal())
 
 
-async def test_what_another_model_wrote_is_checked_when_the_line_is_back(
-    device: Device, line: Line, own: list[int], text: ChatText
-) -> None:
+async def test_what_another_wrote_is_checked_later(device: Device, line: Line, own: list[int], text: ChatText) -> None:
     local = Local(whole=text.decode(own), right=40)
     async with device.with_local(local, checks=True) as opened:
         heard = await cut(opened, line, heals=True)
@@ -233,57 +213,43 @@ async def test_a_real_model_with_another_tokenizer_goes_on_and_is_checked(
         assert list(checked.done.token_ids) == own and all(checked.done.provenance) and not checked.done.stretches
 
 
-async def test_a_question_that_it_answered_before_the_server_was_met_is_checked_later(
-    device: Device, line: Line, own: list[int], text: ChatText
+@pytest.mark.parametrize("kind", [Local, Loading])
+async def test_what_it_began_before_the_server_was_met_is_not_sent_there_but_checked_later(
+    device: Device, line: Line, own: list[int], text: ChatText, kind: type[Local]
 ) -> None:
-    local = Local(whole=text.decode(own), right=30, ends=True)
-    await device.meets(local)
-    line.proxy.line = refused
+    """Also if the server is met before the model on this device has said a word."""
+    await device.meets()
+    line.proxy.line, local = refused, kind(whole=text.decode(own), right=30, ends=True)
     async with device.with_local(local, connects=False) as opened:
         await until_mode(opened, "offline")
-        heard = await ask(opened, QUESTION)
+
+        async def back() -> None:
+            await line.heal()
+            await until_checked(opened)
+
+        async def watch(heard: Heard) -> None:
+            if isinstance(local, Loading) and taken_over(heard) and not local.loaded.is_set():
+                await back()
+                local.loaded.set()
+
+        heard = await ask(opened, QUESTION, watch=watch)
         assert heard.done and heard.text == text.decode(own)[:30] + WRONG, heard.failed
-        await line.heal()
-        await until_checked(opened)
+        if kind is Local:
+            await back()
         checked = await hear(opened.verify(heard.message))
         assert list(checked.done.token_ids) == own, checked.failed
         assert len(line.fetched) == 1, "it was here already"
 
 
-async def test_a_question_that_is_asked_at_once_is_asked_in_the_servers_tokens(
-    device: Device, line: Line, own: list[int]
-) -> None:
+async def test_a_question_that_is_asked_at_once_is_asked_in_the_servers_tokens(device: Device, own: list[int]) -> None:
     await device.meets()
     async with device.with_local(connects=False) as opened:
         heard = await ask(opened, QUESTION)
         assert list(heard.done.token_ids) == own, heard.failed
 
 
-async def test_an_answer_that_was_begun_in_other_tokens_is_not_sent_to_the_server(
-    device: Device, line: Line, own: list[int], text: ChatText
-) -> None:
-    await device.meets()
-    line.proxy.line = refused
-    local = Loading(whole=text.decode(own), right=30, ends=True)
-    async with device.with_local(local, connects=False) as opened:
-        await until_mode(opened, "offline")
-
-        async def watch(heard: Heard) -> None:
-            if taken_over(heard) and not local.loaded.is_set():
-                await line.heal()
-                await until_checked(opened)
-                local.loaded.set()
-
-        heard = await ask(opened, QUESTION, watch=watch)
-        assert heard.done and heard.text == text.decode(own)[:30] + WRONG, heard.failed
-        checked = await hear(opened.verify(heard.message))
-        assert list(checked.done.token_ids) == own, checked.failed
-
-
 async def test_its_drafter_drafts_nothing_and_starts_nothing(device: Device, own: list[int], text: ChatText) -> None:
-    local = Local(whole="")
-    auto = msgspec.structs.replace(SETTINGS, mode="auto")
-    async with device.with_local(local, auto) as opened:
+    async with device.with_local(settings=msgspec.structs.replace(SETTINGS, mode="auto")) as opened:
         plain = await ask(opened, QUESTION)
         await until_checked(opened)
         routing = opened.backend.routing
@@ -306,9 +272,7 @@ async def test_it_is_fetched_only_where_a_model_on_this_device_writes(device: De
     assert len(line.fetched) == 1
 
 
-async def test_it_changes_nothing_in_the_middle_of_an_answer(
-    device: Device, line: Line, own: list[int], text: ChatText
-) -> None:
+async def test_nothing_changes_in_mid_answer(device: Device, line: Line, own: list[int], text: ChatText) -> None:
     line.fault = until_set(begun := asyncio.Event())
     async with device.with_local() as opened:
         plain = connection(opened).verifier
@@ -402,18 +366,6 @@ async def test_only_those_used_last_are_kept_on_disk(device: Device, server: Ver
         assert ServerTexts(shelf).known(card) is not None and all(file.stat().st_mtime for file in own), "it is used"
 
 
-async def test_a_line_that_breaks_costs_what_was_in_flight(device: Device, line: Line) -> None:
-    line.fault = cut_after(500)
-    async with device.with_local() as opened:
-        parts = device.folder / "tokenizers"
-        await until(lambda: any(part.stat().st_size for part in parts.glob("*.part")))
-        await until(lambda: connection(opened)._reading.done())  # type: ignore[union-attr]
-    line.fault = None
-    await device.meets()
-    first, second = line.fetched
-    assert first.endswith(b"?from=0") and not second.endswith(b"?from=0")
-
-
 async def test_a_damaged_one_is_fetched_again(device: Device, line: Line) -> None:
     await device.meets()
     (path,) = (device.folder / "tokenizers").glob("*.json")
@@ -423,9 +375,7 @@ async def test_a_damaged_one_is_fetched_again(device: Device, line: Line) -> Non
     assert len(line.fetched) == 2
 
 
-async def test_a_conversation_may_be_as_long_as_the_server_reads(
-    device: Device, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_conversation_is_as_long_as_the_server_reads(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("backend", "routing"):
         monkeypatch.setattr(f"app.reply.{module}.CONTEXT_TOKENS", 64)
     async with device.with_local(checks=True) as opened:
