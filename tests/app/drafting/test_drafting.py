@@ -25,14 +25,11 @@ from remote.protocol import Memory, Progress, Sampling, digest_of, encode_frame,
 from storage import Store
 from tests.remote.toy_verifier import http, raw_peer
 from tests.support.conversing import ask, assistant, until
-from tests.support.fault_proxy import FaultProxy
-from tests.support.faults import after, lasting, refused
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.serving import VerifierProcess
 
 PROMPT = [5, 9, 12, 7] * 10
 ANSWER = [8, 6, 11, 10] * 12
-QUESTION = "how do I unpack a tar archive?"
 
 
 class Watched:
@@ -151,9 +148,7 @@ async def test_what_was_begun_for_something_else_is_dropped(
     assert await written(drafting) == expected
 
 
-async def test_nothing_is_read_along_unless_it_is_asked_for(
-    drafter: Drafter, drafting: Drafting, watched: Watched
-) -> None:
+async def test_nothing_is_read_along_unless_asked_for(drafter: Drafter, drafting: Drafting, watched: Watched) -> None:
     await drafting.follow(PROMPT)
     drafting.receive([*PROMPT, *ANSWER], memory(drafter, 0, len(PROMPT)))
     await drafting.follow([*PROMPT, *ANSWER])
@@ -220,30 +215,6 @@ async def test_it_reads_only_where_it_may_go_on(
     settings = Settings(mode=mode, max_tokens=60)
     async with assistant(drafter, tmp_path / "a.db", verifier.url, settings=settings, modes=("hosted",)) as opened:
         await opened.settled()
-        heard = await ask(opened, QUESTION)
+        heard = await ask(opened, "how do I unpack a tar archive?")
     assert heard.modes[-1] == "hosted" and all(heard.done.provenance)
     assert bool(watched.calls) == (mode == "auto")
-
-
-async def test_after_a_cut_its_first_word_needs_no_reading_of_the_prompt(
-    verifier: VerifierProcess, drafter: Drafter, watched: Watched, tmp_path: Path
-) -> None:
-    asked, settings = f"{QUESTION} {'Say all of it. ' * 20}", Settings(max_tokens=60)
-    calls_at_cut: list[int] = []
-
-    async def cut(exchange: Any) -> None:
-        # The last piece of the prompt is shorter.
-        await until(lambda: bool(watched.calls) and watched.calls[-1] != READ_TOKENS)
-        await lasting(refused)(exchange)
-        calls_at_cut.extend(watched.calls)
-
-    async with (
-        FaultProxy([verifier.port]) as proxy,
-        assistant(drafter, tmp_path / "a.db", proxy.url, settings=settings, modes=("hosted",)) as opened,
-    ):
-        await opened.settled()
-        proxy.at(0, after(8000, cut))
-        heard = await ask(opened, asked)
-    assert heard.modes[0] == "hosted" and heard.modes[-1] == "offline" and heard.done
-    assert 0 < heard.done.stats.verified < 60 and not all(heard.done.provenance)
-    assert max(watched.calls[len(calls_at_cut) :]) <= 2 * READ_TOKENS

@@ -48,9 +48,7 @@ def by_letter(said: str, *end: int) -> tuple[int, ...]:
     ],
     ids=["a question", "an imported answer", "a question without an answer"],
 )
-def test_a_conversation_is_as_the_template_renders_it(
-    text: ChatText, thread: list[Message], said: list[tuple[str, str]]
-) -> None:
+def test_tokens_are_as_the_template_says(text: ChatText, thread: list[Message], said: list[tuple[str, str]]) -> None:
     assert conversation_tokens(text, thread) == text.render(said)
 
 
@@ -62,9 +60,7 @@ def test_a_conversation_is_as_the_template_renders_it(
         ("red", (*tiny_text().encode("\x1b[31mred"), END)),  # What was shown is without what a terminal obeys.
     ],
 )
-def test_an_answer_keeps_its_tokens_and_its_prefix_and_has_an_end(
-    text: ChatText, said: str, own: tuple[int, ...]
-) -> None:
+def test_an_answer_keeps_its_tokens_and_prefix_and_has_an_end(text: ChatText, said: str, own: tuple[int, ...]) -> None:
     thread = [message("user", "a"), message("assistant", said, own), message("user", "b")]
     tokens, before = conversation_tokens(text, thread), conversation_tokens(text, thread[:1])
     whole = own if own[-1] == END else (*own, END)
@@ -144,15 +140,12 @@ def other() -> ChatText:
     return ChatText(train_tokenizer([word[::-1] for word in CORPUS]).to_str().encode(), CHAT_TEMPLATE, [END])
 
 
-def test_its_own_tokens_stay_however_they_were_cut(text: ChatText) -> None:
+def test_own_tokens_stay_and_others_are_encoded_and_unverified(text: ChatText, other: ChatText) -> None:
     for tokens in (text.encode(SAID), OWN, (*OWN, END)):
         said = message("assistant", SAID, tokens, verified=2)
         assert is_spelt(text, said) and spelt(text, said) is said
     coloured = message("assistant", "red", (*text.encode("\x1b[31mred"), END))
     assert spelt(text, coloured) is coloured, "what was shown is without what a terminal obeys"
-
-
-def test_others_are_encoded_and_nothing_of_them_is_verified(text: ChatText, other: ChatText) -> None:
     foreign = tuple(other.encode(SAID))
     assert foreign != tuple(text.encode(SAID))
     vocabulary = 320

@@ -13,7 +13,6 @@ from app.drafting.retrieval import Retrieval
 from drafter.ngram import BREAK, save_datastore
 from drafter.runtime import Drafter
 from models.config import DATASTORE, DrafterCorrupt, read_config, write_config
-from models.text.chat_text import ChatText
 from storage import Store
 from tests.support.conversing import ask, assistant
 
@@ -25,14 +24,9 @@ def answered(store: Store, tokens: Sequence[int], said: str) -> None:
     store.messages.finish(answer.id, tokens, [False] * len(tokens), said, "done", {})
 
 
-def test_an_answer_opens_as_the_template_says(text: ChatText) -> None:
-    opening = text.answer_opening()
-    assert opening and text.render([("user", "show disk usage")])[-len(opening) :] == opening
-
-
 async def test_answers_are_read_oldest_first_and_again_when_there_are_more(drafter: Drafter, store: Store) -> None:
-    opening = drafter.text.answer_opening()
-    decode = drafter.text.decode
+    opening, decode = drafter.text.answer_opening(), drafter.text.decode
+    assert opening and drafter.text.render([("user", "show disk usage")])[-len(opening) :] == opening
     answered(store, [7, 8, 9], decode([7, 8, 9]))
     answered(store, [7, 5], decode([7, 5]))
     answered(store, [10, 11], "by another tokenizer")
