@@ -1,11 +1,12 @@
-"""The training loop: its schedule, its optimisers, and that a killed run continues as if nothing had happened."""
+"""The training loop: schedule, optimisers, progress, and that a killed run continues as if nothing had happened."""
 
 from __future__ import annotations
 
+import io
 import itertools
 import json
-import weakref
 from collections.abc import Callable, Iterator
+from contextlib import redirect_stderr
 
 import pytest
 import torch
@@ -13,10 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
+from drafter import progress
+from drafter.progress import stage, track
 from drafter.training import precision
 from drafter.training.loop import Schedule, fit
 from drafter.training.losses import Losses, divergence
 from drafter.training.muon import Muon
+from tests.support.clock import HeldClock
 
 
 @given(st.integers(1, 500), st.integers(1, 60), st.floats(0, 1))
@@ -64,32 +68,12 @@ def test_a_killed_run_goes_on(tmp_path):
     assert log[-1]["chain_tau"] == 1.625 and log[-1]["divergence"] == 0.5
 
 
-def test_a_step_leaves_nothing_of_its_graph_in_memory(tmp_path):
-    model, totals = Tiny(), []
-
-    def losses(step: int) -> Losses:
-        found = Losses(model.head(model.embedding.weight).float().pow(2).mean(), 0.5, [0.5])
-        # The step before is still in the loop's hands.
-        assert all(total() is None for total in totals[:-1])
-        totals.append(weakref.ref(found.total))
-        return found
-
-    fit(model, itertools.count, losses, tmp_path, Schedule(steps=4, warmup=1, decay=0.0))
-    assert len(totals) == 4
-
-
-# ---- losses ----------------------------------------------------------------------------------------------------------
-
-
 @given(st.integers(0, 2**31), st.floats(0.1, 4))
 def test_the_distance_is_that_of_kullback_and_leibler(seed, spread):
     logits = torch.randn(2, 5, 9, generator=torch.Generator().manual_seed(seed)) * spread
     wanted, guessed = torch.log_softmax(logits, dim=-1)
     kl = torch.nn.functional.kl_div(guessed, wanted, reduction="none", log_target=True).sum(-1)
     torch.testing.assert_close(divergence(wanted, guessed), kl, atol=1e-5, rtol=1e-4)
-
-
-# ---- precision -------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -131,3 +115,58 @@ def test_a_processor_computes_in_what_it_multiplies_quickly(measured, half, want
     with precision.autocast("cpu"):
         assert (matrix @ matrix).dtype is wanted
     assert (matrix @ matrix).dtype is torch.float32
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> HeldClock:
+    """Seconds that pass only when told."""
+    clock = HeldClock()
+    monkeypatch.setattr(progress.time, "monotonic", clock.now)
+    return clock
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
+    """What a terminal would be sent."""
+    written = io.StringIO()
+    monkeypatch.setattr(written, "isatty", lambda: True)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "120")
+    for name in ("NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
+        monkeypatch.delenv(name, raising=False)
+    return written
+
+
+def test_a_log_gets_a_line_now_and_then(clock, capsys):
+    with stage("answers", 100, 90) as answers:
+        for _ in range(10):
+            clock.advance(12)
+            answers.advance()
+    # 3 of this run's 10 steps took 36 s, so 7 take 84 s. What was done before does not count for the speed.
+    told = ["93/100, 1.4 min left", "96/100, 0.8 min left", "99/100, 0.2 min left", "100/100"]
+    assert capsys.readouterr().err.splitlines() == [f"answers: {one}" for one in told]
+    with stage("training", 4) as training:
+        clock.advance(20)
+        training.advance()
+        training.tell("loss 2", '{"loss": 2}')
+    assert capsys.readouterr().err.splitlines() == ['training: {"loss": 2}, 1.0 min left'], "told on a line of its own"
+
+
+@pytest.mark.parametrize(("done", "shown"), [(5, True), (0, False)])
+def test_nothing_is_said_of_what_is_done_or_of_another_process(capsys, done, shown):
+    with stage("features", 5, done, shown=shown) as features:
+        features.advance(5 - done)
+        features.tell("brief", "line")
+    assert capsys.readouterr().err == ""
+
+
+def test_a_terminal_gets_a_bar_and_one_that_cannot_draw_lines(terminal, monkeypatch):
+    with redirect_stderr(terminal), stage("training", 100, 40) as training:
+        training.tell("loss 1.25", "{}")
+        training.advance(60)
+    drawn = terminal.getvalue()
+    assert "100/100" in drawn and "loss 1.25" in drawn and "{}" not in drawn
+    monkeypatch.setenv("TERM", "dumb")
+    with redirect_stderr(terminal):
+        assert list(track("tau", ["a", "b"])) == ["a", "b"]
+    assert terminal.getvalue().removeprefix(drawn) == "tau: 2/2\n"

@@ -1,7 +1,8 @@
-"""Matches compared with a plain search, what follows them, and an index that can take everything back."""
+"""Matches compared with a plain search, and what is guessed from them, and when; both can take everything back."""
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drafter.ngram import BREAK, LONGEST, OCCURRENCES, SHORTEST, Match, NGramIndex, load_datastore, save_datastore
+from drafter.second_stage import MOST, SecondStage
 from drafter.training.batches import AnsweredConversation
 from drafter.training.pipeline import datastore_texts
 from models.config import DrafterCorrupt
@@ -70,21 +72,15 @@ def test_what_follows_is_what_stood_there(tokens, position, at):
     assert following == (tokens[position:] + [BREAK] * 30)[at]
 
 
-def test_a_repetition_goes_on_repeating():
+def test_a_repetition_goes_on_and_a_frequent_ngram_costs_no_more_than_its_newest_occurrences():
     index = index_of([9, 1, 2, 3, 1, 2, 3, 1, 2])
     newest, older = index.matches(index.tokens)
     assert (newest.length, newest.position, older.length, older.position) == (5, 6, 2, 3)
     for match in (newest, older):
         assert [match.following(at) for at in range(7)] == [3, 1, 2, 3, 1, 2, 3]
-
-
-def test_a_frequent_ngram_costs_no_more_than_its_newest_occurrences():
     index = index_of([8, 4, 4, 9, BREAK, *[0, 4, 4, 7] * OCCURRENCES, BREAK])
     matches = index.matches([8, 4, 4])
     assert len(matches) == OCCURRENCES and {match.length for match in matches} == {2}
-
-
-# ---- on disk ---------------------------------------------------------------------------------------------------------
 
 
 def test_what_is_saved_is_found(tmp_path: Path) -> None:
@@ -121,3 +117,85 @@ def test_answers_open_as_the_template_says_and_are_thinned_out_evenly() -> None:
     few = datastore_texts(data, [7, 8], 27)
     assert few == texts[::2] and sum(len(text) + 1 for text in few) <= 30
     assert datastore_texts([], [7, 8], 27) == []
+
+
+# ---- the second stage ------------------------------------------------------------------------------------------------
+
+
+PERIOD = [5, 6, 7, 8, 9]
+
+
+def stage(*texts, **options) -> SecondStage:
+    second = SecondStage(**options)
+    for text in texts:
+        second.commit(text)
+    return second
+
+
+def follow(second, count) -> list[int]:
+    """The lengths of the guesses if the repeated text goes on for `count` steps, with a drafter that agrees."""
+    lengths, at = [], 0
+    for _ in range(count):
+        guess = second.guess()
+        lengths.append(len(guess))
+        tokens = [PERIOD[(at + step) % 5] for step in range(len(guess) + 1)]
+        assert guess == tokens[:-1]
+        second.commit(tokens)
+        at += len(tokens)
+    return lengths
+
+
+def test_what_was_said_before_is_guessed_until_it_is_not_worth_it_and_what_is_new_is_not():
+    second = stage(range(20), [5, 6, 7, 8])
+    guess = second.guess()
+    assert 0 < len(guess) < MOST and guess == list(range(9, 9 + len(guess)))
+    assert 1 < second.expected < 1 + len(guess)
+    second.keep(0)
+    assert second.expected == 1
+    assert second.guess(2) == [9, 10] and second.guess(0) == []
+    for said in ([], [range(30)], [[1, 2, 3, 4], [2]]):  # One token in common is chance.
+        assert stage(*said).guess() == []
+
+
+def test_guesses_that_come_true_grow_longer_and_following_a_text_is_committing_what_is_new():
+    second = stage(PERIOD, PERIOD)
+    lengths = follow(second, 40)
+    assert lengths[-1] > lengths[0]
+    assert second.accepted == sum(lengths)
+    second, other = stage(range(20)), stage(range(20), [5, 6, 7, 8])
+    second.follow([*range(20), 5, 6, 7, 8])
+    assert second.guess() == other.guess() != []
+    second.follow([*range(10), 3, 4])
+    assert second.guess() == stage(range(10), [3, 4]).guess() != []
+    second.follow([1, 2])
+    assert second.guess() == []
+
+
+def test_guesses_that_fail_cease_and_begin_again_when_they_would_hold():
+    second = stage(PERIOD)
+    strange = itertools.count(100)
+
+    def fail() -> int:
+        second.commit(PERIOD[:3])
+        length = len(second.guess())
+        second.commit([next(strange)])
+        return length
+
+    lengths = [fail() for _ in range(40)]
+    assert lengths[0] > 0 and lengths[-20:] == [0] * 20
+    assert second.accepted == 0
+    for _ in range(60):
+        second.commit([next(strange), *PERIOD[:3]])
+        second.guess()
+        second.commit([PERIOD[3]])
+    second.commit([next(strange), *PERIOD[:3]])
+    assert second.guess()[0] == PERIOD[3]
+
+
+@given(st.lists(st.integers(0, 3), max_size=30), st.integers(0, 30), st.lists(st.integers(0, 3), max_size=10))
+def test_going_back_leaves_no_trace_in_what_is_guessed(tokens, length, more):
+    second = stage(tokens)
+    second.guess()
+    second.rewind(length)
+    second.commit(more)
+    assert second.guess() == stage(tokens[:length], more).guess()

@@ -1,10 +1,14 @@
-"""The pacer goes the faster way, tries the other one less and less often, and notices when that has become faster."""
+"""What pays is learnt from rounds: the faster way is gone, and the other one tried less and less often."""
 
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from drafter.pacer import Pacer, Recent, Trial
+from drafter.adoption import CALLS, TRIAL, Adoption
+from drafter.cost import LONGEST_WAIT, WAITING, Cost, CostMeter
+from drafter.pacer import Pacer, Trial
 from drafter.payoff import LONGEST as LONGEST_REST
 from drafter.payoff import TRIALS as PAYOFF_TRIALS
 from drafter.payoff import Payoff
@@ -30,44 +34,18 @@ def test_both_ways_are_tried_first_and_then_the_slower_one_less_and_less_often()
     assert rests[:5] == [3, REST, 2 * REST, LONGEST, LONGEST]
 
 
-def test_a_trial_that_wins_changes_the_way_and_the_old_one_is_tried_after_the_shortest_rest() -> None:
+def test_a_trial_that_wins_changes_the_way_and_what_is_not_worth_trying_is_not_tried() -> None:
     pacer = Pacer("left", TRIALS, longest=LONGEST)
     go(pacer, 100, "left")
     while not pacer.trying:
         go(pacer, 1, "left")
     ways = go(pacer, 2 + REST + 3 + 1, "right")
     assert ways == "r" * (2 + REST) + "lll" + "r"
-
-
-def test_a_trial_begins_with_fresh_measurements_and_counts_only_rounds_that_went_its_way() -> None:
-    pacer = Pacer("left", TRIALS, longest=LONGEST)
-    begun = [pacer.went("left", "left") for _ in range(3)]
-    assert begun == [False, False, True] and pacer.way == "right"
-    for _ in range(5):
-        assert not pacer.went("left", "left") and pacer.way == "right", "something else ruled the trial out"
-
-
-def test_what_is_not_worth_trying_is_not_tried_and_a_trial_ends_when_it_is_no_longer() -> None:
     pacer = Pacer("left", TRIALS, longest=LONGEST)
     assert go(pacer, 100, "left", worth=False) == "l" * 100
     assert pacer.went("left", "left") and pacer.way == "right"
     pacer.went("right", "left", worth=False)
     assert pacer.way == "left" and not pacer.trying
-
-
-def test_recent_work_weighs_more_and_a_pause_counts_little() -> None:
-    recent = Recent(kept=0.9)
-    assert (recent.seconds, recent.amounts, recent.rate) == (0.0, (), 0.0)
-    for _ in range(100):
-        recent.add(0.1, 2.0)
-    assert recent.seconds == pytest.approx(0.1) and recent.rate == pytest.approx(20.0)
-    recent.add(60.0, 2.0)
-    assert recent.seconds < 0.13
-    for _ in range(30):
-        recent.add(0.2, 2.0)
-    assert recent.seconds == pytest.approx(0.2, rel=0.1)
-    recent.carry(1.0, 0.0)
-    assert recent.seconds == pytest.approx(0.3, rel=0.1) and recent.amounts == pytest.approx((2.0,))
 
 
 # ---- whether drafts pay ----------------------------------------------------------------------------------------------
@@ -88,13 +66,9 @@ def drafts(payoff: Payoff, rounds: int, drafted: float, plain: float, *, tau: in
     return kinds
 
 
-def test_where_drafts_gain_more_a_few_rounds_go_without_and_no_more() -> None:
+def test_where_drafts_gain_more_a_few_rounds_go_without_and_over_a_slow_line_none() -> None:
     kinds = drafts(Payoff(), 3 * LONGEST_REST, drafted=0.012, plain=0.008)
     assert kinds.count(False) <= 6 * PLAIN and kinds[-1]
-
-
-def test_over_a_slow_line_nothing_is_tried() -> None:
-    """A round without a draft waits for the line as long, and brings one token."""
     assert all(drafts(Payoff(), 3 * LONGEST_REST, drafted=0.012, plain=0.002, line=0.1))
 
 
@@ -118,10 +92,123 @@ def test_what_the_drafter_needs_to_read_a_question_counts() -> None:
     assert not payoff.pays
 
 
-def test_a_draft_that_was_ready_counts_as_one_and_ends_no_trial_of_rounds_without() -> None:
-    payoff = Payoff()
-    drafts(payoff, DRAFTED, drafted=0.012, plain=0.002)
-    assert not payoff.pays
-    for _ in range(PLAIN):
-        payoff.ended(3, 0.012, drafting=0.0, line=0.0, drafted=True)
-    assert not payoff.pays
+# ---- drafting ahead --------------------------------------------------------------------------------------------------
+
+
+LEVEL = 0.002
+
+
+def taught(
+    *, flight=0.06, fresh=0.02, adopted=0.001, hits=0.4, prepared=6.0, anew=6.0, server=0.02, beside=0.02, rounds=400
+) -> Adoption:
+    """An adoption after many rounds of one kind: seconds, and tokens gained if a prepared draft expects 7."""
+    adoption = Adoption()
+    for number in range(rounds):
+        adoption.sent(fresh, adopted=False)
+        adoption.sent(adopted, adopted=True)
+        adoption.returned(flight, server, ahead=False)
+        adoption.returned(flight, beside, ahead=True)
+        adoption.tried((number * hits) % 1 + hits >= 1)
+        adoption.gained(7.0, round(prepared), adopted=True)
+        adoption.gained(7.0, round(anew), adopted=False)
+    return adoption
+
+
+def shares(adoption: Adoption, *, shared=False) -> tuple[float, float]:
+    """How often a prepared draft is used, and how often anything is drafted ahead."""
+    times = 10 * TRIAL
+    pays = sum(adoption.pays(7.0) for _ in range(times)) / times
+    return pays, sum(adoption.worth(LEVEL, shared=shared) for _ in range(times)) / times
+
+
+RARE, USUAL = 1 / TRIAL, 1 - 1 / TRIAL
+
+
+@pytest.mark.parametrize(
+    ("kind", "pays", "worth"),
+    [  # `shared`: the verifier runs on this machine.
+        ({}, USUAL, USUAL),
+        ({"prepared": 5.0}, USUAL, USUAL),  # A fifth fewer tokens, in three quarters of the time.
+        ({"prepared": 4.0}, RARE, RARE),
+        ({"prepared": 5.0, "flight": 0.3}, RARE, RARE),  # Over a longer line 20 ms are worth less.
+        ({"hits": 0.01}, USUAL, RARE),  # Each try may cost half a call.
+        ({"flight": CALLS * LEVEL / 2, "server": 0.001, "beside": 0.001}, USUAL, 0.0),
+        ({"beside": 0.05}, USUAL, USUAL),  # A verifier elsewhere has other reasons to be slow.
+        ({"beside": 0.05, "shared": True}, USUAL, RARE),
+    ],
+)
+def test_it_follows_what_rounds_have_shown(kind, pays, worth):
+    shared = (kind := {**kind}).pop("shared", False)
+    assert shares(taught(**kind), shared=shared) == (pytest.approx(pays), pytest.approx(worth))
+
+
+def test_what_pays_no_more_is_noticed_and_what_pays_again_too():
+    adoption = taught()
+    for _ in range(600):
+        adoption.gained(7.0, 2, adopted=True)
+    assert shares(adoption) == (pytest.approx(RARE), pytest.approx(RARE))
+    for _ in range(1500):  # Rounds in which it was not tried, so what was found fades.
+        adoption.worth(LEVEL, shared=False)
+    assert shares(adoption) == (pytest.approx(USUAL), pytest.approx(USUAL))
+
+
+# ---- what rounds take ------------------------------------------------------------------------------------------------
+
+
+milliseconds = st.floats(1e-3, 0.2)
+
+
+def metered(cost: Cost, rounds: int, sizes: tuple[int, ...]) -> CostMeter:
+    meter = CostMeter()
+    for number in range(rounds):
+        nodes = sizes[number % len(sizes)]
+        meter.drafted(1 + number % 8, (1 + number % 8) * cost.level)
+        meter.judged(nodes, cost.round + nodes * cost.node)
+    return meter
+
+
+def test_nothing_is_known_before_a_draft_and_its_verdict_and_rows_are_told_from_calls():
+    meter = CostMeter()
+    assert meter.cost is None
+    meter.judged(8, 0.1)
+    meter.drafted(0, 0.5)
+    assert meter.cost is None
+    meter.drafted(4, 0.02)
+    assert meter.cost is not None and meter.cost.level == pytest.approx(0.005)
+    meter = CostMeter()
+    meter.judged(4, 0.1)
+    meter.drafted(4, 0.06)
+    assert meter.cost.row == 0.0, "where they are not counted, they are part of the call"
+    for number in range(60):
+        calls, rows = 1 + number % 6, number * 7 % 20
+        meter.drafted(calls, 0.015 * calls + 0.004 * rows, rows)
+    assert meter.cost.level == pytest.approx(0.015, rel=0.1) and meter.cost.row == pytest.approx(0.004, rel=0.1)
+
+
+@given(milliseconds, milliseconds, st.floats(1e-4, 5e-3))
+def test_rounds_of_several_sizes_tell_all_three(round_seconds, level, node):
+    cost = metered(Cost(round_seconds, level, node), 200, (0, 4, 16, 40)).cost
+    assert cost.level == pytest.approx(level)
+    assert cost.node == pytest.approx(node, rel=0.05, abs=0.01 * level)
+    assert cost.round == pytest.approx(round_seconds, rel=0.05, abs=15 * (0.05 * node + 0.01 * level))
+
+
+def test_a_first_guess_stands_a_pause_counts_little_and_a_line_that_changes_is_followed():
+    meter = CostMeter(Cost(0.1, 0.01, 0.001))
+    assert meter.cost == meter.first
+    meter.drafted(4, 0.08)
+    assert meter.cost == Cost(0.1, 0.02, 0.001), "what a call takes is known before any verdict"
+    meter.judged(0, 0.02)
+    assert meter.cost.round == pytest.approx(0.12), "the line counts as guessed until it was waited for"
+    meter.waited(0.5)
+    assert meter.cost.round == pytest.approx(0.52)
+    meter.waited(3600.0)
+    assert meter.cost.round < 0.52 + WAITING * LONGEST_WAIT, "somebody had closed the lid"
+    meter = metered(Cost(0.02, 0.002, 0.0005), 100, (0, 8, 16))
+    before = meter.cost
+    meter.judged(8, 60.0)
+    meter.drafted(8, 60.0)
+    assert meter.cost.round < 1.2 * before.round and meter.cost.level < 1.3 * before.level
+    for nodes in (0, 8, 16) * 40:
+        meter.judged(nodes, 0.3 + nodes * 0.0005)
+    assert meter.cost.round == pytest.approx(0.3, rel=0.05)

@@ -3,17 +3,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from drafter.cost import Cost
 from drafter.search import Pace, grow
 from models.tree import ROOT
-from tests.drafter.trees import worth
+from tests.drafter.trees import seeds, worth
 
 paces = st.builds(Pace, depth=st.integers(1, 5), breadth=st.integers(1, 4), nodes=st.integers(1, 30))
-seeds = st.integers(0, 2**31)
 
 
 class Table:
@@ -95,8 +93,6 @@ def test_calibrated_chances_rank_the_nodes(seed, pace, slope):
     np.testing.assert_allclose(sorted(np.log(tree.acceptance)), sorted(best.values()), atol=1e-4)
 
 
-# ---- with a cost -----------------------------------------------------------------------------------------------------
-
 seconds = st.floats(1e-3, 1.0)
 costs = st.builds(Cost, seconds, seconds, seconds)
 
@@ -116,8 +112,6 @@ def test_no_node_more_or_less_would_gain_more_a_second(seed, pace, cost):
         hoped = 1 + cost.level / (cost.round + cost.level)
         assert cost.rates(np.append(chances, next_best), levels)[-1] <= rates[-1] * hoped
 
-
-# ---- with a guess ----------------------------------------------------------------------------------------------------
 
 guesses = st.tuples(st.lists(st.sampled_from([0, 0, 0, 1, 2, 3]), max_size=8), st.lists(st.integers(0, 60), max_size=2))
 """Choices among a drafter's proposals, then tokens that may be none of them."""
@@ -161,44 +155,3 @@ def test_few_proposals_are_enough_and_no_room_gives_the_empty_tree():
         assert len(Table(0).grow(pace)) == 0
     for top, breadth, nodes in ((1, 8, 3), (2, 3, 2 + 4 + 3 * 2), (2, 8, 2 + 4 + 8)):
         assert len(Table(0, top=top).grow(Pace(3, breadth, 99))) == nodes
-
-
-def test_a_chain_of_sure_tokens_is_followed_however_dear_a_call_is():
-    def sure(count):
-        return np.tile(np.log([0.98, 0.01]).astype(np.float32), (count, 1)), np.tile([7, 8], (count, 1))
-
-    calls = []
-
-    def expand(tokens, parents):
-        calls.append(len(tokens))
-        return sure(len(tokens))
-
-    dear = Pace(12, 1, 12, deepest=12, cost=Cost(0.01, 1.0, 0.001))
-    tree = grow(sure(1), expand, dear, guess=[7] * 12)
-    assert calls == [12], "with the guess, once"
-    assert tree.depths().max() == 12 and tree.tokens[:12].tolist() == [7] * 12
-    calls.clear()
-    assert grow(sure(1), expand, dear).depths().max() == 1 and not calls
-
-
-@pytest.mark.parametrize(
-    ("cost", "run"),
-    [
-        # 1 to hope for below each of the root's two children, which make 2 tokens in 1.01 s and what they cost.
-        (Cost(1.0, 0.01, node=0.490), [2]),
-        (Cost(1.0, 0.01, node=0.497), []),
-        # 2 tokens in 1.01 s, and 0.5 to hope for below each. The first row comes with its call.
-        (Cost(1.0, 0.01, 0.0, row=0.24), [2]),
-        (Cost(1.0, 0.01, 0.0, row=0.26), [1]),
-    ],
-)
-def test_a_level_must_pay_for_its_rows_and_for_the_verifying_of_its_nodes(cost, run):
-    """A call costs next to nothing here. What it proposes costs about as much as it brings."""
-    calls = []
-
-    def halves(tokens, parents):
-        calls.append(len(tokens))
-        return np.log(np.full((len(tokens), 2), 0.5, np.float32)), np.tile([7, 8], (len(tokens), 1))
-
-    grow(halves([0], None), halves, Pace(2, 2, 6, deepest=2, cost=cost))
-    assert calls[1:] == run
