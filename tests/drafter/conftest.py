@@ -33,6 +33,11 @@ class Tiny:
     path: Path
     step: StepGraph
 
+    @property
+    def correctable(self) -> DrafterConfig:
+        """Its graph takes a correction, and gives the hidden states that this needs."""
+        return msgspec.structs.replace(self.config, correctable=True)
+
     def context(
         self,
         tokens: list[int] | None = None,

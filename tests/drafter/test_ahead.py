@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from drafter.ahead import Halted
@@ -13,13 +13,9 @@ from drafter.search import Pace
 from drafter.second_stage import SecondStage
 from models.tree import ROOT
 from tests.drafter.test_context import piece, watched
-from tests.drafter.trees import same_tree, write_alone
+from tests.drafter.trees import BUSH, few, same_tree, seeds, write_alone
 
-BUSH = Pace(depth=4, breadth=4, nodes=24)
 NEXT = Pace(depth=3, breadth=3, nodes=12)
-
-few = settings(max_examples=12)
-seeds = st.integers(0, 2**31)
 
 
 def prepared(context, most=3, final=()):

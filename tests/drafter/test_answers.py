@@ -143,24 +143,19 @@ def test_at_most_a_tenth_is_set_aside_and_spread_evenly(tmp_path):
         assert [json.loads(line) for line in lines] == [{"prompt": question} for question in held]
 
 
-def test_of_few_none_is_set_aside_nor_of_more_once_those_may_have_been_learnt_from(tmp_path):
+def test_none_of_few_is_set_aside_nor_of_what_may_have_been_learnt_from_nor_what_is_asked_again(tmp_path):
     asked, more = conversations(FEWEST * SHARE - 1), conversations(500)
     assert hold_out(asked, tmp_path) == (asked, [])
     (tmp_path / ANSWERS).write_text("")
     assert hold_out(more, tmp_path) == (more, [])
+    again = ["something else", "  QUESTION  0 "]
+    learnt, held = hold_out([*conversations(100), again], tmp_path / "again")
+    assert len(held) == 10 and "question 0" not in held and again in learnt
 
 
-def test_a_question_that_is_asked_again_is_not_set_aside(tmp_path):
-    asked = conversations(100) + [["something else", "  QUESTION  0 "]]
-    learnt, held = hold_out(asked, tmp_path)
-    assert len(held) == 10 and "question 0" not in held
-    assert ["something else", "  QUESTION  0 "] in learnt
-
-
-def test_it_stays_when_there_are_more_questions(tmp_path):
+def test_what_was_set_aside_stays_when_there_are_more_questions(tmp_path):
     first, held = hold_out(conversations(100), tmp_path)
     (tmp_path / ANSWERS).write_text("")
-    again = [*conversations(300), [held[3].upper()], ["new", f" {held[5]}"]]
-    learnt, still = hold_out(again, tmp_path)
+    learnt, still = hold_out([*conversations(300), [held[3].upper()], ["new", f" {held[5]}"]], tmp_path)
     assert still == held
     assert learnt[: len(first)] == first and len(learnt) == 300 - len(held)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from drafter.cache import CHUNK, DraftCache
@@ -13,13 +13,9 @@ from drafter.search import Pace
 from drafter.step import StepGraph
 from models.memory import MalformedMemory, MemoryRow
 from models.tree import NEVER, ROOT
-from tests.drafter.trees import same_tree, write_alone
+from tests.drafter.trees import BUSH, few, same_tree, seeds, write_alone
 
 CHAIN = Pace(depth=6, breadth=1, nodes=6)
-BUSH = Pace(depth=4, breadth=4, nodes=24)
-
-few = settings(max_examples=12)
-seeds = st.integers(0, 2**31)
 
 
 def piece(rows, start, end):

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import msgspec
 import numpy as np
 import pytest
 
 from drafter.step import Step, StepGraph
 from drafter.training.export import export_graph
-from models.config import DrafterConfig
 from models.engines.quantise import quantise_graph
 from models.tree import NEVER
 from tests.drafter.conftest import Tiny, draft_model, some_correction
@@ -22,14 +20,10 @@ def graphs(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the float graph of a tiny drafter that takes a correction, and the quantised one."""
 
     def make(folder: Path) -> None:
-        export_graph(draft_model(correctable(tiny.config)), folder / "float.onnx")
+        export_graph(draft_model(tiny.correctable), folder / "float.onnx")
         quantise_graph(folder / "float.onnx", folder / "int8.onnx")
 
     return made_once(tmp_path_factory, f"correctable-{tiny.config.inference_layers}", make)
-
-
-def correctable(config: DrafterConfig) -> DrafterConfig:
-    return msgspec.structs.replace(config, correctable=True)
 
 
 def run(step: StepGraph, tokens: list[int], seen: int = 0) -> Step:
@@ -43,7 +37,7 @@ def run(step: StepGraph, tokens: list[int], seen: int = 0) -> Step:
 
 @pytest.mark.parametrize("name", ["float.onnx", "int8.onnx"])
 def test_it_is_added_to_the_logits(tiny: Tiny, graphs: Path, name: str) -> None:
-    config = correctable(tiny.config)
+    config = tiny.correctable
     step = StepGraph(graphs / name, config, states=True)
     plain = run(step, tiny.tokens(1, 5))
     step.correction = some_correction(config, 4)
@@ -65,7 +59,7 @@ def test_it_is_added_to_the_logits(tiny: Tiny, graphs: Path, name: str) -> None:
 
 def test_without_one_the_graph_gives_what_it_gave_before(tiny: Tiny, graphs: Path) -> None:
     before = run(tiny.step, tiny.tokens(2, 6))
-    now = run(StepGraph(graphs / "float.onnx", correctable(tiny.config)), tiny.tokens(2, 6))
+    now = run(StepGraph(graphs / "float.onnx", tiny.correctable), tiny.tokens(2, 6))
     np.testing.assert_array_equal(before.ids, now.ids)
     np.testing.assert_allclose(before.log_probs, now.log_probs, atol=1e-4)
     assert now.states is None and before.states is None and tiny.step.correction == ()
@@ -74,7 +68,7 @@ def test_without_one_the_graph_gives_what_it_gave_before(tiny: Tiny, graphs: Pat
 
 
 def test_rows_do_not_touch_one_another_with_it(tiny: Tiny, graphs: Path) -> None:
-    step, plain = (StepGraph(graphs / "int8.onnx", correctable(tiny.config)) for _ in range(2))
+    step, plain = (StepGraph(graphs / "int8.onnx", tiny.correctable) for _ in range(2))
     if not plain.independent_rows:
         pytest.skip("this machine's kernels add up in an order that depends on the number of rows")
     step.correction = some_correction(tiny.config, 4)

@@ -23,39 +23,21 @@ from drafter.model import SelfAttentionLayer, load_draft_model, save_weights
 from drafter.training.batches import AnsweredConversation
 from drafter.training.distil import Distiller, train
 from drafter.training.recipe import Recipe
-from drafter.training.target import (
-    UnsupportedTarget,
-    check_head,
-    copy_layers,
-    drafter_config,
-    everything,
-)
+from drafter.training.target import UnsupportedTarget, check_head, copy_layers, drafter_config, everything
 from models.config import FLOAT, DrafterConfig, write_config
 from models.engines.torch_engine import TorchEngine
 from models.tree import DraftTree
 
 VOCABULARY = 61
 SHAPE = {
-    "vocab_size": VOCABULARY,
-    "hidden_size": 32,
-    "intermediate_size": 48,
-    "num_hidden_layers": 3,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "head_dim": 8,
-    "max_position_embeddings": 256,
-    "bos_token_id": None,
-    "eos_token_id": 1,
-    "pad_token_id": 0,
-}
+    "vocab_size": VOCABULARY, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 3,
+    "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8, "max_position_embeddings": 256,
+    "bos_token_id": None, "eos_token_id": 1, "pad_token_id": 0,
+}  # fmt: skip
 LLAMA3 = {
-    "rope_type": "llama3",
-    "rope_theta": 10_000.0,
-    "factor": 8.0,
-    "low_freq_factor": 1.0,
-    "high_freq_factor": 4.0,
+    "rope_type": "llama3", "rope_theta": 10_000.0, "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
     "original_max_position_embeddings": 32,
-}
+}  # fmt: skip
 """The scaling of Llama 3.1, in small."""
 YARN = {"rope_type": "yarn", "rope_theta": 10_000.0, "factor": 4.0, "original_max_position_embeddings": 64}
 FAMILIES = {
@@ -131,24 +113,15 @@ def test_its_cross_attention_begins_as_the_layer_that_it_replaces(name, count):
     keys, values = (torch.cat((torch.zeros_like(side[:, :1]), side), dim=1) for side in (keys, values))
     mask = torch.cat((torch.zeros(7, 1), torch.where(causal[0, 0], 0.0, -1e9)), dim=1)
     expected = as_layer(replaced, config).finish(states[0], query, keys, values, mask[None])
-    torch.testing.assert_close(
-        cross(states[0], positions[0], tuple(memory), mask[None, :, 1:]), expected, atol=1e-3, rtol=1e-3
-    )
+    found = cross(states[0], positions[0], tuple(memory), mask[None, :, 1:])
+    torch.testing.assert_close(found, expected, atol=1e-3, rtol=1e-3)
 
 
 def as_layer(theirs: torch.nn.Module, config: DrafterConfig) -> SelfAttentionLayer:
     """The target's layer in our own class, which other tests compare with transformers' own."""
-    layer = SelfAttentionLayer(
-        config.hidden,
-        config.target_heads,
-        config.target_kv_heads,
-        config.target_head_size,
-        config.target_ffn,
-        config.rope,
-        config.norm_eps,
-        qkv_bias=config.target_qkv_bias,
-        qk_norm=config.target_qk_norm,
-    )
+    sizes = (config.target_heads, config.target_kv_heads, config.target_head_size, config.target_ffn)
+    extras = {"qkv_bias": config.target_qkv_bias, "qk_norm": config.target_qk_norm}
+    layer = SelfAttentionLayer(config.hidden, *sizes, config.rope, config.norm_eps, **extras)
     layer.load_state_dict(theirs.state_dict())
     return layer.requires_grad_(False)
 

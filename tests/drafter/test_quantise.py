@@ -41,9 +41,7 @@ def test_quantised_is_close_to_float(tiny, quantised):
     scheme, path = quantised
     skip_without_vnni(scheme, "int8")
     row = tiny.memory(0, 20)[0]
-    memory = tuple(
-        np.ascontiguousarray(dequantise(*pair).swapaxes(0, 1)) for pair in zip(row[::2], row[1::2], strict=True)
-    )
+    memory = tuple(np.ascontiguousarray(dequantise(*pair).swapaxes(0, 1)) for pair in zip(row[::2], row[1::2]))
     inputs = [prompt(tiny.step, tiny.tokens(seed, 30), memory if seed % 2 else None) for seed in range(10)]
     parity = compare(tiny.step, StepGraph(path, tiny.config), inputs)
     assert parity.agreement > (0.4 if scheme == "nbits4" else 0.85)
@@ -71,13 +69,10 @@ def test_a_layer_with_a_bias_is_close_to_float_at_any_width(tmp_path, scheme):
     ]
     made = {"table": table, "weight": weight, "bias": bias, "plain": plain}
     information = onnx.helper.make_tensor_value_info
-    graph = onnx.helper.make_graph(
-        nodes,
-        "layer",
-        [information("tokens", onnx.TensorProto.INT64, ["M"])],
-        [information(name, onnx.TensorProto.FLOAT, ["M", 5]) for name in "yz"],
-        [onnx.numpy_helper.from_array(value, name) for name, value in made.items()],
-    )
+    tokens = information("tokens", onnx.TensorProto.INT64, ["M"])
+    results = [information(name, onnx.TensorProto.FLOAT, ["M", 5]) for name in "yz"]
+    weights = [onnx.numpy_helper.from_array(value, name) for name, value in made.items()]
+    graph = onnx.helper.make_graph(nodes, "layer", [tokens], results, weights)
     opsets = [onnx.helper.make_opsetid("", 20)]
     onnx.save(onnx.helper.make_model(graph, opset_imports=opsets, ir_version=10), tmp_path / "float.onnx")
     quantise_graph(tmp_path / "float.onnx", tmp_path / "quantised.onnx", scheme)

@@ -11,17 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from drafter.search import Pace
 from drafter.second_stage import SecondStage
 from drafter.step import StepGraph
 from models.engines.quantise import quantise_graph
 from models.ort import onnxruntime
-from tests.drafter.trees import same_tree, worth
-
-BUSH = Pace(depth=4, breadth=4, nodes=24)
+from tests.drafter.trees import BUSH, same_tree, seeds, worth
 
 some = settings(max_examples=8)
-seeds = st.integers(0, 2**31)
 temperatures = st.sampled_from([0.0, 0.3, 1.0, 3.0])
 
 

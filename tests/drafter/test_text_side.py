@@ -60,9 +60,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("template", "said"), REFUSED.values(), ids=REFUSED.keys())
-def test_a_target_that_cannot_be_asked_is_told_at_the_start(
-    target: Path, tmp_path: Path, template: str, said: str
-) -> None:
+def test_a_target_that_cannot_be_asked_is_told_first(target: Path, tmp_path: Path, template: str, said: str) -> None:
     (target / TEMPLATE).write_text(template)
     settings = json.loads((target / "tokenizer_config.json").read_text())
     new = {"content": "<|new|>", "special": True}

@@ -91,9 +91,7 @@ def same(found: tuple[np.ndarray, np.ndarray], expected: tuple[np.ndarray, np.nd
     assert found[1][0] == expected[1][0]
 
 
-def test_random_drafts_commits_and_suppositions_never_change_what_it_proposes(
-    cache: ModelCache, afresh: Afresh
-) -> None:
+def test_drafts_commits_and_suppositions_never_change_what_it_proposes(cache: ModelCache, afresh: Afresh) -> None:
     rng = random.Random(2)
     cache.append(PROMPT)
 
@@ -143,7 +141,7 @@ def test_a_chain_computes_each_token_once(cache: ModelCache, conversation: Conve
     assert conversation.rows == len(PROMPT) + 7 + 2, "what was accepted is not read again"
 
 
-def test_a_model_that_lost_the_conversation_reads_it_anew(cache: ModelCache, sessions: Sessions) -> None:
+def test_a_model_that_lost_it_costs_drafts_and_rereads(cache: ModelCache, sessions: Sessions, afresh: Afresh) -> None:
     context = DraftContext(cache, VOCABULARY)
     context.commit(PROMPT)
     expected = context.draft(PACE)
@@ -153,26 +151,16 @@ def test_a_model_that_lost_the_conversation_reads_it_anew(cache: ModelCache, ses
         context.draft(PACE)
     context.rewind(len(PROMPT))
     np.testing.assert_array_equal(context.draft(PACE).tokens, expected.tokens)
-
-
-def test_a_model_that_is_lost_while_drafting_ahead_costs_its_drafts_and_nothing_else(
-    cache: ModelCache, sessions: Sessions, afresh: Afresh
-) -> None:
-    context = DraftContext(cache, VOCABULARY)
-    context.commit(PROMPT)
-    context.draft(PACE)
     first, *others = context.outcomes()
     assert context.prepare(first, PACE)
     sessions.drop("one")
-    assert not any(context.prepare(other, PACE) for other in others)
+    assert not any(context.prepare(other, PACE) for other in others), "while it drafts ahead"
     context.commit(first.tokens)
     assert context.ready is None
     same([part[0] for part in cache.run_tokens()], afresh(context.tokens))  # type: ignore[arg-type]
 
 
-def test_a_conversation_that_is_longer_than_the_model_reads_is_not_read_at_all(
-    conversation: Conversation, cache: ModelCache
-) -> None:
+def test_a_conversation_that_is_too_long_is_not_read_at_all(conversation: Conversation, cache: ModelCache) -> None:
     cache.append([token % 40 for token in range(LIMITS.max_tokens)])
     for ask in (lambda: cache.read_ahead(16, known=False), cache.read_chunk, cache.run_tokens):
         with pytest.raises(TooLong):

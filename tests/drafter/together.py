@@ -19,13 +19,7 @@ from drafter.training.losses import Losses
 from drafter.training.processes import choose_device, processes
 
 STEPS, KILLED = 7, 3
-QUESTIONS = [
-    ["list files"],
-    ["unpack a tar archive", "and delete it?"],
-    ["find"],
-    ["delete a file"],
-    ["show disk usage"],
-]
+QUESTIONS = [["list files"], ["unpack a tar archive", "and delete it?"], ["find"], ["delete a file"], ["show usage"]]
 
 
 class Toy(nn.Module):

@@ -5,9 +5,16 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
+from hypothesis import settings
+from hypothesis import strategies as st
 
 from drafter.context import DraftContext
+from drafter.search import Pace
 from models.tree import DraftTree
+
+BUSH = Pace(depth=4, breadth=4, nodes=24)
+few = settings(max_examples=12)
+seeds = st.integers(0, 2**31)
 
 
 def same_tree(one: DraftTree, other: DraftTree, atol: float = 2e-4) -> None:

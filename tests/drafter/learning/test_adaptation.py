@@ -6,7 +6,6 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-import msgspec
 import numpy as np
 import onnx
 import pytest
@@ -19,7 +18,7 @@ from drafter.step import StepGraph
 from drafter.training.adaptation import Labels, Pace, Replayed, _Adapted, _Padded, adapt
 from drafter.training.export import export_graph
 from drafter.training.graph_weights import read_weights, write_weights
-from models.config import DrafterConfig, DrafterCorrupt, DrafterError, Scheme
+from models.config import DrafterCorrupt, DrafterError, Scheme
 from models.engines.quantise import quantise_graph
 from tests.drafter.conftest import Tiny, draft_model
 
@@ -31,14 +30,9 @@ def exported(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The float graph of a model whose norms differ."""
     path = tmp_path_factory.mktemp("exported") / "float.onnx"
     model = model_of(tiny)
-    model.config = correctable(tiny)
+    model.config = tiny.correctable
     export_graph(model, path)
     return path
-
-
-def correctable(tiny: Tiny) -> DrafterConfig:
-    """Its graph gives the hidden states that what is drafted again needs."""
-    return msgspec.structs.replace(tiny.config, correctable=True)
 
 
 def model_of(tiny: Tiny) -> DraftModel:
@@ -68,8 +62,7 @@ def replayed(tiny: Tiny, count: int) -> list[Replayed]:
 
 def hits(tiny: Tiny, graph: Path, answers: list[Replayed]) -> np.ndarray:
     """At each token of these answers, whether the graph guesses it, as the app drafts."""
-    config = correctable(tiny)
-    replayer = Replayer(StepGraph(graph, config, states=True), config)
+    replayer = Replayer(StepGraph(graph, tiny.correctable, states=True), tiny.correctable)
     return np.concatenate([replayer.samples(one.tokens, one.rounds, one.read()).hits for one in answers])
 
 
@@ -86,15 +79,12 @@ def test_what_is_not_written_stays_to_the_bit_and_what_is_read_can_be_written(ti
         write_weights(graph, again, {name: weights[name][:5, :width]})
 
 
-def test_a_file_that_is_no_quantised_graph_is_refused(tiny: Tiny, tmp_path: Path) -> None:
+def test_a_file_that_is_no_quantised_graph_or_whose_layers_share_weights_is_refused(tiny: Tiny, tmp_path: Path) -> None:
     with pytest.raises(DrafterCorrupt, match="not the graph that its config describes"):
         read_weights(tiny.path, tiny.config)
     (tmp_path / "junk.onnx").write_bytes(b"junk")
     with pytest.raises(DrafterCorrupt, match="no ONNX graph"):
         read_weights(tmp_path / "junk.onnx", tiny.config)
-
-
-def test_a_graph_whose_layers_share_weights_is_refused(tiny: Tiny, tmp_path: Path) -> None:
     quantise_graph(tiny.path, tmp_path / "whole.onnx", "int8")
     model = onnx.load(tmp_path / "whole.onnx")  # As those that kept equal weights once.
     norms = ("cross_attention.input_layernorm.weight", "cross_attention.post_attention_layernorm.weight")

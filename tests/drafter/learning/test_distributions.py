@@ -44,17 +44,13 @@ def test_damaged_bytes_are_refused() -> None:
         Distributions.unpack(data[:at] + bytes([MOST + 1]) + data[at + 1 :])
 
 
-def test_parts_come_together_in_order_and_each_place_counts_once() -> None:
+def test_parts_come_together_in_order_and_those_of_an_answer_are_after_its_prompt() -> None:
     first, second = drawn([(4, TEXT), (5, TEXT), (5, 30)], 1), drawn([(5, TEXT), (6, TEXT), (5, 20)], 2)
     whole = Distributions.of([first, second])
     assert list(zip(whole.positions.tolist(), whole.instead.tolist())) == [(4, -1), (5, -1), (5, 20), (5, 30), (6, -1)]
     assert np.array_equal(whole.tokens[1], first.tokens[1]), "what was known first stays"
     assert same(whole.text, Distributions.of([first.take(np.array([0, 1])), second.take(np.array([1]))]))
     assert len(whole.branches) == 2 and same(Distributions.of([]), NOTHING)
-
-
-def test_those_of_an_answer_are_after_its_prompt() -> None:
-    """A rejected token counts where it stood: at the position before that of the distribution after it."""
     whole = drawn([(9, TEXT), (10, TEXT), (10, 3), (11, 3), (14, TEXT), (15, TEXT), (15, 3), (16, 3)])
     kept = whole.within(10, 15)
     assert list(zip(kept.positions.tolist(), kept.instead.tolist())) == [(10, -1), (11, 3), (14, -1), (15, 3)]

@@ -26,10 +26,10 @@ def versions(tmp_path: Path) -> Versions:
     return Versions(tmp_path / "learnt")
 
 
-def about(created: str = "2030-01-01T00:00:00+00:00") -> Version:
+def about(created: str = "2030-01-01T00:00:00+00:00", messages: tuple[str, ...] = ("one", "two")) -> Version:
     return Version(
         number=0, created=created, state="not better", answers=30, tokens=900, tau_before=3.0, tau_after=3.5,
-        low=0.1, high=0.2, fixed=0.05, seconds=1.0, messages=("one", "two"),
+        low=0.1, high=0.2, fixed=0.05, seconds=1.0, messages=messages,
     )  # fmt: skip
 
 
@@ -50,10 +50,17 @@ def test_a_version_with_weights_is_in_use(versions: Versions, config: DrafterCon
     assert np.array_equal(versions.load(published, config).up, some_correction(config, 1).up)
 
 
-def test_one_that_is_not_better_changes_nothing(versions: Versions, config: DrafterConfig) -> None:
+def test_a_worse_one_changes_nothing_and_what_is_damaged_is_refused(versions: Versions, config: DrafterConfig) -> None:
     used = versions.publish(about(), some_correction(config))
     tried = versions.publish(about(), None)
     assert versions.in_use == used and tried.number == 2 and not tried.sha256
+    wrong = Correction(np.zeros((config.hidden + 1, 2), np.float32), np.zeros((2, config.vocabulary), np.float32))
+    with pytest.raises(DrafterCorrupt, match="another drafter"):
+        versions.load(versions.publish(about(), wrong), config)
+    versions.publish(about(), some_correction(config))
+    (versions.folder / INDEX).write_text("{")
+    assert versions.all() == [] and versions.in_use is None
+    assert versions.publish(about(), some_correction(config)).state == "in use"
 
 
 def test_two_older_ones_are_kept_and_come_back(versions: Versions, config: DrafterConfig) -> None:
@@ -86,12 +93,6 @@ def test_damaged_and_missing_files_are_refused_with_advice(versions: Versions, c
         with pytest.raises(DrafterCorrupt, match="outrider learn --deep"):
             versions.graph(deep)
         path.unlink(missing_ok=True)
-
-
-def test_weights_of_another_drafter_are_refused(versions: Versions, config: DrafterConfig) -> None:
-    wrong = Correction(np.zeros((config.hidden + 1, 2), np.float32), np.zeros((2, config.vocabulary), np.float32))
-    with pytest.raises(DrafterCorrupt, match="another drafter"):
-        versions.load(versions.publish(about(), wrong), config)
 
 
 @pytest.mark.parametrize("at", [1, 2])
@@ -138,10 +139,3 @@ def test_graphs_are_kept_as_long_as_a_version_drafts_with_them(versions: Version
     (versions.folder / "version-1.onnx").unlink()
     back = versions.roll_back()
     assert back is not None and back[1] is None, "the correction's graph is gone"
-
-
-def test_an_index_that_cannot_be_read_tells_of_no_version(versions: Versions, config: DrafterConfig) -> None:
-    versions.publish(about(), some_correction(config))
-    (versions.folder / INDEX).write_text("{")
-    assert versions.all() == [] and versions.in_use is None
-    assert versions.publish(about(), some_correction(config)).state == "in use"
