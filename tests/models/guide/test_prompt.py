@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 
 from models.guide.names import MARKS, NoMarks
@@ -36,6 +33,8 @@ def test_a_longer_conversation_begins_with_the_shorter_one(prompt: Prompt, pages
     for length in (1, 2, 3, 4):
         begun = Prompt(pages, LINUX, marks_names=False).apply(said[:length])
         assert begun == whole[: len(begun)]
+    other = prompt.apply([said[0], ("assistant", "yes, tmux"), *said[2:]])
+    assert [each for each in other if each[0] != "assistant"] == [each for each in whole if each[0] != "assistant"]
 
 
 def test_names_have_marks(pages: Pages) -> None:
@@ -50,20 +49,11 @@ def test_names_have_marks(pages: Pages) -> None:
     assert f"=> tar xzf {one}.tar.gz" in examples[0] and f"=> tar xzf {two}.tar.gz" in examples[1]
 
 
-def test_answers_do_not_change_what_is_read(prompt: Prompt) -> None:
-    one = prompt.apply([("user", "untar a.tar.gz"), ("assistant", "no"), ("user", "and its contents?")])
-    other = prompt.apply([("user", "untar a.tar.gz"), ("assistant", "yes, tmux"), ("user", "and its contents?")])
-    assert one[3] == other[3]
-
-
-def test_a_follow_up_goes_on_and_a_question_of_its_own_does_not() -> None:
+def test_a_follow_up_is_told_from_a_question_and_searched_with_what_it_goes_on_from(pages: Pages) -> None:
     follow_ups = ["and recursively?", "now as root", "only the last ten", "sorry, i meant notes.txt"]
     follow_ups += ["Do it for notes.txt instead", "on my mac", "just the names", "sort it by date"]
     questions = ["find a file and delete it", "Andrea's files", "justify the text of notes.txt", "sort notes.txt"]
     assert [one for one in follow_ups + questions if goes_on(one)] == follow_ups
-
-
-def test_a_follow_up_is_searched_with_what_it_goes_on_from(pages: Pages) -> None:
     asked = ["show my ip address", "order report.txt numerically", "and from high to low?", "and then?"]
     assert earlier(asked[:1]) == earlier(asked[:2]) == ""
     assert earlier(asked[:3]) == asked[1] and earlier(asked) == " ".join(asked[1:3])
@@ -76,12 +66,6 @@ def test_the_examples_are_short_together(prompt: Prompt, pages: Pages) -> None:
         hits = prompt.hits([question])
         assert 0 < sum(len(line(hit)) for hit in hits) <= CHARACTERS
         assert system(hits, "linux", NoMarks()).count("\n") == len(hits)
-
-
-def test_the_recipe_loads_nothing_heavy() -> None:
-    code = "import sys, models.guide.prompt; print(*sys.modules)"
-    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    assert not {"numpy", "onnxruntime", "torch", "httpx", "tokenizers"} & set(loaded)
 
 
 @pytest.mark.parametrize(("system", "name"), [("linux", "Linux"), ("darwin", "macOS"), ("freebsd14", "Unix")])

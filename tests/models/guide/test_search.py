@@ -5,12 +5,9 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from models.guide.pages import OWN, Pages
+from models.guide.pages import Pages
 from models.guide.search import platforms_of, search
-from models.guide.words import name_terms, terms, typed
 
 LINUX = platforms_of("linux")
 
@@ -50,32 +47,12 @@ def test_a_page_of_the_devices_platform_comes_first(pages: Pages) -> None:
     assert first(pages, question + " on Windows", platforms_of("darwin")) == "ipconfig /all"
 
 
-def test_every_system_has_platforms() -> None:
-    for system, own in (("linux", "linux"), ("darwin", "osx"), ("win32", "windows"), ("freebsd14", "freebsd")):
-        assert platforms_of(system)[0] == own and {"common", OWN} <= set(platforms_of(system))
-    assert {"common", OWN} <= set(platforms_of("aix"))
-
-
-def test_a_limit_and_no_command_twice(pages: Pages) -> None:
+def test_no_command_comes_twice_and_an_earlier_question_says_what_this_one_is_about(pages: Pages) -> None:
     hits = search(pages, "tar archive", LINUX, 9)
     commands = [hit.example.command for hit in hits]
     assert len(commands) == len(set(commands)) > 2
     assert search(pages, "tar archive", LINUX, 2) == hits[:2]
     assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
-
-
-def test_a_wording_that_is_left_out_does_not_find_its_example(pages: Pages) -> None:
-    out = pages.wordings("what is eating my disk")
-    assert len(out) == 1
-    [with_it] = [hit for hit in search(pages, "what is eating my disk", LINUX) if hit.own]
-    without = [hit for hit in search(pages, "what is eating my disk", LINUX, without=out) if hit.own]
-    assert not without or without[0].score < with_it.score
-    assert pages.wordings("untar {archive.tar.gz}") == pages.wordings("untar photos.tar.gz") != frozenset()
-    every = pages.wordings("keep a session") | pages.wordings("keep my terminal alive after logout")
-    assert search(pages, "keep my terminal alive after logout", LINUX, without=every) == []
-
-
-def test_an_earlier_question_says_what_this_one_is_about(pages: Pages) -> None:
     assert first(pages, "and from high to low?", before="order report.txt numerically") == "sort -rn path/to/file"
 
 
@@ -94,37 +71,3 @@ def test_the_same_question_finds_the_same_in_every_thread(pages: Pages) -> None:
     alone = [search(pages, question, LINUX) for question in questions]
     with ThreadPoolExecutor(4) as threads:
         assert list(threads.map(lambda question: search(pages, question, LINUX), questions)) == alone
-
-
-# ---- terms -----------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "one, other",
-    [
-        ("How do I unpack photos.tar.gz?", "extract {archive.tar.gz}"),
-        ("delete the folder old-build/", "removing a directory {directory}"),
-        ("copy it to maria@10.0.0.7", "copy to {host}"),
-        ("fetch https://example.org/a.iso", "download {url}"),
-        ('find "out of memory" in logs', "search {text} in logs"),
-        ("top ten biggest files", "first 25 largest files"),
-    ],
-)
-def test_what_asks_the_same_has_the_same_terms(one: str, other: str) -> None:
-    assert set(terms(one)) == set(terms(other)) != set()
-
-
-def test_what_asks_something_else_has_other_terms() -> None:
-    for one, other in (("unpack a.zip", "unpack a.tar.gz"), ("show the first lines", "show the last lines")):
-        assert set(terms(one)) != set(terms(other))
-
-
-@given(st.text(alphabet="ab1谢ß ./~*'`{}@:\n\x00", max_size=30))
-def test_any_text_has_terms_of_letters_and_digits(said: str) -> None:
-    assert all(term.isalnum() and term.isascii() for term in terms(said))
-
-
-def test_a_page_is_found_by_its_name_as_it_is_typed() -> None:
-    assert name_terms("git rev-list")[:2] == ("namegit", "namerevlist")
-    assert name_terms("head") == ("namehead",), "who asks for the first line need not mean the page head"
-    assert typed("use g++ or 7z, not a.out.") == ["use", "g++", "or", "7z", "not", "a.out"]
