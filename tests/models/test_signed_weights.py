@@ -23,17 +23,11 @@ def model(tmp_path: Path) -> bytes:
     table = rng.standard_normal((ROWS, WIDTH)).astype(np.float32)
     table[3] = 0
     matrix = rng.standard_normal((WIDTH, OUT)).astype(np.float32)
-    nodes = [
-        helper.make_node("Gather", ["table", "tokens"], ["x"]),
-        helper.make_node("MatMul", ["x", "matrix"], ["y"]),
-    ]
-    graph = helper.make_graph(
-        nodes,
-        "one product",
-        [helper.make_tensor_value_info("tokens", TensorProto.INT64, ["n"])],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", OUT])],
-        [numpy_helper.from_array(table, "table"), numpy_helper.from_array(matrix, "matrix")],
-    )
+    nodes = [helper.make_node("Gather", ["table", "tokens"], ["x"]), helper.make_node("MatMul", ["x", "matrix"], ["y"])]
+    tokens = helper.make_tensor_value_info("tokens", TensorProto.INT64, ["n"])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", OUT])
+    weights = [numpy_helper.from_array(table, "table"), numpy_helper.from_array(matrix, "matrix")]
+    graph = helper.make_graph(nodes, "one product", [tokens], [y], weights)
     opsets = [helper.make_opsetid("", 18), helper.make_opsetid("com.microsoft", 1)]
     onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), tmp_path / "float.onnx")
     quantise_graph(tmp_path / "float.onnx", tmp_path / "int8.onnx", "int8", exact=True)
@@ -49,7 +43,7 @@ def stored(model: bytes) -> dict[str, onnx.TensorProto]:
     return {tensor.name: tensor for tensor in onnx.load_from_string(model).graph.initializer}
 
 
-def test_all_signed_weights_and_nothing_else_become_unsigned(model: bytes) -> None:
+def test_all_signed_weights_and_nothing_else_become_unsigned_and_products_are_the_same(model: bytes) -> None:
     before, after = stored(model), stored(unsigned(model))
     assert before.keys() == after.keys()
     changed = {name for name in before if before[name] != after[name]}
@@ -58,18 +52,13 @@ def test_all_signed_weights_and_nothing_else_become_unsigned(model: bytes) -> No
         numbers = numpy_helper.to_array(before[name]).astype(int) + 128
         assert after[name].data_type == TensorProto.UINT8
         assert (numpy_helper.to_array(after[name]) == numbers).all()
-
-
-def test_products_are_the_same(model: bytes) -> None:
     found = outputs(unsigned(model))
     assert np.abs(found).max() > 1
     if adds_exactly():
         assert (outputs(model) == found).all()
 
 
-def test_a_graph_whose_weights_lie_beside_it_is_loaded_from_its_file(
-    model: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_graph_with_weights_beside_it_loads(model: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("models.signed_weights.adds_exactly", lambda: False)
     monkeypatch.setattr("models.engines.quantise.INLINE", 0)
     beside = tmp_path / "beside.onnx"

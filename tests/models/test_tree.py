@@ -9,12 +9,12 @@ from models.tree import MAX_WEIGHT, ROOT, Candidates, DraftTree, MalformedTree
 
 
 @st.composite
-def trees(draw, scored=True):
+def trees(draw):
     """Any tree of up to 24 nodes; siblings take tokens in turn, so they differ."""
     parents = [draw(st.integers(ROOT, node - 1)) for node in range(draw(st.integers(0, 24)))]
     tokens = [draw(st.integers(0, 5)) * 30 + parents[:node].count(parent) for node, parent in enumerate(parents)]
     scores = [draw(st.floats(-20, 0, width=32)) for _ in parents]
-    return DraftTree(np.array(tokens), np.array(parents), np.array(scores) if scored else None)
+    return DraftTree(np.array(tokens), np.array(parents), np.array(scores))
 
 
 @given(trees())
@@ -77,7 +77,7 @@ def test_what_is_no_list_of_candidates_is_refused(tokens, weights, why):
         Candidates(np.array(tokens), np.array(weights))
 
 
-def test_a_sampled_tree_has_a_list_for_each_parent():
+def test_a_sampled_tree_has_a_list_for_each_parent_and_any_tree_an_expected_tau():
     three, five = Candidates(np.array([4, 6, 8]), np.ones(3)), Candidates(np.arange(5), np.arange(1, 6))
     tree = DraftTree(np.array([8, 4, 2]), np.array([ROOT, ROOT, 1]), candidates={ROOT: three, 1: five})
     assert tree.candidates[ROOT].places(list(tree.children()[ROOT])).tolist() == [2, 0]
@@ -92,9 +92,6 @@ def test_a_sampled_tree_has_a_list_for_each_parent():
     ]:
         with pytest.raises(MalformedTree, match=why):
             DraftTree(tree.tokens, tree.parents, candidates=lists)
-
-
-def test_the_expected_tau_is_the_chances_and_the_bonus():
     assert DraftTree.empty().expected_tau == 1.0
     assert DraftTree.chain([1, 2]).expected_tau is None
     assert DraftTree(np.array([1, 2]), np.array([ROOT, 0]), acceptance=np.array([0.5, 0.25])).expected_tau == 1.75

@@ -173,6 +173,8 @@ def test_a_forward_that_is_broken_off_is_asked_for_again(bench: Bench) -> None:
     expected = bench.engine.verify(context, EMPTY)[0]
     for known in (len(context.tokens), len(context.tokens) - 3):
         context.assign(known, context.tokens[known:])
+        if not isinstance(context, LlamaContext | SequentialContext):
+            assert (context.computed, context.rewinds) == (len(context.tokens) - 1, 0), "what is sent again is kept"
         bench.same(bench.engine.verify(context, EMPTY)[0], expected)
     tree = bench.tree(random_tree(random.Random(2), 6))
     context.assign(len(context.tokens), [])

@@ -14,6 +14,7 @@ import pytest
 from drafter.model import MemoryEncoder, save_weights
 from models.config import ENCODER, write_config
 from models.engines.engine import EngineError, Floats, Forward
+from models.engines.kept_check import TreeCheck, checked
 from models.engines.llama_engine import IDLE, SMALLEST, LlamaEngine
 from models.engines.llama_lane import LlamaContext
 from models.engines.llama_rows import CacheRows, UnreadableRows
@@ -244,3 +245,27 @@ def test_a_file_that_is_none_says_what_to_do(tmp_path: Path) -> None:
     (tmp_path / "a.gguf").write_bytes(b"GGUF and nothing more")
     with pytest.raises(CorruptWeights, match=r"cannot load .*a\.gguf(?! \(failed to load).*Fetch"):
         LlamaEngine(tmp_path / "a.gguf", threads=1)
+
+
+# ---- what was found out about a file ---------------------------------------------------------------------------------
+
+
+def test_a_file_is_tried_once_until_it_or_the_library_changes(tmp_path: Path) -> None:
+    file, kept, tries = tmp_path / "model.gguf", tmp_path / "kept", list[str]()
+    file.write_bytes(b"weights")
+
+    def check() -> TreeCheck:
+        tries.append(file.read_text())
+        return TreeCheck(f"it is {tries[-1]}", len(tries))
+
+    found = checked([file], "one", kept, check)
+    assert checked([file], "one", kept, check) == found == TreeCheck("it is weights", 1)
+    assert checked([file], "two", kept, check) == TreeCheck("it is weights", 2)
+    file.write_bytes(b"others!!")
+    assert checked([file], "one", kept, check) == TreeCheck("it is others!!", 3)
+    assert checked([file], "one", None, check).alike == 4
+    for one in kept.iterdir():
+        one.write_bytes(b"{")
+    assert checked([file], "one", kept, check).alike == 5
+    assert checked([file], "one", kept, check).alike == 5
+    assert checked([file], "one", file, check).alike == 6, "a folder that cannot be written"

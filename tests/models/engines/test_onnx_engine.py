@@ -49,10 +49,8 @@ def target(tiny_pair: Path, tmp_path: Path) -> Path:
 
 def test_a_server_without_pytorch_says_what_pytorch_says(tiny_pair: Path, target: Path) -> None:
     program = WITHOUT_TORCH.format(target=str(target), drafter=str(tiny_pair / "drafter"))
-    pipe = subprocess.PIPE
-    process = subprocess.Popen(
-        [sys.executable, "-c", program], stdin=pipe, stdout=pipe, stderr=pipe, text=True, cwd=REPOSITORY
-    )
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    process = subprocess.Popen([sys.executable, "-c", program], text=True, cwd=REPOSITORY, **pipes)
     assert process.stdin is not None and process.stdout is not None and process.stderr is not None
     try:
         line = process.stdout.readline()
@@ -79,16 +77,7 @@ def test_a_server_without_pytorch_says_what_pytorch_says(tiny_pair: Path, target
     assert said == loaded.text.decode(generated(loaded.model, prompt, 30))
 
 
-def test_what_a_folder_lacks_is_told(target: Path) -> None:
-    (target / "tokenizer.json").unlink()
-    with pytest.raises(MissingTokenizer, match=r"tokenizer\.json"):
-        read_text_side(target)
-    (target / "config.json").unlink()
-    with pytest.raises(UnknownModel, match=r"config\.json"):
-        read_text_side(target)
-
-
-def test_a_graph_is_taken_where_there_is_one(target: Path, tmp_path: Path) -> None:
+def test_a_graph_is_taken_where_there_is_one_and_what_a_folder_lacks_is_told(target: Path, tmp_path: Path) -> None:
     assert graph_of(str(target), EngineOptions("auto")) == target / GRAPHS[1]
     for options in (EngineOptions("torch"), EngineOptions("auto", "int8")):
         assert graph_of(str(target), options) is None
@@ -98,6 +87,12 @@ def test_a_graph_is_taken_where_there_is_one(target: Path, tmp_path: Path) -> No
         graph_of(str(tmp_path), EngineOptions("onnx"))
     with pytest.raises(UnknownModel, match="--quantize"):
         graph_of(str(target), EngineOptions("onnx", "int8"))
+    (target / "tokenizer.json").unlink()
+    with pytest.raises(MissingTokenizer, match=r"tokenizer\.json"):
+        read_text_side(target)
+    (target / "config.json").unlink()
+    with pytest.raises(UnknownModel, match=r"config\.json"):
+        read_text_side(target)
 
 
 def test_weights_are_read_as_safetensors_reads_them(tiny_pair: Path, tmp_path: Path) -> None:
@@ -112,14 +107,11 @@ def test_weights_are_read_as_safetensors_reads_them(tiny_pair: Path, tmp_path: P
             read_tensors(tmp_path / "half.safetensors")
 
 
-def test_a_file_that_is_no_graph_is_refused(tmp_path: Path, tiny_pair: Path) -> None:
+def test_a_file_that_is_no_graph_and_a_drafter_of_another_target_are_refused(tmp_path: Path, tiny_pair: Path) -> None:
     (tmp_path / "target.onnx").write_bytes(b"no graph")
     for path in (tmp_path / "target.onnx", tiny_pair / "drafter" / "drafter.onnx"):
         with pytest.raises(CorruptWeights, match="--engine torch"):
             OnnxEngine(path)
-
-
-def test_a_drafter_of_another_target_is_refused(target: Path, tmp_path: Path) -> None:
     tiny_model("llama-multi-query").save_pretrained(tmp_path / "other")
     write_graph(tmp_path / "other", tmp_path / "other.onnx", int8=False)
     with pytest.raises(UnfitDrafter, match="Serve its own target"):

@@ -15,15 +15,10 @@ from models.engines.llama_lane import STATES, LlamaContext
 from models.engines.sequential_engine import SequentialEngine, tensors
 from models.engines.torch_engine import TorchEngine
 from models.tree import DraftTree
-from remote import VerifierClient
-from remote.protocol import Progress, Sampling, unpack_tokens
-from remote.verifier.http import create_app
 from remote.verifier.loader import opened
 from remote.verifier.options import ServeOptions
-from remote.verifier.serve import card
 from tests.models.engines.conftest import CHUNK, LLAMA_CPP_TREELESS, Bench, asked, holding
-from tests.remote.verifier.test_http import PATIENT, running
-from tests.remote.verifier.tiny import STOP, TREELESS, generated, plain_logits, tiny_model, tiny_tokenizer
+from tests.remote.verifier.tiny import TREELESS, plain_logits, tiny_model, tiny_tokenizer
 
 EMPTY = DraftTree.empty()
 PROMPT = [5, 9, 2, 30, 7, 7, 11, 40, 3]
@@ -49,9 +44,13 @@ def right(bench: Bench, context: TargetContext) -> None:
     bench.close(bench.engine.verify(context, EMPTY)[0], plain_logits(bench.model, context.tokens))
 
 
-def test_it_is_served_without_drafts_and_says_why(llama: Bench) -> None:
+def test_it_is_served_without_drafts_and_a_state_is_counted_as_some_tokens(llama: Bench) -> None:
     assert not llama.engine.takes_drafts and llama.engine.most_nodes == 1 and llama.engine.encoder is None
     assert llama.engine.description.endswith(", without drafts, because its state cannot be taken back")
+    context = begun(llama, PROMPT * 20)
+    assert isinstance(context, LlamaContext)
+    held, rows = len(context.rows(0, context.computed)), llama.engine.bytes_per_token
+    assert rows * context.computed + STATE_TOKENS > held / 2 and held > rows * STATE_TOKENS / 2
 
 
 @pytest.mark.parametrize("accepted", [[0], []])
@@ -113,13 +112,6 @@ def test_more_conversations_than_a_lane_has_states_are_answered(llama: Bench) ->
         context.release()
 
 
-def test_a_state_is_counted_as_some_tokens(llama: Bench) -> None:
-    context = begun(llama, PROMPT * 20)
-    assert isinstance(context, LlamaContext)
-    held, rows = len(context.rows(0, context.computed)), llama.engine.bytes_per_token
-    assert rows * context.computed + STATE_TOKENS > held / 2 and held > rows * STATE_TOKENS / 2
-
-
 # ---- in PyTorch ------------------------------------------------------------------------------------------------------
 
 
@@ -166,23 +158,14 @@ def test_a_state_in_pytorch_is_counted_as_some_tokens(kind: str) -> None:
     assert held / 4 < engine.bytes_per_token * context.capacity < 4 * held
 
 
-async def test_one_is_served_without_drafts(tmp_path: Path) -> None:
-    """Its text is that of transformers' own `generate`."""
+def test_one_is_opened_without_drafts(tmp_path: Path) -> None:
     model = tiny_model("mamba")
-    model.config.eos_token_id = model.generation_config.eos_token_id = STOP
     model.save_pretrained(tmp_path)
     tokenizer = tiny_tokenizer()
     tokenizer.chat_template = "{% for message in messages %}{{ message['content'] }} {% endfor %}"
     tokenizer.save_pretrained(tmp_path)
     found = opened(ServeOptions(str(tmp_path), threads=1))
-    side, engine = found.side, found.engine
-    assert found.drafter is None and side.text is not None and "without drafts" in engine.description
-    prompt = side.text.render([("user", "w5 w9 w30")])
-    wanted = generated(model, prompt, 20)
-    with running(create_app(engine, card(side, engine), text=side.text)) as url:
-        async with VerifierClient(url) as device:
-            stream = await device.session().stream(
-                prompt, Sampling(), most=20, memory_from=None, deadline=PATIENT, silence=PATIENT
-            )
-            frames = [frame async for frame in stream if isinstance(frame, Progress)]
-    assert [token for frame in frames for token in unpack_tokens(frame.tokens)] == wanted
+    assert found.drafter is None and found.side.text is not None and "without drafts" in found.engine.description
+    prompt = found.side.text.render([("user", "w5 w9 w30")])
+    logits = found.engine.verify(holding(found.engine, prompt), EMPTY)[0]
+    np.testing.assert_allclose(logits, plain_logits(model, prompt), atol=1e-3)

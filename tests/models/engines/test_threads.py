@@ -21,14 +21,11 @@ def run(threads: Threads, steps: int, seconds: Callable[[int, int], float], rows
     return total, counts
 
 
-def test_the_fastest_number_is_found_at_the_start() -> None:
+def test_the_fastest_number_is_found_and_a_busy_neighbour_noticed_at_little_cost() -> None:
     for times, best in ((QUIET, 4), (BUSY, 1), ({1: 0.01, 2: 0.006, 4: 0.009}, 2)):
         threads = Threads(4)
         run(threads, 12, lambda count, _, times=times: times[count])
         assert threads.count == best and not threads.trying
-
-
-def test_a_busy_neighbour_is_noticed_and_its_end_too_and_looking_again_costs_little() -> None:
     threads = Threads(2)
     run(threads, 200, lambda count, _: QUIET[count])
     total, counts = run(threads, 5000, lambda count, _: BUSY[count])
@@ -44,11 +41,3 @@ def test_prompts_and_one_core_decide_nothing() -> None:
     alone = Threads(1)
     run(alone, 100, lambda count, step: 1.0 * step)
     assert alone.count == 1 and not alone.trying
-
-
-def test_forwards_of_other_sizes_are_not_compared() -> None:
-    threads = Threads(2)
-    for step in range(200):
-        rows = 1 + step % 8
-        threads.ran(rows, QUIET[threads.count] * rows)
-    assert threads.count == 2

@@ -97,13 +97,10 @@ def test_its_licence_comes_from_the_file_or_the_card_beside_it(alone: Path, tmp_
     assert licence(str(tmp_path / alone.name)) == "apache-2.0"
 
 
-def test_without_llama_cpp_it_says_what_to_install(alone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_llama_cpp_is_named_and_no_other_package_is_needed(alone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "llama_cpp", None)
     with pytest.raises(MissingPackage, match=r"\.\[gguf\].*--engine torch"):
         llama_engine(str(alone))
-
-
-def test_neither_pytorch_nor_transformers_is_needed(alone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for package in ("torch", "transformers", "gguf"):
         monkeypatch.setitem(sys.modules, package, None)
     with text_source(str(alone)) as folder:
@@ -146,7 +143,7 @@ def text_of(file: Path, kept: Path) -> tuple[Path, bytes]:
         return Path(folder), (Path(folder) / "tokenizer.json").read_bytes()
 
 
-def test_what_was_made_is_found_again(file: Path, tmp_path: Path) -> None:
+def test_what_was_made_is_found_again_and_it_is_served_where_nothing_can_be_kept(file: Path, tmp_path: Path) -> None:
     kept = tmp_path / "kept" / "texts"
     first, tokenizer = text_of(file, kept)
     [entry] = kept.iterdir()
@@ -162,6 +159,8 @@ def test_what_was_made_is_found_again(file: Path, tmp_path: Path) -> None:
     text_of(file, kept)
     [changed] = kept.iterdir()
     assert text_of(file, kept) == (changed, tokenizer), "it takes the place of the older"
+    (tmp_path / "blocked").write_text("a file, and no folder")
+    assert text_of(file, tmp_path / "blocked")[1] and (tmp_path / "blocked").is_file()
 
 
 @pytest.mark.parametrize("name", ["tokenizer.json", "tokenizer_config.json", "config.json", "made.json"])
@@ -172,12 +171,6 @@ def test_what_is_damaged_is_made_again(file: Path, tmp_path: Path, name: str, go
     [entry] = kept.iterdir()
     (entry / name).unlink() if gone else (entry / name).write_bytes((entry / name).read_bytes()[:-9])
     assert text_of(file, kept)[1] == tokenizer and text_of(file, kept) == (entry, tokenizer)
-
-
-def test_it_is_served_where_nothing_can_be_kept(file: Path, tmp_path: Path) -> None:
-    (tmp_path / "kept").write_text("a file, and no folder")
-    assert text_of(file, tmp_path / "kept")[1]
-    assert (tmp_path / "kept").is_file()
 
 
 def test_what_is_no_gguf_file_is_told(tmp_path: Path, model_folder: Path) -> None:
@@ -205,9 +198,7 @@ def test_the_tokenizer_reads_text_as_llama_cpp_does(alone: Path, llama_cpp: Call
     assert first_difference(text, lambda data: text.encode(data.decode())) == "what its chat template writes"
 
 
-def test_a_tokenizer_beside_the_file_that_reads_text_in_another_way_is_taken_with_a_warning(
-    model_folder: Path, alone: Path, tmp_path: Path
-) -> None:
+def test_another_tokenizer_beside_it_is_taken_with_a_warning(model_folder: Path, alone: Path, tmp_path: Path) -> None:
     pytest.importorskip("llama_cpp", reason="llama.cpp is not installed: pip install '.[gguf]'")
     shutil.copy(alone, tmp_path)
     for name in ("config.json", "tokenizer_config.json", "chat_template.jinja"):

@@ -16,13 +16,9 @@ from models.gguf.header import TENSORS, read_header, whole_size
 from tests.support.gguf_files import write_vocabulary
 
 ENTRIES = {
-    "a.text": "Größe 你好 \n",
-    "a.flag": True,
-    "a.number": 4_000_000_000,
-    "some.texts": ["", "b", "é" * 40],
-    "some.numbers": [1, -2, 3],
-    "some.scores": [0.5, -1.25],
-}
+    "a.text": "Größe 你好 \n", "a.flag": True, "a.number": 4_000_000_000, "some.texts": ["", "b", "é" * 40],
+    "some.numbers": [1, -2, 3], "some.scores": [0.5, -1.25],
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +36,7 @@ def entry(kind: int, value: bytes, name: bytes = b"a") -> bytes:
     return struct.pack("<Q", len(name)) + name + struct.pack("<I", kind) + value
 
 
-def test_every_entry_comes_back(file: Path) -> None:
+def test_every_entry_comes_back_and_one_of_another_type_is_told(file: Path) -> None:
     header = read_header(file)
     assert header.text("a.text") == ENTRIES["a.text"] and header.flag("a.flag") is True
     assert header.number("a.number") == 4_000_000_000 and header.number("llama.context_length") == 512
@@ -49,9 +45,14 @@ def test_every_entry_comes_back(file: Path) -> None:
     assert header.text("none") is None
     only = read_header(file, ("a.number", "some.numbers"))
     assert dict(only.entries) == {"a.number": 4_000_000_000, "some.numbers": (1, -2, 3)}
+    for asked in (header.number, header.flag, header.texts, header.numbers):
+        with pytest.raises(CorruptWeights, match=r"a\.gguf is damaged: its entry a\.text is not .*Fetch it again"):
+            asked("a.text")
+    with pytest.raises(CorruptWeights, match="not a whole number"):
+        header.number("a.flag")
 
 
-def test_the_size_of_a_whole_file_is_known(tmp_path: Path) -> None:
+def test_the_size_of_a_whole_file_is_known_from_the_sizes_of_the_format(tmp_path: Path) -> None:
     for kind in ("F32", "Q8_0", "Q4_K"):
         path, quantised = tmp_path / f"{kind}.gguf", gguf.GGMLQuantizationType[kind]
         block, size = gguf.GGML_QUANT_SIZES[quantised]
@@ -64,26 +65,7 @@ def test_the_size_of_a_whole_file_is_known(tmp_path: Path) -> None:
         writer.write_tensors_to_file()
         writer.close()
         assert whole_size(path) <= path.stat().st_size < whole_size(path) + 32
-
-
-def test_the_sizes_of_tensors_are_those_of_the_format() -> None:
     assert {kind: gguf.GGML_QUANT_SIZES[gguf.GGMLQuantizationType(kind)] for kind in TENSORS} == TENSORS
-
-
-def test_a_tensor_of_many_dimensions_is_told(tmp_path: Path) -> None:
-    tensor = struct.pack("<Q", 1) + b"t" + struct.pack("<I", 1 << 30) + bytes(64)
-    (tmp_path / "a.gguf").write_bytes(b"GGUF" + struct.pack("<IQQ", 3, 1, 0) + tensor)
-    with pytest.raises(CorruptWeights, match="a tensor with 1,073,741,824 dimensions"):
-        whole_size(tmp_path / "a.gguf")
-
-
-def test_an_entry_of_another_type_is_told(file: Path) -> None:
-    header = read_header(file)
-    for asked in (header.number, header.flag, header.texts, header.numbers):
-        with pytest.raises(CorruptWeights, match=r"a\.gguf is damaged: its entry a\.text is not .*Fetch it again"):
-            asked("a.text")
-    with pytest.raises(CorruptWeights, match="not a whole number"):
-        header.number("a.flag")
 
 
 def test_a_file_cut_short_at_any_byte_is_told(file: Path, tmp_path: Path) -> None:
@@ -122,14 +104,16 @@ def test_a_changed_byte_never_breaks_the_reader(file: Path, at: int, value: int)
     ],
 )
 @pytest.mark.parametrize("only", [None, ()])
-def test_a_header_that_promises_too_much_is_refused(
-    tmp_path: Path, rest: bytes, said: str, only: tuple[str, ...] | None
-) -> None:
+def test_a_header_that_lies_is_refused(tmp_path: Path, rest: bytes, said: str, only: tuple[str, ...] | None) -> None:
     with pytest.raises(CorruptWeights, match=said):
         read_header(headed(tmp_path / "a.gguf", rest + b"\0" * 64), only)
 
 
 def test_other_files_are_told_apart(tmp_path: Path) -> None:
+    tensor = struct.pack("<Q", 1) + b"t" + struct.pack("<I", 1 << 30) + bytes(64)
+    (tmp_path / "t.gguf").write_bytes(b"GGUF" + struct.pack("<IQQ", 3, 1, 0) + tensor)
+    with pytest.raises(CorruptWeights, match="a tensor with 1,073,741,824 dimensions"):
+        whole_size(tmp_path / "t.gguf")
     with pytest.raises(CorruptWeights, match="1,099,511,627,776 entries"):
         read_header(headed(tmp_path / "a.gguf", b"", entries=1 << 40))
     version_2 = headed(tmp_path / "2.gguf", entry(4, struct.pack("<I", 7)), version=2)

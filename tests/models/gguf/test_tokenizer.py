@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from tests.support.gguf_files import (
     END,
     EOS,
     START,
-    LlamaVocabulary,
+    LlamaCpp,
     byte_level,
     entries_of,
     sentencepiece,
@@ -64,9 +63,7 @@ def test_it_gives_the_ids_of_the_original(tmp_path: Path, original: Tokenizer, o
 
 
 @pytest.mark.parametrize("name", SPLITTINGS)
-def test_it_splits_text_as_llama_cpp_does(
-    tmp_path: Path, gpt2: Tokenizer, llama_cpp: Callable[[Path], LlamaVocabulary], name: str
-) -> None:
+def test_it_splits_text_as_llama_cpp_does(tmp_path: Path, gpt2: Tokenizer, llama_cpp: LlamaCpp, name: str) -> None:
     tokenizer = made(tmp_path, gpt2, add_bos_token=False, **({"pre": name} if name else {}))
     tokenize = llama_cpp(tmp_path / "a.gguf")
     for text in texts():
@@ -74,9 +71,7 @@ def test_it_splits_text_as_llama_cpp_does(
 
 
 @pytest.mark.parametrize("prefix", [True, False])
-def test_sentencepiece_is_read_as_llama_cpp_does(
-    tmp_path: Path, llama_cpp: Callable[[Path], LlamaVocabulary], prefix: bool
-) -> None:
+def test_sentencepiece_is_read_as_llama_cpp_does(tmp_path: Path, llama_cpp: LlamaCpp, prefix: bool) -> None:
     tokenizer = made(tmp_path, sentencepiece(), add_space_prefix=prefix)
     tokenize = llama_cpp(tmp_path / "a.gguf")
     for text in texts():
@@ -121,16 +116,14 @@ def test_phi_3_takes_the_space_behind_a_special_token_along(tmp_path: Path, gpt2
     assert ids(tokenizer, "<s> a") == [BOS, *ids(gpt2, " a")]
 
 
-def test_what_ends_an_answer(tmp_path: Path, gpt2: Tokenizer) -> None:
+def test_the_tokens_that_end_an_answer(tmp_path: Path, gpt2: Tokenizer) -> None:
     assert vocabulary(tmp_path, gpt2, eot_token_id=START, eom_token_id=99_999).stop_tokens == [EOS, START, END]
     types = entries_of(gpt2)["tokenizer.ggml.token_type"]
     plain = [1 if number == EOS else kind for number, kind in enumerate(types)]
     assert vocabulary(tmp_path, gpt2, token_type=plain).stop_tokens == [END], "</s> is an ordinary word there"
 
 
-def test_what_ends_an_answer_is_what_llama_cpp_ends_one_at(
-    tmp_path: Path, gpt2: Tokenizer, llama_cpp: Callable[[Path], LlamaVocabulary]
-) -> None:
+def test_what_ends_an_answer_ends_one_of_llama_cpp(tmp_path: Path, gpt2: Tokenizer, llama_cpp: LlamaCpp) -> None:
     tokens = entries_of(gpt2)["tokenizer.ggml.tokens"]
     for number, name in enumerate(("<|fim_pad|>", "<|repo_name|>", "<|file_sep|>", "<|end|>", "<|eot_id|>"), 300):
         tokens[number] = name
@@ -147,9 +140,7 @@ def test_what_ends_an_answer_is_what_llama_cpp_ends_one_at(
         ({"model": "llama"}, "has no scores"),
     ],
 )
-def test_a_tokenizer_that_is_not_known_here_is_named(
-    tmp_path: Path, gpt2: Tokenizer, changes: dict[str, str], said: str
-) -> None:
+def test_an_unknown_tokenizer_is_named(tmp_path: Path, gpt2: Tokenizer, changes: dict[str, str], said: str) -> None:
     with pytest.raises(Untranslatable, match=rf"The tokenizer of a\.gguf {said}"):
         tokenizer_json(vocabulary(tmp_path, gpt2, **changes))
 

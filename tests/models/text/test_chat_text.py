@@ -10,14 +10,8 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre
 
 from models.config import DrafterCorrupt, DrafterMissing
 from models.text.chat_text import ChatText
-from tests.support.tiny_text import train_tokenizer
-
-SPECIAL = ["<|pad|>", "<|end|>", "<|system|>", "<|user|>", "<|assistant|>"]
-TEMPLATE = (
-    "{%- if not messages or messages[0]['role'] != 'system' -%}<|system|>Answer with a command.<|end|>{%- endif -%}"
-    "{%- for message in messages -%}<|{{ message['role'] }}|>{{ message['content'] }}<|end|>{%- endfor -%}"
-    "{%- if add_generation_prompt -%}<|assistant|>{%- endif -%}"
-)
+from tests.support.tiny_text import CHAT_TEMPLATE as TEMPLATE
+from tests.support.tiny_text import SPECIAL, train_tokenizer
 
 
 def letters() -> bytes:
@@ -35,9 +29,8 @@ CHAT = ChatText(TOKENIZER, TEMPLATE, [1])
 PAD, END, SYSTEM, USER, ASSISTANT = range(5)
 DEFAULT = [SYSTEM, *CHAT.encode("Answer with a command."), END]
 
-contents = st.lists(st.one_of(st.text(max_size=5), st.sampled_from([*SPECIAL, "<|", "|>", "\ufdd0"])), max_size=6).map(
-    "".join
-)
+pieces_said = st.one_of(st.text(max_size=5), st.sampled_from([*SPECIAL, "<|", "|>", "\ufdd0"]))
+contents = st.lists(pieces_said, max_size=6).map("".join)
 turns = st.lists(st.tuples(st.sampled_from(["user", "assistant"]), contents), max_size=4)
 
 
@@ -56,12 +49,9 @@ def test_decoding_inverts_encoding_and_drops_special_tokens(text):
     assert CHAT.decode([USER, *CHAT.encode(text), END]) == text
 
 
-def test_a_broken_tokenizer_is_named():
+def test_a_folder_is_checked_before_it_is_used(tiny_pair, tmp_path):
     with pytest.raises(DrafterCorrupt, match=r"tokenizer\.json"):
         ChatText(b"{}", TEMPLATE, [])
-
-
-def test_a_folder_is_checked_before_it_is_used(tiny_pair, tmp_path):
     folder = shutil.copytree(tiny_pair / "drafter", tmp_path / "drafter")
     text, data = ChatText.load(folder), (folder / "tokenizer.json").read_bytes()
     assert text.digest == hashlib.blake2b(data, digest_size=16).digest() and text.stop_tokens == {1}
@@ -85,11 +75,8 @@ def pieces(prepend: str) -> bytes:
     return tokenizer.to_str().encode()
 
 
-TOKENIZERS = {
-    "bytes": train_tokenizer().to_str().encode(),
-    "pieces": pieces("never"),
-    "pieces, marked": pieces("first"),
-}
+BYTES = train_tokenizer().to_str().encode()
+TOKENIZERS = {"bytes": BYTES, "pieces": pieces("never"), "pieces, marked": pieces("first")}
 SAID = ("system", "a")
 ONE_BY_ONE = "{%- for message in messages -%}<|{{ message['role'] }}|>{{ message['content'] }}<|end|>{%- endfor -%}"
 TEMPLATES = {
@@ -116,9 +103,8 @@ def test_prompts_after_one_another_are_as_if_each_was_made_anew(tokenizer, data,
     anyhow = st.lists(st.tuples(st.sampled_from(["user", "assistant"]), said), max_size=6)
     turns = st.lists(st.tuples(said, said), min_size=5, max_size=9)
     in_turn = turns.map(lambda all: [one for pair in all for one in zip(("user", "assistant"), pair)])
-    messages = data.draw(
-        st.one_of(anyhow, st.tuples(st.integers(0, 1), in_turn).map(lambda it: [SAID] * it[0] + it[1]))
-    )
+    led = st.tuples(st.integers(0, 1), in_turn).map(lambda it: [SAID] * it[0] + it[1])
+    messages = data.draw(st.one_of(anyhow, led))
     anew, before = [text.render(messages[:end]) for end in range(len(messages) + 1)], None
     for end, expected in enumerate(anew):
         before = text.render_after(before, messages[:end])

@@ -50,10 +50,8 @@ def test_an_answer_that_is_gone_on_with_gives_only_the_rest(begun: str, rest: st
 
 def test_a_character_that_never_ends_is_left_out_but_holds_nothing_up() -> None:
     half = TEXT.encode("€")[:2]
-    pieces = Detokenizer(TEXT)
-    assert spoken(pieces, TEXT.encode("ab") + half, [1]) == ["a", "b", "", "", ""]
-    pieces = Detokenizer(TEXT)
-    said = spoken(pieces, half[:1] * (2 * LONGEST_WAIT) + TEXT.encode("ab"), [1])
+    assert spoken(Detokenizer(TEXT), TEXT.encode("ab") + half, [1]) == ["a", "b", "", "", ""]
+    said = spoken(Detokenizer(TEXT), half[:1] * (2 * LONGEST_WAIT) + TEXT.encode("ab"), [1])
     assert "".join(said).endswith("ab") and said[LONGEST_WAIT]
 
 
@@ -98,11 +96,9 @@ def written(text: ChatText, spellings: Spellings, begun: str, wanted: str) -> st
     left = left[len(begun[: len(begun) - joint.known].encode()) :]
     left = b" " + left if forced.startswith(b" ") and not left.startswith(b" ") else left
     while left:
-        every = spellings.fitting(forced) if forced else spellings.fitting(left)
-        token = max(
-            (one for one in every.tolist() if left.startswith(text.spelling(one)[1])),
-            key=lambda one: len(text.spelling(one)[1]),
-        )
+        every = (spellings.fitting(forced) if forced else spellings.fitting(left)).tolist()
+        fits = [one for one in every if left.startswith(text.spelling(one)[1])]
+        token = max(fits, key=lambda one: len(text.spelling(one)[1]))
         forced, left = spellings.after(forced, [token]), left[len(text.spelling(token)[1]) :]
         said += pieces.add([token])
     return said + pieces.finish()

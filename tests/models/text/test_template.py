@@ -16,13 +16,9 @@ from tests.models.text.families import DIALECT, FAMILIES, Family
 
 
 def tiny_config(stop_tokens: tuple[int, ...]) -> DrafterConfig:
-    sizes = dict.fromkeys(
-        (
-            *("vocabulary", "hidden", "target_layers", "target_kv_heads", "target_head_size", "heads", "kv_heads"),
-            *("head_size", "ffn", "encoder_ffn", "inference_layers", "target_heads", "target_ffn"),
-        ),
-        1,
-    )
+    names = ["vocabulary", "hidden", "heads", "kv_heads", "head_size", "ffn", "encoder_ffn", "inference_layers"]
+    names += [f"target_{name}" for name in ("layers", "kv_heads", "head_size", "heads", "ffn")]
+    sizes = dict.fromkeys(names, 1)
     return DrafterConfig(target="tiny", rope_theta=1.0, norm_eps=1e-6, stop_tokens=stop_tokens, **sizes)
 
 
@@ -53,10 +49,8 @@ def tokenizer_of(family: Family) -> Tokenizer:
     tokenizer.add_special_tokens([AddedToken(one, rstrip=one in family.swallow) for one in family.special])
     tokenizer.add_tokens(list(family.extra))
     if family.bos is not None:
-        number = tokenizer.token_to_id(family.bos)
-        tokenizer.post_processor = processors.TemplateProcessing(
-            single=f"{family.bos} $A", special_tokens=[(family.bos, number)]
-        )
+        first = [(family.bos, tokenizer.token_to_id(family.bos))]
+        tokenizer.post_processor = processors.TemplateProcessing(single=f"{family.bos} $A", special_tokens=first)
     return tokenizer
 
 
@@ -147,20 +141,14 @@ def test_a_hostile_or_failing_template_is_a_typed_error(source: str) -> None:
         print(ChatTemplate(source, {}).render([("user", "hi")]))
 
 
-def test_one_that_cannot_be_read_is_named() -> None:
+def test_what_cannot_be_read_or_changes_an_answer_is_told_and_names_replace_nothing_else() -> None:
     deep = "{{ " + "(" * 9999 + ")" * 9999 + " }}"
     for source in ("{% for %}", "{% generation %}", "{{ 'a' ", "{% unheard_of %}", deep):
         with pytest.raises(DrafterCorrupt, match=r"chat_template\.jinja cannot be read"):
             ChatTemplate(source, {})
-
-
-def test_an_answer_that_the_template_changes_does_not_go_on() -> None:
     for source in ("{{ messages[0].content }}", "{{ messages[-1].content | upper }}", "{{ messages[-1].content[2:] }}"):
         with pytest.raises(TemplateFailed, match="changes an answer"):
             ChatTemplate(source, {}).render([("user", "hi"), ("assistant", "so far")], begun=True)
-
-
-def test_names_of_special_tokens_replace_nothing_else() -> None:
     template = ChatTemplate("{{ messages[0].content }}{{ tools }}", {"messages": "stolen", "tools": "stolen"})
     assert template.render([("user", "hi")]) == "hiNone"
 
