@@ -72,7 +72,6 @@ class Device:
         return heard
 
     async def nothing_lost(self, heard: Heard) -> None:
-        """Events, database and the target's own answer agree."""
         thread = self.opened.store.branches.thread(self.conversation)
         prompt = tuple(conversation_tokens(self.text, thread[:-1]))
         if prompt not in self.references:

@@ -78,7 +78,6 @@ def stays(fault: Fault, says: str) -> Case:
 
 
 def later(case: Case) -> Case:
-    """A fault in the middle of a stream."""
     return replace(case, faults=tuple(after(STREAM_BYTES, fault) for fault in case.faults), first=0)
 
 

@@ -66,7 +66,6 @@ def way() -> Verifying:
 
 @pytest.fixture
 def name() -> str:
-    """Name of the fault, if a test has one."""
     return ""
 
 
@@ -92,7 +91,6 @@ async def device(
 
 
 def strike(proxy: FaultProxy, case: Case) -> None:
-    """Break the line in the middle of the next reply."""
     for ask, fault in enumerate(case.faults, case.first):
         proxy.at(ask, fault)
 
@@ -175,9 +173,7 @@ def test_every_fault_is_in_the_table_for_people() -> None:
 
 
 @pytest.mark.parametrize(("way", "name"), [("hosted", "half-open connections")])
-async def test_a_silent_line_is_given_up_before_a_frame_is_overdue_however_slow_the_server_may_be(
-    device: Behind,
-) -> None:
+async def test_a_silent_line_is_given_up_before_a_frame_is_overdue_however_slow_the_server(device: Behind) -> None:
     device.clock.hurry(1.0)
     await device.ask("by name")  # From here on, the line's deadlines follow its measured round trips.
     device.proxy.at(0, after(STREAM_BYTES, hushed))

@@ -74,7 +74,6 @@ class Cable:
         return ("ip", "netns", "exec", self.name)
 
     def change(self, commands: list[str]) -> None:
-        """Run commands of `CHANGES`."""
         for command in commands:
             place, rest = command.split(" ", 1)
             for number in (1, 2, 3):
@@ -93,7 +92,6 @@ class Cable:
         self.there(f"link set {self.far} up")
 
     def remove(self) -> None:
-        """Remove whatever exists of it."""
         for command in (
             f"link delete {self.near}",
             f"route delete unreachable {self.address(0)}/29 metric 4096",
@@ -121,7 +119,6 @@ def cable() -> Iterator[Cable]:
 
 @pytest.fixture(scope="module")
 def far(cable: Cable, tiny_pair: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[VerifierProcess]:
-    """The tiny pair's verifier at the far end."""
     token = tmp_path_factory.mktemp("far") / "token"
     token.write_text(TOKEN)
     with VerifierProcess(tiny_pair, host=cable.address(2), prefix=cable.inside, token_file=token) as process:
@@ -237,16 +234,9 @@ async def ask_inside(cable: Cable, pair: Path, home: Path, url: str) -> tuple[di
     """What `outrider ask --json` prints and says in the namespace."""
     environment = {"OUTRIDER_HOME": str(home), "OUTRIDER_DRAFTER": str(pair / "drafter"), "OUTRIDER_REMOTE": url}
     options = ["-m", "app.cli", "ask", "list files", "--json", "--max-tokens", str(TOKENS)]
-    process = await asyncio.create_subprocess_exec(
-        *cable.inside,
-        sys.executable,
-        *options,
-        cwd=REPOSITORY,
-        env={**os.environ, **environment},
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
+    pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    command = (*cable.inside, sys.executable, *options)
+    process = await asyncio.create_subprocess_exec(*command, cwd=REPOSITORY, env=os.environ | environment, **pipes)
     out, talk = await process.communicate()
     assert process.returncode == 0, talk
     return json.loads(out), talk.decode()

@@ -97,7 +97,6 @@ class Proxied:
         return VerifierClient(self.url, TOKEN, options=options)
 
     def counted(self, server: VerifierProcess, name: str) -> int:
-        """A number of a server's metrics page."""
         reply = httpx.get(
             f"{server.url}/metrics",
             headers={"authorization": f"Bearer {TOKEN}"},

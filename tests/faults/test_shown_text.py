@@ -38,7 +38,6 @@ class Screen(Terminal):
 
     @property
     def shown(self) -> str:
-        """Everything that is on the terminal by now."""
         while self.read(0):
             pass
         return self.raw.decode(errors="ignore")

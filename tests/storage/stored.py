@@ -6,12 +6,10 @@ from storage import Role, Store
 
 
 def add(store: Store, conversation: str, text: str, parent: str | None = None, *, role: Role = "user") -> str:
-    """Adds a finished message and returns its id."""
     return store.messages.add(conversation, role, text, parent_id=parent, status="done").id
 
 
 def said(store: Store, conversation: str) -> list[str]:
-    """The texts of the shown branch."""
     return [message.text for message in store.branches.thread(conversation)]
 
 

@@ -19,7 +19,6 @@ FILES = (NOTES, PICTURE, HOSTILE, replace(NOT_UTF8, name="th?.txt"))
 
 
 def rows(store: Store) -> int:
-    """How many attachments the file holds."""
     with store.database.read() as sql:
         return len(sql.execute("SELECT 1 FROM attachments").fetchall())
 
@@ -31,17 +30,13 @@ def ask(store: Store, text: str = "what is this?") -> tuple[str, str, str]:
     return conversation.id, str(answer.parent_id), answer.id
 
 
-def test_they_come_back_as_they_were_in_their_order(store: Store) -> None:
+def test_they_come_back_as_they_were_in_their_order_and_never_change_nor_move(store: Store) -> None:
     conversation, question, answer = ask(store)
     assert store.messages.get(question).attachments == FILES
     assert store.messages.get(answer).attachments == ()
     assert [one.attachments for one in store.branches.path(answer)] == [FILES, ()]
     assert [one.attachments for one in store.messages.of(conversation)] == [FILES, ()]
     assert NOTES.text == "first\nsecond ü\n" and PICTURE.text == ""
-
-
-def test_they_never_change_and_never_move_to_another_message(store: Store) -> None:
-    _, question, _ = ask(store)
     _, other, _ = ask(store, "another")
     for column in ("name", "media_type", "data", "place"):
         with pytest.raises(sqlite3.IntegrityError, match="never changes"), store.database.write() as sql:

@@ -24,9 +24,7 @@ def age(store: Store, days: float) -> None:
             database.execute(f"UPDATE {table} SET deleted = ? WHERE deleted IS NOT NULL", (then,))
 
 
-def test_a_conversation_leaves_every_view_and_comes_back_whole(
-    store: Store, conversation: Conversation, question: Message, answer: Message
-) -> None:
+def test_a_conversation_leaves_all_views_and_returns(store: Store, conversation: Conversation, answer: Message) -> None:
     store.messages.finish(answer.id, [5, 6], [True, False], "tar x", "done", {"rounds": 1})
     store.conversations.pin(conversation.id, True)
     store.queue.add(conversation.id, "and a zip?")
@@ -42,14 +40,14 @@ def test_a_conversation_leaves_every_view_and_comes_back_whole(
     assert [gone.id for gone in store.bin.conversations()] == [conversation.id]
     calls: list[Callable[[], object]] = [
         lambda: store.branches.thread(conversation.id),
-        lambda: store.branches.path(question.id),
+        lambda: store.branches.path(answer.id),
         lambda: store.branches.versions(conversation.id),
         lambda: store.conversations.rename(conversation.id, "x"),
         lambda: store.bin.delete(conversation.id),
-        lambda: store.bin.delete_message(question.id),
-        lambda: store.bin.restore_message(question.id),
+        lambda: store.bin.delete_message(answer.id),
+        lambda: store.bin.restore_message(answer.id),
         lambda: store.messages.add(conversation.id, "user", "x", parent_id=None, status="done"),
-        lambda: store.messages.ask(conversation.id, "x", parent_id=question.id),
+        lambda: store.messages.ask(conversation.id, "x", parent_id=answer.id),
         lambda: store.queue.add(conversation.id, "x"),
         lambda: store.queue.add_verification(answer.id),
         lambda: store.memory.save(conversation.id, b"format", 0, 1, b"data"),
@@ -66,18 +64,6 @@ def test_a_conversation_leaves_every_view_and_comes_back_whole(
     assert store.memory.load(conversation.id, b"format") == [(0, 1, b"data")]
     assert store.bin.conversations() == []
     store.bin.restore(conversation.id)  # Two windows undo the same deletion.
-
-
-def test_memory_of_what_is_in_the_bin_makes_room_first(store: Store, conversation: Conversation) -> None:
-    other, third = store.conversations.create().id, store.conversations.create().id
-    store.memory.save(other, b"format", 0, 1, b"data")
-    store.memory.save(conversation.id, b"format", 0, 1, b"data")
-    store.bin.delete(conversation.id)
-    store.memory.budget = 8
-    store.memory.save(third, b"format", 0, 1, b"data")
-    store.bin.restore(conversation.id)
-    kept = [bool(store.memory.load(one, b"format")) for one in (other, conversation.id, third)]
-    assert kept == [True, False, True]
 
 
 def test_an_answer_is_finished_in_the_bin(store: Store, conversation: Conversation, answer: Message) -> None:
@@ -159,27 +145,19 @@ def test_what_was_deleted_before_stays_deleted(store: Store, conversation: Conve
     assert said(store, conversation.id) == ["first", "below"]
 
 
-def test_a_verification_of_what_was_deleted_waits_until_it_is_back(
-    store: Store, conversation: Conversation, answer: Message
-) -> None:
+def test_what_is_done_about_a_deleted_answer_waits_until_it_is_back(store: Store, answer: Message) -> None:
     store.messages.finish(answer.id, [5], [False], "tar x", "done", {})
     store.queue.add_verification(answer.id)
-    prompt = store.queue.add(conversation.id, "and a zip?")
+    prompt = store.queue.add(answer.conversation_id, "and a zip?")
     store.bin.delete_message(answer.id)
     assert store.queue.all() == [prompt]
     store.bin.restore_message(answer.id)
     assert [queued.kind for queued in store.queue.all()] == ["verify", "ask"]
-
-
-def test_a_verified_answer_that_was_deleted_meanwhile_takes_no_place(
-    store: Store, conversation: Conversation, answer: Message
-) -> None:
-    store.messages.finish(answer.id, [5], [False], "tar x", "done", {})
     beside = store.messages.verify(answer.id)
     assert beside is not None
     store.bin.delete_message(beside.id)
     store.messages.finish(beside.id, [5], [True], "tar", "done", {}, settles=answer.id)
-    assert said(store, conversation.id)[-1] == "tar x"
+    assert said(store, answer.conversation_id)[-1] == "tar x", "it takes no place"
 
 
 def test_the_bin_is_emptied_after_thirty_days(path: Path, store: Store, conversation: Conversation) -> None:
@@ -270,9 +248,7 @@ def test_what_is_deleted_and_restored_is_what_it_was(tmp_path: Path) -> None:
         check()
 
 
-def test_a_clock_that_is_wrong_for_a_while_empties_nothing(
-    path: Path, store: Store, conversation: Conversation
-) -> None:
+def test_a_clock_that_is_wrong_once_empties_nothing(path: Path, store: Store, conversation: Conversation) -> None:
     def write_later(days: int) -> None:
         with store.database.write() as database:
             database.execute("UPDATE conversations SET written = written + ?", (days * 86_400_000,))

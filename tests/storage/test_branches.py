@@ -34,9 +34,7 @@ def test_versions_are_counted_on_the_shown_branch_only(store: Store, conversatio
     assert store.branches.versions(store.conversations.create().id) == {}
 
 
-def test_a_try_that_came_to_nothing_is_no_version(
-    store: Store, conversation: Conversation, question: Message, answer: Message
-) -> None:
+def test_a_try_that_came_to_nothing_is_no_version(store: Store, conversation: Conversation, answer: Message) -> None:
     store.messages.finish(answer.id, [5, 6], [False, False], "tar x", "done", {})
     failed = store.messages.verify(answer.id)
     assert failed is not None and (failed.verifies, failed.stats) == (answer.id, {})
@@ -46,9 +44,9 @@ def test_a_try_that_came_to_nothing_is_no_version(
     store.messages.checkpoint(stopped.id, [5], [True], "tar")
     assert ids(store.branches.siblings(answer.id)) == [answer.id], "nor is one that is not done yet"
     store.messages.finish(stopped.id, [5], [True], "tar", "stopped", {})
-    empty = store.messages.add(conversation.id, "assistant", "", parent_id=question.id, status="failed")
+    empty = store.messages.add(conversation.id, "assistant", "", parent_id=answer.parent_id, status="failed")
     assert store.branches.versions(conversation.id) == {empty.id: (2, 2)}, "it is what is shown"
-    store.branches.show(question.id)
+    store.branches.show(str(answer.parent_id))
     assert store.branches.thread(conversation.id)[-1].id == answer.id
     assert store.branches.versions(conversation.id) == {}
     store.branches.show(empty.id)
@@ -63,24 +61,21 @@ def test_a_try_that_came_to_nothing_is_no_version(
     assert ids(store.branches.siblings(answer.id)) == [answer.id, empty.id, done.id]
 
 
-def test_an_answer_that_is_written_is_a_version_once_it_says_something(
-    store: Store, conversation: Conversation, question: Message, answer: Message
-) -> None:
-    add(store, conversation.id, "other", question.id, role="assistant")
-    assert store.branches.versions(conversation.id) == {}
+def test_an_answer_that_is_written_is_a_version_once_it_says_something(store: Store, answer: Message) -> None:
+    conversation = answer.conversation_id
+    add(store, conversation, "other", answer.parent_id, role="assistant")
+    assert store.branches.versions(conversation) == {}
     store.messages.checkpoint(answer.id, [5], [True], "tar")
-    assert list(store.branches.versions(conversation.id).values()) == [(2, 2)]
+    assert list(store.branches.versions(conversation).values()) == [(2, 2)]
 
 
-def test_a_resumed_answer_begins_with_what_there_was(
-    store: Store, conversation: Conversation, question: Message, answer: Message
-) -> None:
+def test_a_resumed_answer_begins_with_what_there_was(store: Store, conversation: Conversation, answer: Message) -> None:
     store.messages.finish(answer.id, [5, 6], [True, False], "tar x", "stopped", {})
     cut = store.messages.get(answer.id)
     resumed = store.messages.resume(answer.id)
     assert (resumed.text, resumed.tokens, resumed.provenance) == (cut.text, cut.tokens, cut.provenance)
     assert (resumed.status, resumed.resumes) == ("pending", answer.id)
-    assert store.branches.thread(conversation.id) == [question, resumed]
+    assert store.branches.thread(conversation.id)[1:] == [resumed]
     store.messages.finish(resumed.id, [5, 6], [True, False], "tar x", "failed", {})
     assert store.branches.versions(conversation.id) == {resumed.id: (2, 2)}, "it is shown"
     store.branches.show(answer.id)
@@ -103,11 +98,9 @@ def test_a_question_and_its_answer_are_stored_together(store: Store, conversatio
     assert said(store, conversation.id) == ["one", ""] and store.messages.of(other.id) == []
 
 
-def test_a_copy_holds_the_branch_and_shares_nothing(
-    store: Store, conversation: Conversation, question: Message, answer: Message
-) -> None:
+def test_a_copy_holds_the_branch_and_shares_nothing(store: Store, conversation: Conversation, answer: Message) -> None:
     store.messages.finish(answer.id, [5, 6], [True, False], "tar x", "done", {"rounds": 2})
-    other = add(store, conversation.id, "other", question.id, role="assistant")
+    other = add(store, conversation.id, "other", answer.parent_id, role="assistant")
     further = store.messages.ask(conversation.id, "and a zip?", parent_id=answer.id)
     store.messages.checkpoint(further.id, [7], [True], "unz")
     store.conversations.pin(conversation.id, True)
@@ -132,7 +125,9 @@ def test_a_copy_holds_the_branch_and_shares_nothing(
 # ---- conversations ---------------------------------------------------------------------------------------------------
 
 
-def test_conversations_come_newest_first_and_pinned_ones_before_them(store: Store) -> None:
+def test_conversations_come_newest_first_and_a_command_continues_the_given_or_the_last_one(store: Store) -> None:
+    with pytest.raises(NotFound, match="to continue"):
+        store.conversations.to_continue(None, last=True)
     first, second, third = (store.conversations.create(title).id for title in ("first", "second", "third"))
     store.conversations.rename(first, "renamed")
     assert [one.title for one in store.conversations.all()] == ["third", "second", "renamed"]
@@ -141,13 +136,15 @@ def test_conversations_come_newest_first_and_pinned_ones_before_them(store: Stor
     assert listed == [(first, True), (third, False), (second, False)]
     assert [one.id for one in store.conversations.recent(2)] == [third, second]
     assert store.conversations.to_continue(None, last=True) == third
+    assert store.conversations.to_continue(first, last=False) == first
+    assert store.conversations.to_continue(None, last=False) is None
+    with pytest.raises(NotFound):
+        store.conversations.to_continue("c0ffee", last=False)
     store.conversations.pin(first, False)
     assert [one.id for one in store.conversations.all()] == [third, second, first]
 
 
-def test_the_last_conversation_is_the_one_that_was_written_to_last(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_last_conversation_is_the_one_written_to_last(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the clock said then: it may have been ahead for a while, or begin in 1970 without a network."""
     first, second = (store.conversations.create(title).id for title in ("first", "second"))
     for identifier, clock in ((first, "2099"), (second, "2026"), (first, "1970"), (second, "2030")):
@@ -177,17 +174,6 @@ def test_an_import_stands_where_its_date_says(store: Store, tmp_path: Path) -> N
     later = store.conversations.create("later").id
     assert [one.title for one in store.conversations.all()] == ["later", "future", "new", "old", "past"]
     assert store.conversations.to_continue(None, last=True) == later and old != new
-
-
-def test_a_command_continues_the_given_or_the_last_conversation(store: Store) -> None:
-    with pytest.raises(NotFound, match="to continue"):
-        store.conversations.to_continue(None, last=True)
-    first = store.conversations.create("first").id
-    store.conversations.create("second")
-    assert store.conversations.to_continue(first, last=False) == first
-    assert store.conversations.to_continue(None, last=False) is None
-    with pytest.raises(NotFound):
-        store.conversations.to_continue("c0ffee", last=False)
 
 
 def test_what_was_chosen_stays_with_the_conversation_and_its_copies(store: Store) -> None:

@@ -16,12 +16,9 @@ from tests.storage.stored import add, said
 
 
 def test_the_connection_is_set_up_for_safety_and_speed(store: Store) -> None:
+    names = ("journal_mode", "synchronous", "foreign_keys", "busy_timeout")
     with store.database.read() as sql:
-        settings = {
-            name: sql.execute(f"PRAGMA {name}").fetchone()[0]
-            for name in ("journal_mode", "synchronous", "foreign_keys", "busy_timeout")
-        }
-    assert settings == {"journal_mode": "wal", "synchronous": 1, "foreign_keys": 1, "busy_timeout": 5000}
+        assert [sql.execute(f"PRAGMA {name}").fetchone()[0] for name in names] == ["wal", 1, 1, 5000]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX permissions")
@@ -40,16 +37,13 @@ def test_a_file_that_is_no_database_is_left_as_it_is(path: Path, garbage: bytes)
     assert path.read_bytes() == garbage
 
 
-def test_a_damaged_database(path: Path) -> None:
+def test_a_damaged_database_is_told_and_that_of_another_program_is_left_as_it_is(path: Path) -> None:
     Store.open(path).close()
     whole = path.read_bytes()
     path.write_bytes(whole[:4096] + b"\xaa" * (len(whole) - 4096))
     with pytest.raises(NotADatabase, match="damaged"):
         Store.open(path)
-
-
-def test_the_database_of_another_program_is_left_as_it_is(path: Path) -> None:
-    path.parent.mkdir()
+    path.unlink()
     with closing(sqlite3.connect(path)) as other:
         other.execute("CREATE TABLE recipes (name)")
     before = path.read_bytes()
@@ -58,21 +52,19 @@ def test_the_database_of_another_program_is_left_as_it_is(path: Path) -> None:
     assert path.read_bytes() == before
 
 
-def test_a_full_disk_keeps_what_was_stored_and_is_survived(
-    store: Store, conversation: Conversation, question: Message, answer: Message
-) -> None:
+def test_a_full_disk_keeps_what_was_stored_and_is_survived(store: Store, question: Message, answer: Message) -> None:
     store.messages.checkpoint(answer.id, [1], [True], "tar")
     with store.database.read() as sql:
         (pages,) = sql.execute("PRAGMA page_count").fetchone()
         sql.execute(f"PRAGMA max_page_count = {pages}")
     long = "word " * 20_000
     with pytest.raises(StorageFull, match="free some disk space"):
-        store.messages.add(conversation.id, "user", long, parent_id=answer.id, status="done")
+        store.messages.add(answer.conversation_id, "user", long, parent_id=answer.id, status="done")
     with pytest.raises(StorageFull):
         store.messages.checkpoint(answer.id, [1, 2], [True, True], long)
     with pytest.raises(StorageFull):
         store.messages.finish(answer.id, [1, 2], [True, True], long, "done", {})
-    assert said(store, conversation.id) == [question.text, "tar"]
+    assert said(store, answer.conversation_id) == [question.text, "tar"]
 
     with store.database.read() as sql:
         sql.execute(f"PRAGMA max_page_count = {pages + 1000}")
@@ -109,7 +101,7 @@ def test_a_write_waits_for_its_turn(store: Store, path: Path) -> None:
 def test_a_long_log_is_written_back_when_its_readers_are_gone(
     store: Store, path: Path, conversation: Conversation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    log, most = Path(f"{path}-wal"), 1 << 17
+    log, most = path.with_name(f"{path.name}-wal"), 1 << 17
     monkeypatch.setattr(database, "LOG_BYTES", most)
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN")

@@ -9,21 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from storage import Conversation, NotFound, Store, replays
+from storage import NotFound, Store, replays
 from tests.storage.stored import add
 
 FORMAT = b"\x01" * 16
 
 
-def test_chunks_come_back_in_the_order_of_their_tokens(store: Store, conversation: Conversation) -> None:
-    for start, data in ((8, b"newest"), (0, b"oldest"), (4, b"older")):
-        store.memory.save(conversation.id, FORMAT, start, 4, data)
-    assert store.memory.load(conversation.id, FORMAT) == [(0, 4, b"oldest"), (4, 4, b"older"), (8, 4, b"newest")]
-    assert store.memory.load(conversation.id, b"another format") == []
-    assert store.memory.load(store.conversations.create().id, FORMAT) == []
-
-
-def test_the_least_recently_used_conversation_makes_room(store: Store) -> None:
+def test_what_is_in_the_bin_makes_room_and_then_the_least_recently_used_conversation(store: Store) -> None:
     store.memory.budget = 100
     first, second, third = (store.conversations.create().id for _ in range(3))
     store.memory.save(first, FORMAT, 0, 1, b"x" * 40)
@@ -32,6 +24,11 @@ def test_the_least_recently_used_conversation_makes_room(store: Store) -> None:
     assert len(store.memory.load(first, FORMAT)) == 1
     store.memory.save(third, FORMAT, 0, 1, b"x" * 40)
     assert [len(store.memory.load(conversation, FORMAT)) for conversation in (first, second, third)] == [1, 0, 1]
+    assert store.memory.load(first, b"another format") == []
+    store.bin.delete(third)
+    store.memory.save(second, FORMAT, 0, 1, b"x" * 40)
+    store.bin.restore(third)
+    assert [len(store.memory.load(conversation, FORMAT)) for conversation in (first, second, third)] == [1, 1, 0]
 
 
 def test_newer_memory_wins_and_the_budget_holds(tmp_path: Path) -> None:
@@ -73,7 +70,7 @@ def answered(store: Store, title: str = "one") -> tuple[str, str]:
     return conversation, add(store, conversation, "so", add(store, conversation, "how"), role="assistant")
 
 
-def test_how_answers_were_drafted_comes_back_oldest_first(store: Store) -> None:
+def test_how_answers_were_drafted_comes_back_oldest_first_and_what_is_deleted_is_not_learnt_from(store: Store) -> None:
     answers = [answered(store, title) for title in ("one", "two", "three")]
     for _, answer in answers:
         store.replays.save(answer, DIGEST, 12, ROUNDS[:1])
@@ -86,18 +83,14 @@ def test_how_answers_were_drafted_comes_back_oldest_first(store: Store) -> None:
     with pytest.raises(NotFound):
         store.replays.save("nobody", DIGEST, 12, ROUNDS)
     assert not store.replays.holds(["nobody"]) and store.replays.holds([])
-    store.replays.clear()
-    assert store.replays.all(DIGEST, 10) == [] and store.messages.get(answers[0][1]).text == "so"
-
-
-def test_what_is_deleted_is_not_learnt_from(store: Store) -> None:
-    conversation, answer = answered(store)
-    store.replays.save(answer, DIGEST, 12, ROUNDS)
+    conversation, answer = answers[0]
     assert store.replays.holds([answer])
     store.bin.delete(conversation)
-    assert store.replays.all(DIGEST, 10) == [] and not store.replays.holds([answer])
+    assert len(store.replays.all(DIGEST, 10)) == 2 and not store.replays.holds([answer])
     store.bin.restore(conversation)
-    assert store.replays.holds([answer]) and len(store.replays.all(DIGEST, 10)) == 1
+    assert len(store.replays.all(DIGEST, 10)) == 3 and store.replays.holds([answer])
+    store.replays.clear()
+    assert store.replays.all(DIGEST, 10) == [] and store.messages.get(answer).text == "so"
 
 
 def test_what_the_target_might_have_said_comes_back_and_is_erased_with_its_answer(tmp_path: Path) -> None:

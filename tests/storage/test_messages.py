@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -59,13 +60,16 @@ def test_a_finished_message_never_changes(store: Store, question: Message, answe
     assert store.messages.get(answer.id) == finished
 
 
-def test_parent_and_tip_lie_in_the_same_conversation(store: Store, question: Message) -> None:
+def test_what_is_no_sound_row_is_refused(store: Store, question: Message, answer: Message) -> None:
     other = store.conversations.create()
     with pytest.raises(NotFound, match=question.id):
         store.messages.add(other.id, "assistant", "", parent_id=question.id, status="done")
     assert store.branches.thread(other.id) == []
     with pytest.raises(sqlite3.IntegrityError), store.database.write() as database:
         database.execute("UPDATE conversations SET tip_id = ? WHERE id = ?", (question.id, other.id))
+    with pytest.raises(sqlite3.IntegrityError):
+        store.messages.checkpoint(answer.id, [5, 6], [True], "tar")
+    assert store.messages.get(answer.id).status == "pending"
 
 
 def test_erasing_leaves_nothing_behind(store: Store, conversation: Conversation, answer: Message) -> None:
@@ -85,42 +89,26 @@ def test_erasing_leaves_nothing_behind(store: Store, conversation: Conversation,
 
 
 def test_what_is_not_there_is_named(store: Store, conversation: Conversation) -> None:
+    bin, branches, messages, conversations = store.bin, store.branches, store.messages, store.conversations
+    by_id: list[Callable[[str], object]] = [bin.delete, bin.erase, bin.restore, bin.delete_message, bin.restore_message]
+    by_id += [branches.thread, branches.siblings, branches.versions, branches.show, messages.of, messages.get]
+    by_id += [messages.resume, conversations.get, store.queue.add_verification, store.transfer.whole]
     calls: list[Callable[[], object]] = [
-        lambda: store.conversations.get("c0ffee"),
-        lambda: store.conversations.rename("c0ffee", ""),
-        lambda: store.conversations.pin("c0ffee", True),
-        lambda: store.conversations.choose("c0ffee", Choices()),
-        lambda: store.conversations.set_origin("c0ffee", "ask"),
-        lambda: store.bin.delete("c0ffee"),
-        lambda: store.bin.erase("c0ffee"),
-        lambda: store.bin.restore("c0ffee"),
-        lambda: store.bin.delete_message("c0ffee"),
-        lambda: store.bin.restore_message("c0ffee"),
-        lambda: store.branches.thread("c0ffee"),
-        lambda: store.branches.siblings("c0ffee"),
-        lambda: store.branches.versions("c0ffee"),
-        lambda: store.branches.show("c0ffee"),
-        lambda: store.branches.duplicate(conversation.id, "c0ffee"),
-        lambda: store.messages.of("c0ffee"),
-        lambda: store.messages.get("c0ffee"),
-        lambda: store.messages.put("c0ffee", []),
-        lambda: store.messages.resume("c0ffee"),
-        lambda: store.messages.add("c0ffee", "user", "", parent_id=None, status="done"),
-        lambda: store.messages.finish("c0ffee", [], [], "", "done", {}),
+        *(partial(call, "c0ffee") for call in by_id),
+        lambda: conversations.rename("c0ffee", ""),
+        lambda: conversations.pin("c0ffee", True),
+        lambda: conversations.choose("c0ffee", Choices()),
+        lambda: conversations.set_origin("c0ffee", "ask"),
+        lambda: branches.duplicate(conversation.id, "c0ffee"),
+        lambda: messages.put("c0ffee", []),
+        lambda: messages.add("c0ffee", "user", "", parent_id=None, status="done"),
+        lambda: messages.finish("c0ffee", [], [], "", "done", {}),
         lambda: store.memory.save("c0ffee", b"", 0, 1, b""),
         lambda: store.queue.add("c0ffee", ""),
-        lambda: store.queue.add_verification("c0ffee"),
-        lambda: store.transfer.whole("c0ffee"),
     ]
     for call in calls:
         with pytest.raises(NotFound, match=r"c0ffee.*\.$"):
             call()
-
-
-def test_a_token_without_provenance_is_refused(store: Store, answer: Message) -> None:
-    with pytest.raises(sqlite3.IntegrityError):
-        store.messages.checkpoint(answer.id, [5, 6], [True], "tar")
-    assert store.messages.get(answer.id).status == "pending"
 
 
 def test_any_answer_is_read_back_as_it_was_written(tmp_path: Path) -> None:
@@ -170,9 +158,7 @@ def test_a_thread_is_the_path_to_the_newest_end_of_what_is_shown(tmp_path: Path)
         check()
 
 
-def test_questions_come_once_where_they_were_last_asked(
-    store: Store, conversation: Conversation, question: Message
-) -> None:
+def test_questions_come_once_where_last_asked(store: Store, conversation: Conversation, question: Message) -> None:
     other = store.conversations.create("other")
     for text in ("ls", "df", "ls", ""):
         add(store, other.id, text)

@@ -27,7 +27,6 @@ Rows = dict[str, list[tuple[object, ...]]]
 
 
 def load(dump: str, path: Path) -> Path:
-    """Creates a database from a dump."""
     path.parent.mkdir(exist_ok=True)
     with closing(sqlite3.connect(path)) as connection:
         connection.executescript((OLD / f"{dump}.sql").read_text("utf-8"))
@@ -41,7 +40,6 @@ def schema(path: Path) -> set[tuple[str, str]]:
 
 
 def contents(path: Path, columns: dict[str, str] | None = None) -> Rows:
-    """All rows of the tables, by default with all columns."""
     with closing(sqlite3.connect(path)) as connection:
         tables = f"SELECT name FROM sqlite_master WHERE type = 'table' AND {SHADOWS} AND sql NOT LIKE 'CREATE VIRTUAL%'"
         columns = columns or dict.fromkeys((name for (name,) in connection.execute(tables)), "*")

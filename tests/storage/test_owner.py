@@ -12,7 +12,7 @@ from typing import IO
 
 import msgspec
 
-from storage import Conversation, Message, Store
+from storage import Message, Store
 from tests.storage.stored import assert_sound
 from tests.storage.window import WindowReport
 from tests.storage.writer import ROUNDS, TOKENS_PER_ROUND, text_of
@@ -116,14 +116,11 @@ def test_answers_left_by_a_closed_store_are_recovered(path: Path) -> None:
             assert found.status == "stopped" and found.interrupted and found.stats.get("model") == model
 
 
-def test_two_stores_of_one_process_leave_each_other_alone(
-    store: Store, path: Path, conversation: Conversation, answer: Message
-) -> None:
+def test_two_stores_of_one_process_leave_each_other_alone(store: Store, path: Path, answer: Message) -> None:
     with Store.open(path) as neighbour:
-        assert neighbour.messages.recover() == []
-        assert store.messages.recover() == []
+        assert neighbour.messages.recover() == store.messages.recover() == []
         assert neighbour.messages.get(answer.id).status == "pending"
-        theirs = neighbour.messages.add(conversation.id, "user", "and zip?", parent_id=None, status="pending")
+        theirs = neighbour.messages.add(answer.conversation_id, "user", "zip?", parent_id=None, status="pending")
     assert store.messages.recover() == [theirs.id]
 
 

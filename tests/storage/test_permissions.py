@@ -136,10 +136,15 @@ def test_a_reader_waits_for_no_writer_and_sees_its_log(path: Path) -> None:
         path.parent.chmod(0o700)
 
 
-def test_without_a_database_there_is_nothing_to_read_and_none_is_made(tmp_path: Path) -> None:
+def test_without_a_database_there_is_nothing_to_read_and_what_is_in_the_way_is_told(tmp_path: Path) -> None:
     with Store.read(tmp_path / "data" / "outrider.db") as store:
         assert store.conversations.all() == []
-    assert list(tmp_path.iterdir()) == []
+    assert list(tmp_path.iterdir()) == [], "none is made"
+    (tmp_path / "outrider.db").write_bytes(b"hello " * 2000)
+    with pytest.raises(NotADatabase, match="move it away"):
+        Store.read(tmp_path / "outrider.db")
+    with pytest.raises(StorageFailed, match="not a folder"):
+        Store.read(tmp_path / "outrider.db" / "outrider.db")
 
 
 def test_an_empty_database_and_one_of_an_older_version_are_brought_up_to_date(path: Path, tmp_path: Path) -> None:
@@ -173,11 +178,3 @@ def test_what_a_crash_left_is_ended(path: Path) -> None:
         assert status() == "streaming"
         path.parent.chmod(0o700)
         assert status() == "stopped"
-
-
-def test_what_is_in_the_way_is_told_as_by_any_other_command(tmp_path: Path) -> None:
-    (tmp_path / "outrider.db").write_bytes(b"hello " * 2000)
-    with pytest.raises(NotADatabase, match="move it away"):
-        Store.read(tmp_path / "outrider.db")
-    with pytest.raises(StorageFailed, match="not a folder"):
-        Store.read(tmp_path / "outrider.db" / "outrider.db")

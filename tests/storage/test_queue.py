@@ -23,21 +23,30 @@ def finished(store: Store, answer: Message) -> Message:
     return store.messages.get(answer.id)
 
 
-def test_prompts_wait_in_order_and_can_be_changed_and_taken_back(store: Store, conversation: Conversation) -> None:
-    first, second = (store.queue.add(conversation.id, text) for text in ("one", "two"))
-    assert texts(store) == [("ask", "one"), ("ask", "two")]
-    store.queue.edit(second.id, "2")
-    assert store.queue.remove(first.id) == first
-    assert texts(store) == [("ask", "2")]
-    assert store.queue.ready() == store.queue.all()
-    for call in (lambda: store.queue.remove(first.id), lambda: store.queue.edit(first.id, "")):
-        with pytest.raises(NotFound, match=first.id):
-            call()
-
-
-def test_taking_a_prompt_stores_question_and_answer_and_queues_the_answer(
-    store: Store, conversation: Conversation, finished: Message
+def test_prompts_wait_in_order_and_can_be_moved_changed_and_taken_back(
+    store: Store, conversation: Conversation
 ) -> None:
+    queued = [store.queue.add(conversation.id, text) for text in ("one", "two", "three", "four")]
+    ids = [one.id for one in queued]
+    assert texts(store) == [("ask", "one"), ("ask", "two"), ("ask", "three"), ("ask", "four")]
+    store.queue.edit(ids[1], "2")
+    store.queue.order([ids[3], "c0ffee", ids[0], ids[1]])
+    assert [text for _, text in texts(store)] == ["four", "one", "three", "2"]
+    store.queue.order([])
+    store.queue.swap(ids[0], ids[1])
+    store.queue.swap(ids[2], ids[2])
+    assert [text for _, text in texts(store)] == ["four", "2", "three", "one"]
+    assert store.queue.ready() == store.queue.all()
+    assert store.queue.remove(ids[0]) == queued[0]
+    for call in (lambda: store.queue.remove(ids[0]), lambda: store.queue.edit(ids[0], "")):
+        with pytest.raises(NotFound, match=ids[0]):
+            call()
+    with pytest.raises(NotFound, match="any more"):
+        store.queue.swap(ids[0], ids[1])
+    assert [text for _, text in texts(store)] == ["four", "2", "three"]
+
+
+def test_a_taken_prompt_is_question_and_answer(store: Store, conversation: Conversation, finished: Message) -> None:
     queued = store.queue.add(conversation.id, "and a zip?")
     answer = store.queue.take(queued.id)
     assert answer is not None and answer.status == "pending"
@@ -65,9 +74,7 @@ def test_an_answer_that_was_cut_waits_to_be_verified(path: Path, store: Store, c
     assert said(store, conversation.id) == ["one", "unzip a"]
 
 
-def test_a_verification_that_was_cut_is_made_again(
-    path: Path, store: Store, conversation: Conversation, finished: Message
-) -> None:
+def test_a_verification_that_was_cut_is_made_again(path: Path, store: Store, finished: Message) -> None:
     queued = store.queue.add_verification(finished.id)
     assert store.queue.add_verification(finished.id) == queued
     assert texts(store) == [("verify", "how do I unpack a tarball?")]
@@ -79,22 +86,21 @@ def test_a_verification_that_was_cut_is_made_again(
     assert store.queue.all() == [queued]
     again = store.messages.verify(finished.id)
     assert again is not None and again.id != beside.id
-    assert [message.id for message in store.branches.thread(conversation.id)][-1] == finished.id
+    assert store.branches.thread(finished.conversation_id)[-1].id == finished.id
 
 
-def test_what_settles_an_answer_takes_its_place_at_the_tip(
-    store: Store, conversation: Conversation, question: Message, finished: Message
-) -> None:
+def test_what_settles_an_answer_takes_its_place_at_the_tip(store: Store, question: Message, finished: Message) -> None:
+    conversation = finished.conversation_id
     store.queue.add_verification(finished.id)
     failed = store.messages.verify(finished.id)
     assert failed is not None and failed.parent_id == question.id
     store.messages.finish(failed.id, [], [], "", "failed", {}, settles=finished.id)
     assert store.queue.all() == [], "failed for good"
-    assert store.branches.thread(conversation.id) == [question, finished]
+    assert store.branches.thread(conversation) == [question, finished]
     beside = store.messages.verify(finished.id)
     assert beside is not None
     store.messages.finish(beside.id, [5], [True], "tar", "done", {}, settles=finished.id)
-    assert store.branches.thread(conversation.id) == [question, store.messages.get(beside.id)]
+    assert store.branches.thread(conversation) == [question, store.messages.get(beside.id)]
     assert store.messages.get(finished.id) == finished
     assert store.branches.path(finished.id) == [question, finished]
 
@@ -107,10 +113,8 @@ def test_what_was_said_since_is_not_hidden(store: Store, conversation: Conversat
     assert said(store, conversation.id)[-2:] == ["tar x", "and a zip?"]
 
 
-def test_nothing_is_sent_in_a_conversation_that_is_being_answered(
-    store: Store, conversation: Conversation, answer: Message
-) -> None:
-    waiting = store.queue.add(conversation.id, "and a zip?")
+def test_nothing_is_sent_in_a_conversation_that_is_being_answered(store: Store, answer: Message) -> None:
+    waiting = store.queue.add(answer.conversation_id, "and a zip?")
     other = store.queue.add(store.conversations.create().id, "elsewhere")
     assert store.queue.ready() == [other]
     assert store.queue.take(waiting.id) is None
@@ -118,9 +122,7 @@ def test_nothing_is_sent_in_a_conversation_that_is_being_answered(
     assert store.queue.ready()[0] == waiting
 
 
-def test_a_conversation_begun_for_a_prompt_goes_with_it(
-    store: Store, conversation: Conversation, finished: Message
-) -> None:
+def test_a_conversation_of_a_prompt_goes_with_it(store: Store, conversation: Conversation, finished: Message) -> None:
     begun = store.conversations.create("one")
     first, second = store.queue.add(begun.id, "one"), store.queue.add(begun.id, "two")
     store.queue.remove(first.id)
@@ -128,21 +130,6 @@ def test_a_conversation_begun_for_a_prompt_goes_with_it(
     store.queue.remove(second.id)
     store.queue.remove(store.queue.add(conversation.id, "three").id)
     assert [found.id for found in store.conversations.all()] == [conversation.id]
-
-
-def test_what_waits_changes_places(store: Store, conversation: Conversation) -> None:
-    ids = [store.queue.add(conversation.id, text).id for text in ("one", "two", "three", "four")]
-    store.queue.order([ids[3], "c0ffee", ids[0], ids[1]])
-    assert [text for _, text in texts(store)] == ["four", "one", "three", "two"]
-    store.queue.order([])
-    store.queue.swap(ids[0], ids[1])
-    store.queue.swap(ids[2], ids[2])
-    assert [text for _, text in texts(store)] == ["four", "two", "three", "one"]
-    assert store.queue.ready() == store.queue.all()
-    store.queue.remove(ids[1])
-    with pytest.raises(NotFound, match="any more"):
-        store.queue.swap(ids[0], ids[1])
-    assert [text for _, text in texts(store)] == ["four", "three", "one"]
 
 
 # ---- several rows together -------------------------------------------------------------------------------------------

@@ -62,9 +62,7 @@ def test_a_conversation_that_went_on_is_continued(store: Store, other: Store, th
     assert other.conversations.get(conversation).updated == store.conversations.get(conversation).updated
 
 
-def test_what_was_said_here_meanwhile_stays_and_stays_shown(
-    store: Store, other: Store, thread: WholeConversation
-) -> None:
+def test_what_was_said_here_meanwhile_stays_shown(store: Store, other: Store, thread: WholeConversation) -> None:
     other.transfer.put(thread)
     conversation, tip = thread.conversation.id, thread.conversation.tip_id
     there = store.messages.add(conversation, "user", "why?", parent_id=tip, status="done")
@@ -103,6 +101,13 @@ def test_an_id_of_another_conversation_is_taken(other: Store, thread: WholeConve
     assert [message.text for message in other.messages.of(elsewhere.id)] == [question.text]
 
 
+def test_another_conversation_of_the_same_id_is_taken(other: Store, thread: WholeConversation) -> None:
+    older = replace(thread.conversation, created="2020-01-01T00:00:00.000+00:00", tip_id=None)
+    other.transfer.put(WholeConversation(older, (), ()))
+    other.transfer.put(thread)
+    assert len(other.conversations.all()) == 2
+
+
 def test_an_answer_that_was_verified_elsewhere_is_another_one(other: Store, thread: WholeConversation) -> None:
     """Two answers with equal words differ: in one of them, the target has verified every token."""
     other.transfer.put(thread)
@@ -111,14 +116,6 @@ def test_an_answer_that_was_verified_elsewhere_is_another_one(other: Store, thre
     assert put.conversation_id != thread.conversation.id and put.outcome == "new"
     kept = [message.provenance for one in other.conversations.all() for message in other.messages.of(one.id)]
     assert kept.count((True, False)) == 1 and kept.count((True, True)) == 3
-
-
-def test_another_conversation_of_the_same_id_is_taken(other: Store, thread: WholeConversation) -> None:
-    other.transfer.put(
-        WholeConversation(replace(thread.conversation, created="2020-01-01T00:00:00.000+00:00", tip_id=None), (), ())
-    )
-    other.transfer.put(thread)
-    assert len(other.conversations.all()) == 2
 
 
 def test_a_copy_is_another_conversation(other: Store, thread: WholeConversation) -> None:

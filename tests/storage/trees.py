@@ -54,57 +54,40 @@ class Talk:
 
 
 SAID = st.builds(
-    Said,
-    parent=st.integers(0, 4),
-    role=st.sampled_from(["user", "assistant", "assistant", "system"]),
-    text=TEXT,
-    tokens=TOKENS,
-    status=st.sampled_from(["done", "stopped", "failed"]),
-    stats=STATS,
-    verifies=st.booleans(),
+    Said, parent=st.integers(0, 4), role=st.sampled_from(["user", "assistant", "assistant", "system"]), text=TEXT,
+    tokens=TOKENS, status=st.sampled_from(["done", "stopped", "failed"]), stats=STATS, verifies=st.booleans(),
     waits=st.booleans(),
-)
-TALKS = st.lists(
-    st.builds(
-        Talk,
-        title=TEXT,
-        said=st.lists(SAID, max_size=8),
-        tip=st.integers(0, 7),
-        prompts=st.lists(TEXT, max_size=2),
-        pinned=st.booleans(),
-    ),
-    max_size=3,
-)
+)  # fmt: skip
+TALK = st.builds(
+    Talk, title=TEXT, said=st.lists(SAID, max_size=8), tip=st.integers(0, 7), prompts=st.lists(TEXT, max_size=2),
+    pinned=st.booleans(),
+)  # fmt: skip
+TALKS = st.lists(TALK, max_size=3)
 
 
 def fill(store: Store, talks: list[Talk]) -> None:
-    """Writes drawn conversations to a store."""
     for talk in talks:
-        _fill(store, talk)
-
-
-def _fill(store: Store, talk: Talk) -> None:
-    conversation = store.conversations.create(talk.title).id
-    ids: list[str] = []
-    for at, said in enumerate(talk.said):
-        parent = ids[at - said.parent] if 0 < said.parent <= at else None
-        if said.role != "assistant":
-            ids.append(add(store, conversation, said.text, parent, role=said.role))
-            continue
-        answer = store.messages.add(conversation, "assistant", "", parent_id=parent, status="pending").id
-        if said.verifies and ids:
-            with store.database.write() as sql:
-                sql.execute("UPDATE messages SET verifies = ? WHERE id = ?", (ids[-1], answer))
-        tokens, provenance = [token for token, _ in said.tokens], [verified for _, verified in said.tokens]
-        store.messages.finish(answer, tokens, provenance, said.text, said.status, said.stats)
-        if said.waits:
-            store.queue.add_verification(answer)
-        ids.append(answer)
-    if ids:
-        store.branches.show(ids[talk.tip % len(ids)])
-    store.conversations.pin(conversation, talk.pinned)
-    for prompt in talk.prompts:
-        store.queue.add(conversation, prompt)
+        conversation = store.conversations.create(talk.title).id
+        ids: list[str] = []
+        for at, said in enumerate(talk.said):
+            parent = ids[at - said.parent] if 0 < said.parent <= at else None
+            if said.role != "assistant":
+                ids.append(add(store, conversation, said.text, parent, role=said.role))
+                continue
+            answer = store.messages.add(conversation, "assistant", "", parent_id=parent, status="pending").id
+            if said.verifies and ids:
+                with store.database.write() as sql:
+                    sql.execute("UPDATE messages SET verifies = ? WHERE id = ?", (ids[-1], answer))
+            tokens, provenance = [token for token, _ in said.tokens], [verified for _, verified in said.tokens]
+            store.messages.finish(answer, tokens, provenance, said.text, said.status, said.stats)
+            if said.waits:
+                store.queue.add_verification(answer)
+            ids.append(answer)
+        if ids:
+            store.branches.show(ids[talk.tip % len(ids)])
+        store.conversations.pin(conversation, talk.pinned)
+        for prompt in talk.prompts:
+            store.queue.add(conversation, prompt)
 
 
 def rows(store: Store) -> dict[str, list[tuple[Any, ...]]]:
