@@ -28,9 +28,7 @@ def refusal() -> str:
     return ""
 
 
-needs_sandbox = pytest.mark.skipif(
-    "refusal()", reason="`python -m benchmarks.execution --gold` says what is missing here"
-)
+needs_sandbox = pytest.mark.skipif("refusal()", reason="`python -m benchmarks.execution --gold` says what is missing")
 
 
 def request(judge: dict) -> Request:
@@ -42,16 +40,13 @@ def output(how: str, **said: object) -> dict:
     return {"stdout": {"how": how, **said}}
 
 
-def test_the_file_has_two_hundred_whole_requests():
+def test_the_file_has_two_hundred_whole_requests_and_a_command_is_the_first_code():
     raw = [json.loads(line) for line in REQUESTS.read_text(encoding="utf-8").splitlines()]
     assert len(raw) == len({each["id"] for each in raw}) == len({each["prompt"].lower() for each in raw}) == 200
     for each in raw:
         assert "tree" not in each["setup"] or each["setup"]["tree"] in shared_trees(), each["id"]
         # A judge that expects nothing lets everything pass.
         assert each["judge"].get("stdout") or each["judge"].get("after"), each["id"]
-
-
-def test_the_command_is_the_first_fence_or_the_first_inline_code():
     assert command_of("Use `ls`:\n\n```sh\n$ ls -a\n```\n\n```\npwd\n```") == "ls -a"
     assert command_of("Either `ls -a` or `find`.") == "ls -a"
     assert command_of("```sh\nls -a") == "ls -a"

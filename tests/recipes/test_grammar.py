@@ -13,11 +13,9 @@ from hypothesis import strategies as st
 from benchmarks import execution_sandbox
 from models.guide.outline import put
 from models.guide.values import quoted
-from recipes.shell_guide.grammar.check import problems
 from recipes.shell_guide.grammar.drawing import Drawer
-from recipes.shell_guide.grammar.intents import FOLDER, IntentError, read_file
+from recipes.shell_guide.grammar.intents import IntentError, read_file
 from recipes.shell_guide.grammar.proof import prove
-from recipes.shell_guide.grammar.values import Slot, read_value
 
 pytestmark = pytest.mark.training
 
@@ -60,23 +58,6 @@ def test_bash_reads_quoted_words_as_the_words(words: list[str]) -> None:
     command = f"HOME='~'; printf '%s\\n' {' '.join(map(quoted, words))}"
     ran = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
     assert ran.stdout == "".join(f"{word}\n" for word in words)
-
-
-@pytest.mark.parametrize(
-    ("kind", "text", "form", "typed"),
-    [
-        ("size", "2 GB", "find", "2G"),
-        ("age", "30 minutes", "older", "-mmin +30"),
-        ("age", "2 weeks", "days", "14"),
-        ("column", "the 3rd column", "", "3"),
-        ("count", "ten", "", "10"),
-        ("file", "a b/notes v2.tar.gz", "stem", "'notes v2'"),
-        ("file", "notes.v2.txt", "ext", "txt"),
-        ("file", "~/my notes.txt", "", "~/'my notes.txt'"),
-    ],
-)
-def test_a_value_has_the_form_that_a_command_needs(kind: str, text: str, form: str, typed: str) -> None:
-    assert read_value(Slot(kind), text).forms[form] == typed
 
 
 def test_the_command_holds_what_the_question_named(tmp_path: Path) -> None:
@@ -128,9 +109,3 @@ def test_a_proof_holds_and_fails(tmp_path: Path) -> None:
     assert prove(find, find.proofs[0]) is None
     wrong = intent(FIND.replace("-size +", "-size -"), tmp_path)
     assert "docs/b.txt" in (prove(wrong, wrong.proofs[0]) or "")
-
-
-def test_every_intent_can_be_asked_and_parses() -> None:
-    drawer, intents = Drawer(), [one for path in sorted(FOLDER.glob("*.toml")) for one in read_file(path)]
-    assert len(intents) > 2500
-    assert [f"{one.place}: {problem}" for one in intents for problem in problems(one, drawer, 2, False)] == []
