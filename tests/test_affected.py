@@ -10,31 +10,24 @@ import pytest
 from tests.support.affected import FOLDERS, PASSED, Repository, base, changed
 from tests.support.serving import REPOSITORY
 
-FILES = {
-    "app/__init__.py": "",
+EMPTY = (
+    "app/__init__.py", "app/cli/__init__.py", "app/cli/style.tcss", "storage/__init__.py", "storage/store.py",
+    "storage/unused.py", "benchmarks/__init__.py", "docs/benchmarks/speed.json", "docs/chat.md", "pyproject.toml",
+    "tests/support/fixtures.py", "tests/support/other.py",
+)  # fmt: skip
+FILES = dict.fromkeys(EMPTY, "") | {
     "app/start.py": "def main():\n    from app.cli import ask\n",
-    "app/cli/__init__.py": "",
     "app/cli/__main__.py": "import app.start",
     "app/cli/ask.py": "from storage import (\n    store,\n)",
-    "app/cli/style.tcss": "",
-    "storage/__init__.py": "",
-    "storage/store.py": "",
-    "storage/unused.py": "",
-    "benchmarks/__init__.py": "",
     "benchmarks/speed.py": 'DATA = ROOT / "docs" / "benchmarks" / "speed.json"',
-    "docs/benchmarks/speed.json": "{}",
-    "docs/chat.md": "",
     "tests/conftest.py": (
         "from tests.support.fixtures import make\nimport tests.support.other\n\n"
         "@fixture\ndef shared(made):\n    return 1\n\n@fixture\ndef made():\n    return make()\n"
     ),
-    "tests/support/fixtures.py": "",
-    "tests/support/other.py": "",
     "tests/benchmarks/test_speed.py": "from benchmarks.speed import DATA\ndef test_one(shared): ...",
     "tests/pty/test_keys.py": 'RUN = ["-m", "app.cli"]',
     "tests/app/test_unit.py": "import app.cli.ask",
     "tests/app/test_screen.py": "import pytest\npytestmark = pytest.mark.pty",
-    "pyproject.toml": "",
 }
 SPEED, KEYS, SCREEN = "tests/benchmarks/test_speed.py", "tests/pty/test_keys.py", "tests/app/test_screen.py"
 
@@ -67,9 +60,7 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ],
     ids=lambda value: "+".join(value) if isinstance(value, list) else "",
 )
-def test_a_slow_test_runs_if_something_changed_that_it_uses(
-    repository: Path, changed: list[str], run: set[str]
-) -> None:
+def test_a_slow_test_runs_if_what_it_uses_changed(repository: Path, changed: list[str], run: set[str]) -> None:
     files = Repository(repository)
     assert set(files.slow_tests()) == {SPEED, KEYS, SCREEN}
     assert set(files.unaffected(set(changed))) == {SPEED, KEYS, SCREEN} - run
@@ -115,9 +106,7 @@ def test_the_commit_to_compare_with(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     commit("fourth")
     (tmp_path / "second").unlink()
     (tmp_path / "new").touch()
-    assert changed(tmp_path, third) == {"second", "fourth", "new"}
-    monkeypatch.setenv("GATE_BASE", "main~1")
-    assert base(tmp_path) == third
-    monkeypatch.setenv("GATE_BASE", "unknown")
-    assert base(tmp_path) is None
-    assert changed(tmp_path, "unknown") is None
+    assert changed(tmp_path, third) == {"second", "fourth", "new"} and changed(tmp_path, "unknown") is None
+    for named, found in (("main~1", third), ("unknown", None)):
+        monkeypatch.setenv("GATE_BASE", named)
+        assert base(tmp_path) == found

@@ -5,6 +5,7 @@ What nginx makes of its file is tried in tests/faults/test_nginx.py.
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
@@ -47,21 +48,17 @@ def test_the_commands_are_ours() -> None:
     program, *words = shlex.split(found(r"^ExecStart=((?:.*\\\n)*.*)$", UNIT).replace("\\\n", " "))
     assert program.endswith("/outrider")
     checked(words)
-    program, *words = (
-        word for name in ("ENTRYPOINT", "CMD") for word in json.loads(found(rf"^{name} (\[.*\])$", CONTAINER))
-    )
+    parts = [json.loads(found(rf"^{name} (\[.*\])$", CONTAINER)) for name in ("ENTRYPOINT", "CMD")]
+    program, *words = itertools.chain(*parts)
     assert program == "outrider"
     checked(words)
 
 
-def test_what_the_container_copies_is_there() -> None:
+def test_what_the_container_copies_is_there_and_a_server_has_the_time_to_drain() -> None:
     lines = re.findall(r"^COPY ([^-].*) \S+$", CONTAINER.read_text(encoding="utf-8"), re.MULTILINE)
     copied = {name for line in lines for name in line.split()}
     assert {"app", "drafter", "remote", "storage", "pyproject.toml"} <= copied
     assert all((REPOSITORY / name).exists() for name in copied)
-
-
-def test_a_server_has_the_time_to_drain() -> None:
     for pattern, file in ((r"^TimeoutStopSec=(\d+)", UNIT), (r"--stop-timeout (\d+)", CONTAINER)):
         assert int(found(pattern, file)) > ServeOptions.drain_seconds
     connections = found(r"limit_conn outrider_addresses (\d+);", DEPLOY / "nginx.conf")
@@ -71,9 +68,8 @@ def test_a_server_has_the_time_to_drain() -> None:
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")
 def test_systemd_takes_the_unit(tmp_path: Path) -> None:
     unit = tmp_path / UNIT.name
-    changed = UNIT.read_text(encoding="utf-8").replace(
-        "/opt/outrider/bin/outrider", sys.executable
-    )  # It must be there.
+    there = sys.executable  # As any program that exists.
+    changed = UNIT.read_text(encoding="utf-8").replace("/opt/outrider/bin/outrider", there)
     unit.write_text(re.sub(r"^Documentation=.*\n", "", changed, flags=re.MULTILINE))  # The manual is not installed.
     ran = subprocess.run(["systemd-analyze", "verify", str(unit)], capture_output=True, text=True)
     assert ran.returncode == 0 and not ran.stderr, ran.stderr

@@ -1,4 +1,4 @@
-"""The documents promise only what is there: links, paths, commands, options, settings and keys."""
+"""The documents promise only what is there: links, paths, commands, options, settings, keys and answers."""
 
 from __future__ import annotations
 
@@ -15,22 +15,17 @@ from app.cli.__main__ import cli
 from app.cli.handover import COMMAND_FILE
 from app.config import PREFIX, Settings
 from app.tui.bindings import actions
+from app.tui.widgets.welcome import EXAMPLES
 from docs import figure, keys
 from docs.manpage import settings
+from tests.support.examples import read_examples
 from tests.support.serving import REPOSITORY
 from tools.release import PACKAGES
 
-OTHER_PAGES = (
-    "README.md",
-    "AGENTS.md",
-    "CONTRIBUTING.md",
-    "SECURITY.md",
-    "CHANGELOG.md",
-    "recipes/shell_guide/README.md",
-)
+NAMES = ("README", "AGENTS", "CONTRIBUTING", "SECURITY", "CHANGELOG", "recipes/shell_guide/README")
 PAGES = {
     str(path.relative_to(REPOSITORY)): path.read_text(encoding="utf-8")
-    for path in (*(REPOSITORY / name for name in OTHER_PAGES), *sorted((REPOSITORY / "docs").glob("*.md")))
+    for path in (*(REPOSITORY / f"{name}.md" for name in NAMES), *sorted((REPOSITORY / "docs").glob("*.md")))
 }
 """The text of each page by its path."""
 TOPS = ("app", "benchmarks", "docs", "drafter", "models", "recipes", "remote", "storage", "tests")
@@ -77,7 +72,6 @@ def program() -> Any:
 
 
 def resolve(words: list[str]) -> tuple[Any, list[str]]:
-    """The command that they run, and what is left for it."""
     command = program()
     while words and words[0] in getattr(command, "commands", {}):
         command, words = command.commands[words[0]], words[1:]
@@ -96,7 +90,6 @@ def is_there(path: str) -> bool:
 
 
 def resolves(dotted: str) -> bool:
-    """A package, a module, or a name in one."""
     path = REPOSITORY / dotted.replace(".", "/")
     if path.is_dir() or path.with_suffix(".py").exists():
         return True
@@ -160,7 +153,7 @@ def test_benchmarks_and_their_options_exist() -> None:
                 assert f'"{option}"' in known or "--{name}" in known, f"{name}: {module} {option}"
 
 
-def test_every_setting_is_explained_with_its_default() -> None:
+def test_every_setting_is_explained_with_its_default_and_variables_exist() -> None:
     rows = re.findall(r"^\| (`\w+`.*?) \|(.*?)\| .+ \|$", PAGES["docs/settings.md"], re.MULTILINE)
     explained = {
         name.strip(" `"): value.strip(" `")
@@ -171,9 +164,6 @@ def test_every_setting_is_explained_with_its_default() -> None:
     for name, default, _ in settings():
         if default:
             assert explained[name] == default, name
-
-
-def test_variables_exist() -> None:
     known = {PREFIX + field.upper() for field in Settings.__struct_fields__}
     known |= {"OUTRIDER_HOME", "OUTRIDER_REAL_MODELS", COMMAND_FILE}
     for name, page in PAGES.items():
@@ -193,12 +183,61 @@ def test_keys_of_the_screen_are_what_the_documents_say() -> None:
             assert named.get(key, key) in known, key
 
 
-def test_what_is_generated_is_up_to_date() -> None:
+def test_what_is_generated_is_up_to_date_and_the_index_has_every_page() -> None:
     assert keys.PAGE.read_text(encoding="utf-8") == keys.page(), "run: python docs/keys.py"
     table = figure.TABLE.read_text(encoding="utf-8")
     assert figure.PICTURE.read_text(encoding="utf-8") == figure.picture(table), "run: python docs/figure.py"
-
-
-def test_the_index_has_every_page() -> None:
     pages = {path.name for path in (REPOSITORY / "docs").glob("*.md")} - {"README.md"}
     assert pages <= set(re.findall(r"\]\(([\w-]+\.md)\)", PAGES["docs/README.md"]))
+
+
+# ---- questions that the bundled pair can answer; tests/bundled/test_pair.py has it answer them -----------------------
+
+
+ASKING = ("README.md", "CONTRIBUTING.md", "app/cli/question.py", "docs/*.md", "docs/manpage.py", "docs/outrider.1")
+PICTURES = ("docs/recording.py", "docs/screenshot.py")
+ELSEWHERE = {"--remote", "--prompts", "--queue"}
+"""With these another model answers, or nobody yet."""
+
+
+def asked(page: str) -> list[tuple[list[str], bool]]:
+    """The words after `outrider ask` of each command line that holds a question, and whether text is piped into it."""
+    page = page.replace(r"\(dq", '"').replace(r"\-", "-")
+    found = []
+    for before, words in re.findall(
+        r"^(.*?)outrider ask((?: (?:-[\w-]+|edge|offline|hosted|\w+))* \"[^\"\n]*\")", page, re.M
+    ):
+        found.append((shlex.split(words), "|" in before.split('"')[-1] and not before.lstrip().startswith("|")))
+    for words in re.findall(r"outrider ask ((?![-\\[])[^\"'`|<>$…\n-][^\"'`|<>$\n]*?)(?=  |\"|$)", page, re.M):
+        found.append(([words], False))
+    return found
+
+
+def problem(words: list[str], piped: bool) -> str | None:
+    question = words[-1]
+    if question == "…" or ELSEWHERE & set(words):
+        return None
+    examples = [one for one in read_examples() if one.question == question]
+    if piped:
+        return "no text that is piped in has been tried"
+    if not examples:
+        return "nobody has tried it"
+    if ("-c" in words) != any(len(one.turns) > 1 for one in examples):
+        return "it follows another question in the one, and none in the other"
+    if "offline" in words and not any(one.offline for one in examples):
+        return "the drafter alone does not answer it"
+    return None
+
+
+def test_questions_of_the_documents_the_welcome_screen_and_the_pictures() -> None:
+    pages = [path for pattern in (*ASKING, *PICTURES) for path in REPOSITORY.glob(pattern)]
+    found = {str(path.relative_to(REPOSITORY)): asked(path.read_text(encoding="utf-8")) for path in pages}
+    for name, questions in found.items():
+        wrong = {" ".join(words): why for words, piped in questions if (why := problem(words, piped))}
+        assert wrong == {}, name
+    looked_at = ("README.md", "docs/command-line.md", "docs/outrider.1", "app/cli/question.py")
+    assert all(found[name] for name in looked_at)
+    pages = [(REPOSITORY / name).read_text(encoding="utf-8") for name in PICTURES]
+    pictures = [question for page in pages for question in re.findall(r'^QUESTION = "(.*)"$', page, re.MULTILINE)]
+    assert len(pictures) == len(PICTURES)
+    assert {*EXAMPLES, *pictures} <= {one.question for one in read_examples() if len(one.turns) == 1}

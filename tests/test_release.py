@@ -1,15 +1,20 @@
-"""What a release is checked for before it is built, and what its files must hold."""
+"""What a release is checked for before it is built, and the releases that it needs."""
 
 from __future__ import annotations
 
 import re
 import subprocess
+import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from hatchling.builders.wheel import WheelBuilder
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from tests.support.serving import REPOSITORY
+from tools.newest import CONSTRAINTS, culprit, installed, read_constraints, write_constraints
 from tools.release import (
     LEFT_OUT,
     PACKAGES,
@@ -81,7 +86,7 @@ def test_the_tree_and_the_tag(tmp_path: Path) -> None:
     check_tree(tmp_path, "1.3.0")
 
 
-def test_a_wheel_holds_the_packages_and_nothing_else() -> None:
+def test_a_wheel_and_an_sdist_hold_what_is_tracked_and_nothing_else() -> None:
     check_wheel(WHEEL, TRACKED, "1.2.0")
     for name in WHEEL:
         with pytest.raises(Problem, match="lacks"):
@@ -89,9 +94,6 @@ def test_a_wheel_holds_the_packages_and_nothing_else() -> None:
     for name in ("tests/app/test_start.py", "benchmarks/network.py", "app/untracked.py"):
         with pytest.raises(Problem, match="does not belong"):
             check_wheel([*WHEEL, name], TRACKED, "1.2.0")
-
-
-def test_an_sdist_holds_nothing_that_is_not_tracked() -> None:
     files = [*TRACKED, "LICENSE", "NOTICE", "README.md", "CHANGELOG.md", "pyproject.toml", "docs/outrider.1"]
     packed = [f"outrider-1.2.0/{name}" for name in (*files, "PKG-INFO")]
     check_sdist(packed, files, "1.2.0")
@@ -108,3 +110,39 @@ def test_the_build_would_pack_the_tracked_files_of_the_packages() -> None:
     there = [name for name in files if (REPOSITORY / name).exists()]
     code = {name for name in there if name.startswith(tuple(f"{package}/" for package in PACKAGES))}
     assert packed == code - {LEFT_OUT} and LEFT_OUT in code
+
+
+# ---- constraints.txt, and how the release that breaks something is found ---------------------------------------------
+
+
+NAMES = ("anyio", "httpx", "tokenizers", "torch", "transformers")
+
+
+@pytest.mark.parametrize(("breaks", "first", "end"), [(0, 0, 1), (0, 0, 5), (2, 0, 5), (4, 0, 5), (3, 2, 4)])
+def test_the_release_that_breaks_something_is_found(breaks: int, first: int, end: int) -> None:
+    asked: list[Sequence[str]] = []
+
+    def fails(names: Sequence[str]) -> bool:
+        asked.append(names)
+        return NAMES[breaks] in names
+
+    assert culprit(NAMES[first:end], fails) == NAMES[breaks]
+    assert len(asked) <= 3
+
+
+def test_packages_come_before_those_that_need_them_and_no_build_for_one_machine_is_written_down() -> None:
+    found = list(installed())
+    assert found.index("httpcore") < found.index("httpx") < found.index("openai")
+    assert "outrider" not in found
+    text = write_constraints({"torch": "2.13.0+cpu", "anyio": "4.16.0"})
+    assert read_constraints(text) == {"anyio": "4.16.0", "torch": "2.13.0"}
+    assert text.startswith("#")
+
+
+def test_constraints_fit_the_project() -> None:
+    tested = read_constraints(CONSTRAINTS.read_text())
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+    extras = [line for name, lines in project["optional-dependencies"].items() if name != "ray" for line in lines]
+    for requirement in map(Requirement, project["dependencies"] + extras):
+        name = canonicalize_name(requirement.name)
+        assert name == "outrider" or requirement.specifier.contains(tested[name]), name
