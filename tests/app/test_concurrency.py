@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from app.concurrency import abandon, beside, first_of, unless_set
+from app.concurrency import beside, first_of, unless_set
 from tests.support.patience import PATIENCE_SECONDS
 
 
@@ -44,31 +44,6 @@ async def test_a_wait_that_is_cancelled_cancels_its_work() -> None:
     with pytest.raises(asyncio.CancelledError):
         await waiting
     assert working.cancelled()
-
-
-class Door:
-    """Opens when it is told to, and knows whether it was closed."""
-
-    def __init__(self) -> None:
-        self.may_open, self.closed = asyncio.Event(), False
-
-    async def open(self) -> Door:
-        await self.may_open.wait()
-        return self
-
-    async def aclose(self) -> None:
-        self.closed = True
-
-
-async def test_what_nobody_wants_is_closed_if_it_is_open_and_else_never_opens() -> None:
-    opened, opening, locked = Door(), Door(), Door()
-    opened.may_open.set()
-    waits = [asyncio.ensure_future(door.open()) for door in (opened, opening, locked)]
-    await waits[0]
-    waits[2].cancel()
-    for wait in waits:
-        await abandon(wait)
-    assert opened.closed and not opening.closed and waits[1].cancelled() and waits[2].cancelled()
 
 
 async def test_nobody_needs_to_wait_for_a_call_in_a_thread() -> None:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from app.cli.archive import _format_for
-from app.files import create_private, current_folder, is_private, one_at_a_time, replace_file, write_private
+from app.files import create_private, current_folder, is_private, replace_file, write_private
 from app.remotes.registry import field_problem
 from tests.support.permissions import as_somebody
 
@@ -50,23 +49,6 @@ def test_a_private_file_is_created_once(tmp_path: Path) -> None:
     with pytest.raises(FileExistsError):
         create_private(path, exclusive=True)
     assert path.read_text() == "text"
-
-
-def test_changes_wait_for_one_another(tmp_path: Path) -> None:
-    path = tmp_path / "count"
-    path.write_text("0")
-
-    def count() -> None:
-        for _ in range(20):
-            with one_at_a_time(path):
-                write_private(path, str(int(path.read_text()) + 1))
-
-    threads = [threading.Thread(target=count) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert path.read_text() == "80"
 
 
 def test_places_that_this_account_may_not_see_are_told(tmp_path: Path) -> None:

@@ -47,7 +47,15 @@ def test_no_secret_and_no_escape_sequence_gets_in(file: Path) -> None:
     log.info("sent %s to \x1b]0;title\x07host\nas two lines", SECRET)
     log.info("Authorization: Bearer abc.def and password=hunter2; check the token of this remote")
     logging.getLogger("httpx").info("GET https://example.org/?q=words")
+    try:
+        try:
+            raise ValueError("Invalid port: 'S3cret'")
+        except ValueError:
+            raise LookupError("HTTPS_PROXY is no address of a proxy") from None
+    except LookupError as error:
+        log.error("through http://anna:S3cret#9@host:1", exc_info=error)
     text = file.read_text()
+    assert "S3cret" not in text and "anna" not in text and "no address of a proxy" in text and "@host:1" in text
     assert SECRET not in text and "abc.def" not in text and "hunter2" not in text and "\x1b" not in text
     assert "check the token of this remote" in text
     assert "sent [hidden] to host as two lines" in text and "example.org" not in text
@@ -93,16 +101,3 @@ def test_half_a_line_waits_for_its_end_and_foreign_bytes_are_harmless(tmp_path: 
         assert reader.new() == ["one"]
         file.write(b"lf \x1b]52;c;AAAA\x07\xff\n")
         assert reader.new() == ["half \ufffd"]
-
-
-def test_no_credentials_of_an_address_get_in(file: Path) -> None:
-    open_log(file, "debug")
-    try:
-        try:
-            raise ValueError("Invalid port: 'S3cret'")
-        except ValueError:
-            raise LookupError("HTTPS_PROXY is no address of a proxy") from None
-    except LookupError as error:
-        logging.getLogger("outrider.test").error("through http://anna:S3cret#9@host:1", exc_info=error)
-    text = file.read_text()
-    assert "S3cret" not in text and "anna" not in text and "no address of a proxy" in text and "@host:1" in text

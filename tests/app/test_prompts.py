@@ -30,9 +30,8 @@ def test_three_forms(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
+def test_a_broken_file_is_explained(tmp_path: Path) -> None:
+    for text, says in (
         ("\n\n", "no prompts"),
         ('{"prompt": "a"}\nnot json\n', "line 2"),
         ('["a"]\n', "not a JSON object"),
@@ -40,12 +39,10 @@ def test_three_forms(tmp_path: Path) -> None:
         ('{"turns": []}\n', "`turns`"),
         ('{"turns": ["a", 1]}\n', "no text"),
         ('{"prompt": "  "}\n', "empty"),
-    ],
-)
-def test_a_broken_file_is_explained(tmp_path: Path, text: str, says: str) -> None:
-    with pytest.raises(PromptsError, match=says) as caught:
-        read(tmp_path, text)
-    assert "prompts.jsonl" in str(caught.value)
+    ):
+        with pytest.raises(PromptsError, match=says) as caught:
+            read(tmp_path, text)
+        assert "prompts.jsonl" in str(caught.value)
 
 
 def test_a_byte_order_mark_and_the_line_ends_of_another_system(tmp_path: Path) -> None:

@@ -52,7 +52,7 @@ def test_the_version_loads_next_to_nothing() -> None:
     ("modules", "without"),
     [
         (f"{CLIENT}, drafter.runtime, drafter.search, remote.client, storage", SERVING | {"textual"}),
-        (f"{SERVER}, {ENGINES}", {"torch", "transformers", "safetensors", "accelerate", "onnx"}),
+        (f"{SERVER}, {ENGINES}", {"torch", "transformers", "safetensors", "accelerate", "onnx", "httpx", "typer"}),
         ("app.cli.__main__", SERVING | COMMAND_LINE),
         (COMMANDS, {"tree_sitter", "markdown_it"}),
         (ARCHIVE, {"textual", "torch", "onnxruntime", "httpx", "numpy", "tokenizers"}),
@@ -67,7 +67,7 @@ def test_light_modules_stay_light(modules: str, without: set[str]) -> None:
 
 def test_the_first_frame_needs_no_model_and_no_network() -> None:
     assert not loaded("import app.cli.chat, app.reply.bootstrap, app.tui.terminal, storage") & HEAVY
-    assert "numpy" not in loaded("import app.cli.own_server"), "before its threads are set"
+    assert not loaded("import app.remotes.own_server, app.cli.own_server") & HEAVY, "before its threads are set"
 
 
 def test_a_question_needs_no_command_line(outrider: Outrider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,9 +92,7 @@ except SystemExit as end:
     assert outrider("ask", "--colour").code == outrider("ask", " ").code == 2
 
 
-def test_without_a_terminal_both_ways_to_the_chat_are_usage_errors(
-    outrider: Outrider, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_terminal_the_chat_is_a_usage_error(outrider: Outrider, monkeypatch: pytest.MonkeyPatch) -> None:
     for arguments in ([], ["chat", "--mode", "offline"]):
         ended = outrider(*arguments)
         assert ended.says(2, "needs a terminal") and ended.out == ""
@@ -106,15 +104,6 @@ def test_other_arguments_reach_the_command_line(outrider: Outrider) -> None:
     assert "doctor" in outrider("--help").out
     assert outrider("remote", "rm", "-h").out == outrider("remote", "rm", "--help").out != ""
     assert outrider("--colour").code == 2
-
-
-def test_the_command_line_sets_the_threads_of_numpy(outrider: Outrider, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "2")
-    outrider("doctor", "--help")
-    assert os.environ["OPENBLAS_NUM_THREADS"] == "2"
-    monkeypatch.delenv("OPENBLAS_NUM_THREADS")
-    outrider("doctor", "--help")
-    assert os.environ["OPENBLAS_NUM_THREADS"] == "1"
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="threads are counted as Linux lists them")

@@ -45,17 +45,14 @@ def test_a_bad_name_is_told(prompts: SystemPrompts, name: str) -> None:
     assert not prompts.folder.exists()
 
 
-@pytest.mark.parametrize(
-    ("data", "said"),
-    [("é".encode() * MOST_BYTES, "too long"), (b"\xff\xfe broken", "UTF-8"), (b" \n", "empty")],
-)
-def test_a_file_that_cannot_be_used_is_told(prompts: SystemPrompts, data: bytes, said: str) -> None:
-    written(prompts, "bad.md", data)
-    prompts.put("good", "Fine.")
-    with pytest.raises(ConfigError, match=said):
-        prompts.get("bad")
-    (bad, text, problem), good = prompts.all()
-    assert (bad, text, good) == ("bad", "", ("good", "Fine.", "")) and said in problem
+def test_a_file_that_cannot_be_used_is_told(prompts: SystemPrompts) -> None:
+    for data, said in (("é".encode() * MOST_BYTES, "too long"), (b"\xff\xfe broken", "UTF-8"), (b" \n", "empty")):
+        written(prompts, "bad.md", data)
+        prompts.put("good", "Fine.")
+        with pytest.raises(ConfigError, match=said):
+            prompts.get("bad")
+        (bad, text, problem), good = prompts.all()
+        assert (bad, text, good) == ("bad", "", ("good", "Fine.", "")) and said in problem
 
 
 def test_a_name_of_the_library_goes_before_a_text(prompts: SystemPrompts) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from app.attachments.content import question_content
 from app.attachments.images import dimensions, image_kind, is_image
 from app.attachments.limits import estimated_tokens, size
-from app.attachments.renderer import described, fenced, image_names, question_text
+from app.attachments.renderer import described, fenced, question_text
 from storage import Attachment, Message
 from tests.app.attachments.conftest import PNG
 
@@ -26,11 +26,6 @@ def test_what_is_said_to_be_an_image_and_is_none_is_text() -> None:
     """An import may say of any bytes that they are an image, or of an image that it is another kind."""
     for wrong in (Attachment("x", "image/png", b"<svg>"), Attachment("x", "image/svg+xml", PNG)):
         assert not is_image(wrong) and isinstance(question_content(question(wrong)), str)
-
-
-def test_only_images_of_the_last_question_count() -> None:
-    assert image_names([question(PICTURE), question()]) == image_names([]) == []
-    assert image_names([question(), question(NOTES, PICTURE)]) == ["cat.png"]
 
 
 @given(st.text(alphabet="`~a\n ", max_size=60))

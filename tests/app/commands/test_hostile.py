@@ -77,24 +77,14 @@ def test_wrapping_hides_no_danger(command: str, data: st.DataObject) -> None:
 
 
 HEAVY = {
-    "brackets": "$(" * 3000,
-    "quotes": '"$(' * 2000,
-    "redirections": "> a " * 4900,
-    "closed brackets": "$(" * 300 + "rm x" + ")" * 300,
-    "groups": "{ " * 3900 + "rm x" + "; }" * 3900,
-    "pipes": "a | " * 4000 + "b",
-    "lists": "a && " * 3500 + "rm x",
-    "lines": "rm x\n" * 3900,
-    "wrappers": "sudo " * 3900 + "rm x",
-    "scripts": "eval " * 3900 + "rm x",
-    "placeholders": "{{" * 9900,
-    "backslashes": "\\" * 19_000,
-    "one word": "rm " + "a" * 19_000,
-    "expansions": "${a:-" * 3900,
-    "heredocs": "<<E " * 4900,
+    "brackets": "$(" * 3000, "closed brackets": "$(" * 300 + "rm x" + ")" * 300, "quotes": '"$(' * 2000,
+    "redirections": "> a " * 4900, "heredocs": "<<E " * 4900, "groups": "{ " * 3900 + "rm x" + "; }" * 3900,
+    "pipes": "a | " * 4000 + "b", "lists": "a && " * 3500 + "rm x", "lines": "rm x\n" * 3900,
+    "wrappers": "sudo " * 3900 + "rm x", "scripts": "eval " * 3900 + "rm x", "placeholders": "{{" * 9900,
+    "backslashes": "\\" * 19_000, "one word": "rm " + "a" * 19_000, "expansions": "${a:-" * 3900,
     "errors": ") ( ' " * 3000,
     "readers": "echo " + "a " * 8000 + "| sh -c '" + "bash;" * 480 + "'",
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("text", HEAVY.values(), ids=HEAVY)

@@ -6,23 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from app.commands.risk import Kind, Risk, Severity
+from app.commands.risk import Kind, Severity
 from app.commands.risks import risks
 from app.commands.rules.registry import RULES, rules_for
 from app.commands.syntax import parse
 
 NAMES = {
-    "deletes": Kind.DELETES,
-    "overwrites": Kind.OVERWRITES,
-    "rewrites": Kind.REWRITES,
-    "stops": Kind.SHUTS_DOWN,
-    "rights": Kind.RIGHTS,
-    "root": Kind.ROOT,
-    "unseen": Kind.UNSEEN,
-    "leaks": Kind.LEAKS,
-    "unreadable": Kind.UNREADABLE,
-}
-
+    "deletes": Kind.DELETES, "overwrites": Kind.OVERWRITES, "rewrites": Kind.REWRITES, "stops": Kind.SHUTS_DOWN,
+    "rights": Kind.RIGHTS, "root": Kind.ROOT, "unseen": Kind.UNSEEN, "leaks": Kind.LEAKS, "unreadable": Kind.UNREADABLE,
+}  # fmt: skip
 Expected = set[tuple[Kind, Severity]]
 
 
@@ -42,17 +34,14 @@ def cases(lines: list[str]) -> list[tuple[str, Expected]]:
     return found
 
 
-def kinds(risks: tuple[Risk, ...]) -> Expected:
-    return {(risk.kind, risk.severity) for risk in risks}
-
-
 TABLES = ("deletions", "overwrites", "history", "shutdowns", "rights", "root", "unseen", "leaks", "nested")
 
 
 @pytest.mark.parametrize("name", TABLES)
 def test_a_command_does_what_the_table_says(name: str) -> None:
-    found = {command: (kinds(risks(command)), expected) for command, expected in cases(table(name))}
-    assert {command: said for command, said in found.items() if said[0] != said[1]} == {}
+    said = lambda command: {(risk.kind, risk.severity) for risk in risks(command)}  # noqa: E731
+    found = {command: (said(command), expected) for command, expected in cases(table(name))}
+    assert {command: both for command, both in found.items() if both[0] != both[1]} == {}
 
 
 def test_the_tables_try_every_rule() -> None:

@@ -133,18 +133,6 @@ def test_it_obeys_the_settings_of_the_shell_that_asks_and_ghost_text_never_goes_
         assert WORDS in server.asked[0]["messages"][-1]["content"]
 
 
-def test_a_model_on_this_device_answers_while_the_server_is_away(person: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    LocalModels(Folders.locate()).add("guide", BUNDLED_TARGET)
-    with served(ChatServer([], away=True)) as url:
-        monkeypatch.setenv("OUTRIDER_MODE", "auto")
-        monkeypatch.setenv("OUTRIDER_REMOTE", url)
-        assert "broke" in reply_to("command", WORDS)["error"]
-        monkeypatch.setenv("OUTRIDER_OFFLINE", "local")
-        monkeypatch.setenv("OUTRIDER_TEMPERATURE", "0")  # Some of its sampled answers hold no command.
-        reply = reply_to("command", WORDS)
-    assert "from guide on this device, not checked" in reply.get("note", "") and reply["text"], reply
-
-
 def test_what_is_no_request_or_comes_from_another_home_is_refused(person: Path) -> None:
     assert "another home" in reply_to("command", WORDS, home="/elsewhere")["error"]
     for bad in (b"hello\n", b'{"kind": "command", "text": 3}\n', b'{"kind": "run"}\n', b"x" * (2 << 20)):
@@ -219,7 +207,7 @@ def test_the_client_loads_next_to_nothing() -> None:
     assert not modules & {"asyncio", "msgspec", "subprocess", "dataclasses", "logging", "inspect"}
 
 
-def test_an_explanation_needs_no_server_and_a_stand_ins_is_marked(
+def test_an_explanation_needs_no_server_and_a_model_on_this_device_stands_in_and_is_named(
     person: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     LocalModels(Folders.locate()).add("guide", BUNDLED_TARGET)
@@ -227,11 +215,13 @@ def test_an_explanation_needs_no_server_and_a_stand_ins_is_marked(
         monkeypatch.setenv("OUTRIDER_MODE", "auto")
         monkeypatch.setenv("OUTRIDER_REMOTE", url)
         alone = reply_to("explain", "tar xzf a.tgz")
-        assert "broke" in reply_to("explain", "x=1")["error"]
+        assert "broke" in reply_to("explain", "x=1")["error"] and "broke" in reply_to("command", WORDS)["error"]
         monkeypatch.setenv("OUTRIDER_OFFLINE", "local")
-        helped = reply_to("explain", "tar xzf a.tgz")
+        monkeypatch.setenv("OUTRIDER_TEMPERATURE", "0")  # Some of its sampled answers hold no command.
+        helped, command = reply_to("explain", "tar xzf a.tgz"), reply_to("command", WORDS)
     assert "tar -x: extracts" in alone.get("text", "") and "broke" in alone["note"], alone
     assert "Your model:" in helped["text"] and helped["note"] == "from guide on this device, not checked"
+    assert "from guide on this device, not checked" in command.get("note", "") and command["text"], command
 
 
 @pytest.mark.skipif(sys.platform == "darwin", reason="every file name is UTF-8 there")

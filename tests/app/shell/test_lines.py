@@ -98,20 +98,10 @@ def test_the_bundled_pair_gets_the_words_alone() -> None:
     assert other.endswith("list files") and "zsh" in other
 
 
-@pytest.mark.parametrize(
-    ("line", "words"),
-    [
-        ("find all the large files", True),
-        ("unpack this archive here", True),
-        ("ls", False),
-        ("git checkout main", False),
-        ("tar -x all the", False),
-        ("echo a | cat this", False),
-        ("cat the > file x", False),
-    ],
-)
-def test_sentences_are_no_commands(line: str, words: bool) -> None:
-    assert reads_as_words(line) == words
+def test_sentences_are_no_commands() -> None:
+    assert reads_as_words("find all the large files") and reads_as_words("unpack this archive here")
+    for line in ("ls", "git checkout main", "tar -x all the", "echo a | cat this", "cat the > file x"):
+        assert not reads_as_words(line), line
 
 
 def test_keys_in_each_shell() -> None:
@@ -133,18 +123,15 @@ async def test_an_explanation_has_the_page_and_the_examples_that_are_like_the_co
     assert await source.explain("frobnicate --now", "") == []
 
 
-@pytest.mark.parametrize(
-    "command, flags",
-    [
+async def test_an_explanation_has_each_flag() -> None:
+    for command, flags in (
         ("sudo -u bob tar xzf a.tgz", ["tar -x: extracts", "tar -z: through gzip", "tar -f:"]),
         ("ls -lah | grep -rin x", ["ls -l:", "ls -a:", "ls -h:", "grep -r:", "grep -i:", "grep -n:"]),
         ("ps aux", ["ps aux: all processes of all users"]),
         ("frobnicate -x", []),
-    ],
-)
-async def test_an_explanation_has_each_flag(command: str, flags: list[str]) -> None:
-    told = [text for _, text in await FlagMeanings().explain(command, "")]
-    assert len(told) == len(flags) and all(one.startswith(flag) for one, flag in zip(told, flags))
+    ):
+        told = [text for _, text in await FlagMeanings().explain(command, "")]
+        assert len(told) == len(flags) and all(one.startswith(flag) for one, flag in zip(told, flags))
 
 
 async def test_an_explanation_names_what_cannot_be_undone() -> None:
