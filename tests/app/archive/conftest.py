@@ -9,12 +9,6 @@ from storage import Store
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with Store.open(tmp_path / "data" / "outrider.db") as store:
-        yield store
-
-
-@pytest.fixture
 def other(tmp_path: Path) -> Iterator[Store]:
     with Store.open(tmp_path / "other" / "outrider.db") as store:
         yield store

@@ -141,33 +141,22 @@ def test_a_file_of_one_large_value_is_no_better_outside_an_archive(tmp_path: Pat
     assert "more parts than can be read" in held(path, tmp_path / "home").said
 
 
-def test_more_conversations_or_files_than_any_export_has(
-    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_more_parts_or_bytes_than_any_export_has(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(streaming, "MOST", 10)
     monkeypatch.setattr(reading, "MOST_MEMBERS", 10)
-    conversations, files = tmp_path / "conversations.json", tmp_path / "many.zip"
-    conversations.write_text("[" + ",".join(['{"mapping": {}}'] * 11) + "]")
-    with zipfile.ZipFile(files, "w") as archive:
-        for number in range(11):
-            archive.writestr(f"conversations-{number:03}.json", "[]")
-    for path in (conversations, files):
-        with pytest.raises(Unreadable, match="more than 10"):
-            import_file(store, path)
-
-
-def test_all_files_of_an_archive_count_together_and_a_file_alone(
-    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
     monkeypatch.setattr(reading, "LARGEST", MEBIBYTE)
-    path, plain = tmp_path / "two.zip", tmp_path / "conversations.json"
-    with zipfile.ZipFile(path, "w") as archive:
-        for number in range(3):
-            archive.writestr(f"conversations-{number}.json", "[]" + " " * (MEBIBYTE // 2))
+    many, plain = tmp_path / "many.json", tmp_path / "plain.json"
+    many.write_text("[" + ",".join(['{"mapping": {}}'] * 11) + "]")
     plain.write_bytes(b" " * (2 * MEBIBYTE) + b"[]")
-    for file in (path, plain):
-        with pytest.raises(Unreadable, match="larger than 1 MiB"):
-            import_file(store, file)
+    members, large = tmp_path / "members.zip", tmp_path / "large.zip"
+    for path, count, text in ((members, 11, "[]"), (large, 3, "[]" + " " * (MEBIBYTE // 2))):
+        with zipfile.ZipFile(path, "w") as archive:
+            for number in range(count):
+                archive.writestr(f"conversations-{number:03}.json", text)
+    size = "larger than 1 MiB"
+    for path, says in ((many, "more than 10"), (members, "more than 10"), (plain, size), (large, size)):
+        with pytest.raises(Unreadable, match=says):
+            import_file(store, path)
 
 
 def test_a_device_without_an_end_is_not_read(store: Store) -> None:

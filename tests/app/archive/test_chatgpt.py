@@ -16,8 +16,6 @@ from app.archive import chatgpt
 from app.archive import foreign as tree
 from app.archive.errors import Unreadable, Unsuitable
 from app.archive.importer import import_file
-from app.drafting.prompt import conversation_tokens
-from models.text.chat_text import ChatText
 from storage import Store, WholeConversation
 
 SAMPLE = Path(__file__).parent.parent.parent / "data" / "chatgpt.json"
@@ -140,14 +138,6 @@ def test_a_locked_archive_is_named(store: Store, tmp_path: Path) -> None:
     path.write_bytes(data)
     with pytest.raises(Unreadable, match="encrypted.*download it again"):
         import_file(store, path)
-
-
-def test_an_imported_conversation_can_be_gone_on_with(store: Store, text: ChatText) -> None:
-    import_file(store, SAMPLE)
-    (conversation,) = (found for found in store.conversations.all() if found.title == "Tools and pictures")
-    pending = store.messages.ask(conversation.id, "go on", parent_id=conversation.tip_id)
-    said = text.decode(conversation_tokens(text, store.branches.path(pending.id)[:-1]))
-    assert "First I draw." in said and said.rstrip().endswith("go on")
 
 
 def test_children_are_enough_where_parents_are_missing() -> None:

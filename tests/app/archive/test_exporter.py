@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import stat
@@ -17,14 +18,16 @@ from app.archive import exporter as writing
 from app.archive.branches import branches, remark
 from app.archive.exporter import every_conversation, export_conversations, export_folder, export_pieces, new_file
 from app.archive.formats import Format
+from app.archive.importer import import_file
 from app.archive.markdown import contained
 from app.config import Folders, Settings
 from app.events import Stretch
 from models.guide.names import MARKS
 from models.text.chat_text import ChatText
-from storage import Choices, FinalStatus, NotFound, Store
+from storage import Attachment, Choices, FinalStatus, NotFound, Store
 from storage.records import INTERRUPTED
 from tests.app.archive.test_html_markdown import HOSTILE, Tags
+from tests.app.attachments.conftest import PNG
 
 NO_DRAFTER = Settings(drafter="/nowhere")
 
@@ -78,6 +81,10 @@ def test_what_was_never_verified_is_told(store: Store, text: ChatText, monkeypat
     monkeypatch.setattr(writing, "decoder", lambda folder: text.decode)
     word = "list the files".rfind(" ", 0, len(text.decode(tokens[:4]))) + 1
     assert f'<span class="drafted">{"list the files"[word:]}</span>' in text_of(store, "html")
+    drafted(store, text, "list a_1 and sort a_1", 3)
+    marked = lambda tokens: text.decode(tokens).replace("a_1", MARKS[0])  # noqa: E731 - as a model with marks says it.
+    monkeypatch.setattr(writing, "decoder", lambda folder: marked)
+    assert " sort a_1</span>" in text_of(store, "html") and MARKS[0] not in text_of(store, "html")
 
 
 def test_who_wrote_which_part_on_this_device_is_told_once(store: Store) -> None:
@@ -95,15 +102,6 @@ def test_who_wrote_which_part_on_this_device_is_told_once(store: Store) -> None:
     )
     killed = told(status="stopped", reason=INTERRUPTED)
     assert killed == "This answer was interrupted before its end. Answered by talker."
-
-
-def test_what_was_never_verified_is_shaded_where_names_have_marks(
-    store: Store, text: ChatText, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    drafted(store, text, "list a_1 and sort a_1", 3)
-    marked = lambda tokens: text.decode(tokens).replace("a_1", MARKS[0])  # noqa: E731 - as a model with marks says it.
-    monkeypatch.setattr(writing, "decoder", lambda folder: marked)
-    assert " sort a_1</span>" in text_of(store, "html") and MARKS[0] not in text_of(store, "html")
 
 
 def test_all_branches_from_where_they_part(store: Store) -> None:
@@ -146,15 +144,6 @@ def test_no_text_swallows_what_follows_it(store: Store) -> None:
         ]
         numbered = [heading[:5] for heading in headings if re.match(r"\d\. (You|Assistant) ", heading)]
         assert numbered == ["1. Yo", "2. As"], text
-
-
-def test_headings_make_one_outline(store: Store) -> None:
-    one = [("1", "title"), ("2", "You"), ("2", "Assistant"), ("3", "One"), ("4", "Two"), ("6", "Six")]
-    answered(store, "a question", "# One\n\n## Two\n\n###### Six\n\ntext", "title")
-    assert re.findall(r"<h(\d)[^>]*>(\w+)", text_of(store, "html")) == one
-    answered(store, "a question", "# One\n\n## Two\n\n###### Six\n\ntext", "title")
-    deeper = [(str(min(6, int(level) + 1)), word) for level, word in one]
-    assert re.findall(r"<h(\d)[^>]*>(\w+)", text_of(store, "html")) == [("1", "Conversations"), *deeper, *deeper]
 
 
 def test_no_text_breaks_out_of_the_page(store: Store) -> None:
@@ -202,10 +191,13 @@ def test_a_link_stays_and_a_pipe_is_written_to(store: Store, tmp_path: Path) -> 
     conversation = answered(store)
     link, target = tmp_path / "link.md", tmp_path / "target.md"
     link.symlink_to(target)
-    for path in (link, Path("/dev/null")):
+    reading, pipe = os.pipe()
+    for path in (link, Path("/dev/null"), Path(f"/dev/fd/{pipe}")):
         export_conversations(store, [conversation], "md", path, settings=NO_DRAFTER)
-    assert link.is_symlink() and target.read_text(encoding="utf-8") == text_of(store, "md")
-    assert not Path("/dev/null").is_file()
+    os.close(pipe)
+    with open(reading, encoding="utf-8") as out:
+        assert out.read() == target.read_text(encoding="utf-8") == text_of(store, "md")
+    assert link.is_symlink() and not Path("/dev/null").is_file()
 
 
 def test_into_a_folder_under_a_name_that_was_free(store: Store, tmp_path: Path) -> None:
@@ -219,9 +211,7 @@ def test_into_a_folder_under_a_name_that_was_free(store: Store, tmp_path: Path) 
     assert not created.exists()
 
 
-def test_without_a_path_into_the_folder_for_exports(
-    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_path_into_the_exports_folder(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OUTRIDER_HOME", "")
     unset = export_folder(Folders.locate())
     monkeypatch.delenv("OUTRIDER_HOME")
@@ -246,15 +236,6 @@ def test_a_system_prompt_is_in_the_export(store: Store) -> None:
     assert not any("System prompt" in text_of(store, format, conversation) for format in ("md", "html"))
 
 
-def test_a_pipe_without_a_name_is_written_to(store: Store) -> None:
-    conversation = answered(store)
-    reading, pipe = os.pipe()
-    export_conversations(store, [conversation], "md", Path(f"/dev/fd/{pipe}"), settings=NO_DRAFTER)
-    os.close(pipe)
-    with open(reading, encoding="utf-8") as out:
-        assert out.read() == text_of(store, "md")
-
-
 @pytest.mark.parametrize(
     ("starts", "shaded"),
     [((0, 4, 8), "<p>use <span>tar </span>twice</p>"), ((0, 4, 10**30), "<p>use <span>tar twice</span></p>")],
@@ -266,3 +247,86 @@ def test_what_a_model_on_this_device_wrote_as_text_is_shaded(
     parts = [asdict(Stretch(at, name, here=name == "qwen")) for at, name in zip(starts, ("talker", "qwen", "talker"))]
     store.messages.finish(asked.id, (), (), "use tar twice", "done", {"stretches": parts})
     assert shaded.replace("<span>", '<span class="drafted">') in text_of(store, "html")
+
+
+# ---- files of questions and thoughts of models: JSON loses nothing, and no file breaks the page ----------------------
+
+
+NOTES = Attachment("notes.md", "text/plain", b"````\n# not a heading\n```sh\nrm x\n\x1b[2J")
+PICTURE = Attachment('cat" onerror="x\x1b[2J\n.png', "image/png", PNG)
+BROKEN = Attachment("latin.txt", "text/plain", b"th\xe9")
+ODD = Attachment("x.svg", "image/svg+xml", b"<svg onload='x'>")
+FILES = (NOTES, PICTURE, BROKEN, ODD)
+
+
+@pytest.fixture
+def conversation(store: Store) -> str:
+    found = store.conversations.create("files")
+    answer = store.messages.ask(found.id, "what is <this>?", parent_id=None, attachments=FILES)
+    thoughts = "hm </pre><script>\x1b[2J"
+    store.messages.finish(answer.id, (), (), "A cat.", "done", {"reasoning_seconds": 2.5}, reasoning=thoughts)
+    store.queue.add(found.id, "and this?", [PICTURE])
+    return found.id
+
+
+def exported(store: Store, conversation: str, format: str, folder: Path) -> str:
+    path = export_conversations(store, [conversation], format, folder / f"out.{format}")  # type: ignore[arg-type]
+    return path.read_text(encoding="utf-8")
+
+
+def test_json_brings_everything_back(store: Store, conversation: str, tmp_path: Path) -> None:
+    text = exported(store, conversation, "json", tmp_path)
+    assert "\x1b" not in text
+    (record,) = json.loads(text)["conversations"]
+    assert ["text" in one for one in record["messages"][0]["attachments"]] == [True, False, False, False]
+    assert "attachments" not in record["messages"][1] and "reasoning" not in record["messages"][0]
+    before = store.transfer.whole(conversation)
+    with Store.open(tmp_path / "other.db") as other:
+        import_file(other, tmp_path / "out.json")
+        after = other.transfer.whole(conversation)
+        assert after.messages == before.messages and after.messages[0].attachments == FILES
+        assert [one.attachments for one in after.queue] == [(PICTURE,)]
+        report = import_file(other, tmp_path / "out.json")
+        assert [one.outcome for one in report.results] == ["same"]
+
+
+def test_files_that_make_no_sense_are_not_imported(store: Store, conversation: str, tmp_path: Path) -> None:
+    whole = exported(store, conversation, "json", tmp_path)
+    with Store.open(tmp_path / "other.db") as other:
+        for change in (
+            {"text": "x", "data": "eA=="},
+            {"text": None},
+            {"type": "application/x-sh"},
+            {"data": "not base64"},
+        ):
+            document = json.loads(whole)
+            document["conversations"][0]["messages"][0]["attachments"][0] |= change
+            (tmp_path / "changed.json").write_text(json.dumps(document))
+            (result,) = import_file(other, tmp_path / "changed.json").results
+            assert result.outcome == "failed" and other.conversations.all() == [], change
+
+
+def test_markdown_shows_text_in_fences_that_it_cannot_leave(store: Store, conversation: str, tmp_path: Path) -> None:
+    text = exported(store, conversation, "md", tmp_path)
+    assert "\x1b" not in text
+    tokens = MarkdownIt("commonmark").parse(text)
+    fences = [token for token in tokens if token.type == "fence"]
+    assert [fence.info for fence in fences] == ["md", "txt"]
+    assert "# not a heading" in fences[0].content and fences[1].content == "th\ufffd\n"
+    headings = [after.content for token, after in zip(tokens, tokens[1:]) if token.type == "heading_open"]
+    assert len(headings) == 4 and "not a heading" not in "".join(headings)
+    assert "Image: cat" in text and "3 × 2" in text
+
+
+def test_html_folds_files_and_thoughts_and_runs_nothing(store: Store, conversation: str, tmp_path: Path) -> None:
+    text, parser = exported(store, conversation, "html", tmp_path), Tags()
+    parser.feed(text)
+    tags = parser.found
+    assert "\x1b" not in text
+    images = [attributes for tag, attributes in tags if tag == "img"]
+    assert len(images) == 2 and all(set(image) == {"src", "alt"} for image in images)
+    assert all(str(image["src"]).startswith("data:image/png;base64,") for image in images)
+    assert sum(tag == "details" for tag, _ in tags) == 6  # Four files, the thoughts, and the file of the queue.
+    assert not {"script", "svg"} & {tag for tag, _ in tags}
+    policy = next(str(one["content"]) for _, one in tags if one.get("http-equiv"))
+    assert "default-src 'none'" in policy and "img-src data:" in policy

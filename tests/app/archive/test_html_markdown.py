@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from html.parser import HTMLParser
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -28,9 +27,8 @@ def without_spans(html: str) -> str:
     return html.replace(OPEN, "").replace(CLOSE, "")
 
 
-@pytest.mark.parametrize(
-    ("text", "start", "marked"),
-    [
+def test_from_there_on_it_is_marked() -> None:
+    for text, start, marked in (
         ("one two three", 5, "two three"),  # Part of a word is drafted.
         ("one two three", 0, "one two three"),
         ("a\n\n# head\n\nb", 3, "headb"),
@@ -42,12 +40,10 @@ def without_spans(html: str) -> str:
         ("a _b_ `c d`", 2, "bc d"),
         ("see <http://a.b/c> there", 4, "http://a.b/c there"),
         ("x [a](http://b) y", 16, "y"),
-    ],
-)
-def test_from_there_on_it_is_marked(text: str, start: int, marked: str) -> None:
-    html = render(text, [(start, len(text))])
-    assert without_spans(html) == render(text)
-    assert shaded(html).replace(" ", "") == marked.replace(" ", "")
+    ):
+        html = render(text, [(start, len(text))])
+        assert without_spans(html) == render(text)
+        assert shaded(html).replace(" ", "") == marked.replace(" ", "")
 
 
 def test_marks_never_change_the_page_and_cover_what_was_drafted() -> None:

@@ -148,9 +148,7 @@ BROKEN: list[tuple[str, Callable[[dict[str, Any]], Any]]] = [
 ]
 
 
-def test_a_broken_conversation_is_refused_and_the_others_are_imported(
-    store: Store, other: Store, tmp_path: Path
-) -> None:
+def test_a_broken_conversation_is_refused_and_others_are_imported(store: Store, other: Store, tmp_path: Path) -> None:
     a_conversation(store)
     a_conversation(store)
     path = exported(store, tmp_path / "all.json")
