@@ -41,9 +41,7 @@ def contents(model: HubModel) -> dict[str, bytes]:
     return {str(path.relative_to(model.folder)): path.read_bytes() for path in files}
 
 
-def test_a_file_is_fetched_into_the_cache_where_other_programs_find_it(
-    server: HubServer, here: Hub, tmp_path: Path
-) -> None:
+def test_a_file_is_fetched_to_where_other_programs_find_it(server: HubServer, here: Hub, tmp_path: Path) -> None:
     from huggingface_hub import try_to_load_from_cache
 
     server.files = {"tiny-q8_0.gguf": WEIGHTS, "README.md": b"x"}
@@ -109,24 +107,18 @@ def test_a_wrong_digest_or_more_than_was_announced_is_never_kept(server: HubServ
     assert server.begins == [0, 0, 0]
 
 
-@pytest.mark.parametrize(
-    ("refuses", "kind", "said"),
-    [
+def test_what_the_hub_refuses_is_said(server: HubServer, here: Hub) -> None:
+    model = here.find("owner/tiny")
+    for server.refuses, kind, said in (
         ((403, "GatedRepo"), NotFetched, "terms to accept first: do so at http://.*/owner/tiny, and set HF_TOKEN"),
         ((401, "RepoNotFound"), NoSuchModel, "no model owner/tiny at 127.0.0.1:.* private"),
         ((403, ""), NotFetched, "refuses owner/tiny with status 403. Set HF_TOKEN"),
         ((503, ""), NotFetched, "refuses owner/tiny with status 503. Try again later"),
-    ],
-)
-def test_what_the_hub_refuses_is_said(
-    refuses: tuple[int, str], kind: type[NotFetched], said: str, server: HubServer, here: Hub
-) -> None:
-    model = here.find("owner/tiny")
-    server.refuses = refuses
-    for call in (lambda: here.find("owner/tiny"), lambda: here.fetch(model)):
-        with pytest.raises(NotFetched, match=said) as raised:
-            call()
-        assert type(raised.value) is kind
+    ):
+        for call in (lambda: here.find("owner/tiny"), lambda: here.fetch(model)):
+            with pytest.raises(NotFetched, match=said) as raised:
+                call()
+            assert type(raised.value) is kind
 
 
 def test_a_token_goes_to_the_hub_alone(server: HubServer, tmp_path: Path) -> None:
@@ -200,9 +192,7 @@ def test_two_programs_do_not_write_one_file(here: Hub) -> None:
     assert here.fetch(model).read_bytes() == WEIGHTS
 
 
-def test_a_disk_without_room_is_said_before_unless_all_is_here(
-    server: HubServer, here: Hub, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_disk_without_room_is_said_before(server: HubServer, here: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     model = here.find("owner/tiny")
     with monkeypatch.context() as full:
         full.setattr(hub, "SPARE", 1 << 60)

@@ -42,9 +42,8 @@ def test_a_found_model_gets_a_name_that_fits_and_is_free(folders: Folders) -> No
         models.add(models.free_name(hostile, Path("/models/two.gguf")), Path("/models/three.gguf"))
 
 
-@pytest.mark.parametrize(
-    ("offline", "local", "name", "field"),
-    [
+def test_settings_come_before_a_choice() -> None:
+    for offline, local, name, field in (
         ("local", None, "one", ""),
         ("local", "one", "one", ""),
         (None, "two", "one", "local"),
@@ -52,13 +51,9 @@ def test_a_found_model_gets_a_name_that_fits_and_is_free(folders: Folders) -> No
         (None, None, None, ""),
         ("queue", None, None, ""),
         ("local", None, None, "offline"),
-    ],
-)
-def test_settings_come_before_a_choice(
-    offline: Unanswered | None, local: str | None, name: str | None, field: str
-) -> None:
-    why = why_no_effect(Settings(offline=offline, local=local), name)
-    assert why == "" if not field else f"OUTRIDER_{field.upper()} or config.toml says {field} = " in why
+    ):
+        why = why_no_effect(Settings(offline=offline, local=local), name)
+        assert why == "" if not field else f"OUTRIDER_{field.upper()} or config.toml says {field} = " in why
 
 
 @pytest.mark.parametrize(

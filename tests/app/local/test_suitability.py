@@ -62,21 +62,18 @@ def test_a_model_with_a_file_missing_is_told(gguf: Path, tmp_path: Path) -> None
         check(first)
 
 
-@pytest.mark.parametrize(
-    ("template", "said"),
-    [
+def test_a_template_that_does_not_work_is_told(folder: Path, tmp_path: Path) -> None:
+    for template, said in (
         ("", "base model, which continues text and answers nobody. Choose its instruct version"),
         ("{% for %}", "is no valid Jinja: .* outrider local catalogue"),
         ("{{ raise_exception('not today') }}", "fails. .*not today. Choose another one"),
         ("hello", "leaves out what is asked"),
-    ],
-)
-def test_a_template_that_does_not_work_is_told(template: str, said: str, folder: Path, tmp_path: Path) -> None:
-    (folder / "chat_template.jinja").write_text(template)
-    entries = {**entries_of(byte_level()), "tokenizer.chat_template": template}
-    for path in (write_vocabulary(tmp_path / "tiny.gguf", entries), folder):
-        with pytest.raises(BadTemplate, match=said):
-            check(path)
+    ):
+        (folder / "chat_template.jinja").write_text(template)
+        entries = {**entries_of(byte_level()), "tokenizer.chat_template": template}
+        for path in (write_vocabulary(tmp_path / "tiny.gguf", entries), folder):
+            with pytest.raises(BadTemplate, match=said):
+                check(path)
 
 
 def test_a_file_that_cannot_be_read_is_told(folder: Path) -> None:
@@ -95,18 +92,15 @@ def test_a_part_of_a_model_or_one_larger_than_the_memory_is_told(gguf: Path, tmp
         check(gguf)
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "said"),
-    [
+def test_what_is_no_model_is_told(tmp_path: Path) -> None:
+    for name, content, said in (
         ("page.gguf", b"<html>", "is no GGUF file, whatever its name says"),
         ("blob", b"GGUF", "ends within its header"),
         ("model.bin", b"\x80\x02}", "is no model. Give a GGUF file, or a folder with config.json and safetensors"),
-    ],
-)
-def test_what_is_no_model_is_told(name: str, content: bytes, said: str, tmp_path: Path) -> None:
-    (tmp_path / name).write_bytes(content)
-    with pytest.raises(ModelError, match=said):
-        check(tmp_path / name)
+    ):
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(ModelError, match=said):
+            check(tmp_path / name)
 
 
 @pytest.mark.parametrize(

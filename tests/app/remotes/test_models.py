@@ -8,7 +8,7 @@ import time
 import pytest
 
 from app.config import Folders, Settings
-from app.remotes.models import OfferedModel, ServerModels, list_models, servers
+from app.remotes.models import list_models, servers
 from app.remotes.registry import BUNDLED, Remote, Remotes
 from tests.remote.toy_verifier import http, raw_peer
 from tests.support.chat_server import ChatServer, Script
@@ -21,15 +21,6 @@ NOBODY = "http://127.0.0.1:9"
 pytestmark = pytest.mark.usefixtures("no_ring")
 
 
-async def listed(folders: Folders, *, seconds: float = PATIENCE_SECONDS) -> dict[str, ServerModels]:
-    found = {}
-    names = servers(Settings(), folders)
-    async for one in list_models(names, Settings(), folders, seconds=seconds):
-        found[one.server] = one
-    assert sorted(found) == sorted(names)
-    return found
-
-
 async def test_each_server_offers_its_models_or_says_why_not(verifier: VerifierProcess, folders: Folders) -> None:
     refused = http(b'{"error":{"message":"Wrong key."}}', status="401 Unauthorized", content_type="application/json")
     async with ChatServer([Script(["x"])]).listening() as port, raw_peer(lambda number: refused) as locked:
@@ -38,7 +29,10 @@ async def test_each_server_offers_its_models_or_says_why_not(verifier: VerifierP
         remotes.put("checker", Remote(url=verifier.url))
         remotes.put("away", Remote(url=NOBODY))
         remotes.put("locked", Remote(url=f"http://127.0.0.1:{locked}/v1", kind="openai"))
-        found = await listed(folders)
+        names = servers(Settings(), folders)
+        lists = list_models(names, Settings(), folders, seconds=PATIENCE_SECONDS)
+        found = {one.server: one async for one in lists}
+    assert sorted(found) == sorted(names)
     assert [model.name for model in found["mine"].models] == ["talker", "other"]
     assert found["mine"].models[0].about == "streams only"
     (checker,) = found["checker"].models
@@ -67,7 +61,3 @@ async def test_leaving_early_does_not_wait_for_the_others(folders: Folders) -> N
         async with contextlib.aclosing(list_models([BUNDLED, "silent"], Settings(), folders, seconds=600)) as lists:
             assert (await anext(lists)).server == BUNDLED
         assert time.monotonic() - begun < 300
-
-
-def test_what_a_server_names_is_cleaned_before_it_is_shown() -> None:
-    assert OfferedModel("a", "bad\x1b[2J\nname", False).shown == "bad name"

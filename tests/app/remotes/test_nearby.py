@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
-from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +11,7 @@ import pytest
 
 from app.config import Folders
 from app.remotes import nearby
-from app.remotes.nearby import PORTS, NearbyServer, Program, Unusable, free_name, known_as, look
+from app.remotes.nearby import PORTS, NearbyServer, Unusable, free_name, known_as, look
 from app.remotes.registry import Remote, Remotes
 from tests.remote.openai.hostile_chat_peers import STREAMS, hostile
 from tests.remote.toy_verifier import ToyVerifier, http, raw_peer, serving
@@ -34,9 +32,8 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nearby, "PAGE_SECONDS", PATIENCE_SECONDS)
 
 
-@pytest.mark.parametrize(
-    ("pages", "program", "models"),
-    [
+async def test_each_program_is_recognised() -> None:
+    for pages, program, models in (
         (dialects.OLLAMA, nearby.OLLAMA, ["llama3.2:latest", "qwen3:8b"]),
         (dialects.EMPTY_OLLAMA, nearby.OLLAMA, []),
         (dialects.OWN_OLLAMA, nearby.OLLAMA, ["me/mine:latest"]),
@@ -48,17 +45,15 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
         (dialects.TRANSFORMERS, nearby.TRANSFORMERS, ["Qwen/Qwen3-0.6B"]),
         (dialects.BARE_TRANSFORMERS, nearby.TRANSFORMERS, []),
         (dialects.OTHER, nearby.UNKNOWN, ["talker"]),
-    ],
-)
-async def test_each_program_is_recognised(pages: Mapping[str, Any], program: Program, models: list[str]) -> None:
-    server = ModelServer(pages)
-    async with server.listening() as port:
-        found = await one(port)
-    assert isinstance(found, NearbyServer) and found.program == program and not found.checks_drafts
-    assert [model.id for model in found.models] == models
-    assert all(line.startswith("GET ") for line in server.asked)
-    remote = found.remote("m")
-    assert (remote.url, remote.kind, remote.model) == (f"http://127.0.0.1:{port}/v1", "openai", "m")
+    ):
+        server = ModelServer(pages)
+        async with server.listening() as port:
+            found = await one(port)
+        assert isinstance(found, NearbyServer) and found.program == program and not found.checks_drafts
+        assert [model.id for model in found.models] == models
+        assert all(line.startswith("GET ") for line in server.asked)
+        remote = found.remote("m")
+        assert (remote.url, remote.kind, remote.model) == (f"http://127.0.0.1:{port}/v1", "openai", "m")
 
 
 async def test_an_outrider_server_is_recognised_by_its_card() -> None:
@@ -67,24 +62,6 @@ async def test_an_outrider_server_is_recognised_by_its_card() -> None:
     assert isinstance(found, NearbyServer) and found.checks_drafts and found.program == nearby.OUTRIDER
     assert [model.id for model in found.models] == ["toy"]
     assert found.remote("toy") == Remote(url=f"http://127.0.0.1:{port}", kind="verifier")
-
-
-async def test_a_server_that_wants_a_token_is_found() -> None:
-    async with ModelServer(dialects.VLLM, token="secret").listening() as port:
-        found = await one(port)
-    assert isinstance(found, NearbyServer) and found.locked
-    assert found.program == nearby.VLLM and found.models == ()
-
-
-async def test_all_ports_are_looked_at_together_and_free_ones_are_left_out() -> None:
-    async with AsyncExitStack() as stack:
-        ports = [
-            await stack.enter_async_context(ModelServer(one).listening()) for one in (dialects.VLLM, dialects.OLLAMA)
-        ]
-        async with raw_peer(lambda number: None) as gone:
-            pass
-        found = await look([ports[1], gone, ports[0], ports[1]], PATIENCE_SECONDS)
-    assert [server.program for server in found.servers] == [nearby.OLLAMA, nearby.VLLM] and found.unusable == ()
 
 
 async def test_only_loopback_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,16 +106,12 @@ NOT_MODELS = (
 )
 
 
-@pytest.mark.parametrize("answer", NOT_MODELS)
-async def test_what_is_no_model_server_is_named_with_a_reason(answer: bytes) -> None:
-    async with raw_peer(lambda number: answer) as port:
-        found = await one(port)
-    assert isinstance(found, Unusable) and found.port == port and found.why
-    if b"Loading" in answer:
-        assert "Loading model" in found.why
-
-
-# ---- names -----------------------------------------------------------------------------------------------------------
+async def test_what_is_no_model_server_is_named_with_a_reason() -> None:
+    for answer in NOT_MODELS:
+        async with raw_peer(lambda number, answer=answer: answer) as port:
+            found = await one(port)
+        assert isinstance(found, Unusable) and found.port == port and found.why
+        assert ("Loading model" in found.why) == (b"Loading" in answer)
 
 
 def test_a_name_is_the_programs_own_or_with_a_number() -> None:

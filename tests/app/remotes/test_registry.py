@@ -48,18 +48,11 @@ def test_no_token_stays_of_a_remote_that_could_not_be_kept(folders: Folders, rin
 
 
 def test_what_was_put_is_there_again(folders: Folders, no_ring: None, tmp_path: Path) -> None:
+    files = {name: str(tmp_path / f"{name}.pem") for name in ("ca", "cert", "key")}
     full = Remote(
-        url="http://10.0.0.2:8000/team",
-        kind="openai",
-        model='a "model" \\ naïve 🦀',
-        ca=str(tmp_path / "ca.pem"),
-        cert=str(tmp_path / "cert.pem"),
-        key=str(tmp_path / "key.pem"),
-        proxy="socks5://127.0.0.1:1080",
-        connect_timeout=2.5,
-        read_timeout=60.0,
-        token_variable="TEAM_TOKEN",
-    )
+        url="http://10.0.0.2:8000/team", kind="openai", model='a "model" \\ naïve 🦀', proxy="socks5://127.0.0.1:1080",
+        connect_timeout=2.5, read_timeout=60.0, token_variable="TEAM_TOKEN", **files,
+    )  # fmt: skip
     remotes = Remotes(folders)
     assert len(remotes) == 0 and not folders.config.exists()
     remotes.put("office", OFFICE)
@@ -84,25 +77,22 @@ def test_any_text_is_written_and_read(model: str) -> None:
     assert msgspec.convert(read["remotes"]["office"], Remote).model == model
 
 
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
+def test_a_broken_file_is_explained_and_left_alone(folders: Folders) -> None:
+    folders.config.mkdir(parents=True)
+    path = folders.config / "remotes.toml"
+    for text, says in (
         ("use = ", "not valid TOML"),
         ("[remotes.office]\n", "lacks its 'url'"),
         ('[remotes.office]\nurl = "http://a"\ncolour = 1\n', "no 'colour'; a server has url, kind"),
         ('[remotes.office]\nurl = "http://a"\nproxy = "http://me:secret@proxy"\n', "without credentials"),
         ('[remotes."of fice"]\nurl = "http://a"\n', "a name is of letters"),
         ('use = "home"\n[remotes.office]\nurl = "http://a"\n', "no such server"),
-    ],
-)
-def test_a_broken_file_is_explained_and_left_alone(folders: Folders, text: str, says: str) -> None:
-    folders.config.mkdir(parents=True)
-    path = folders.config / "remotes.toml"
-    path.write_text(text)
-    with pytest.raises(ConfigError) as caught:
-        Remotes(folders).put("other", OFFICE)
-    assert says in str(caught.value) and str(path) in str(caught.value)
-    assert path.read_text() == text
+    ):
+        path.write_text(text)
+        with pytest.raises(ConfigError) as caught:
+            Remotes(folders).put("other", OFFICE)
+        assert says in str(caught.value) and str(path) in str(caught.value)
+        assert path.read_text() == text
 
 
 def test_a_link_to_the_file_stays_one(folders: Folders, no_ring: None, tmp_path: Path) -> None:
@@ -148,9 +138,8 @@ def test_a_folder_that_cannot_be_written(folders: Folders, no_ring: None, tmp_pa
         Remotes(folders).put("office", OFFICE, TOKEN)
 
 
-@pytest.mark.parametrize(
-    ("remote", "says"),
-    [
+def test_what_cannot_be_kept_is_refused() -> None:
+    for remote, says in (
         (Remote(url="office:8000"), "http:// or https://"),
         (Remote(url="https://me:secret#9@office"), "credentials"),
         (Remote(url="https://[office"), "cannot be kept"),
@@ -158,12 +147,10 @@ def test_a_folder_that_cannot_be_written(folders: Folders, no_ring: None, tmp_pa
         (Remote(url="https://office", proxy="office:3128"), "a proxy is written as"),
         (Remote(url="https://office", token_variable="MY TOKEN"), "token_variable"),
         (Remote(url="https://office", connect_timeout=0), "connect_timeout"),
-    ],
-)
-def test_what_cannot_be_kept_is_refused(remote: Remote, says: str) -> None:
-    with pytest.raises(ConfigError, match=says) as caught:
-        checked(remote)
-    assert "secret" not in str(caught.value)
+    ):
+        with pytest.raises(ConfigError, match=says) as caught:
+            checked(remote)
+        assert "secret" not in str(caught.value)
 
 
 def test_paths_are_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -208,9 +195,7 @@ def test_else_a_file_that_nobody_else_can_read(folders: Folders, ring: str, monk
     assert TOKEN not in files(folders) and Remotes(folders).token("home") == "another-token"
 
 
-def test_a_keyring_without_anybody_to_unlock_it(
-    folders: Folders, ring: MemoryKeyring, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_keyring_that_nobody_unlocks(folders: Folders, ring: MemoryKeyring, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(secrets._ask, "__defaults__", (0.05,))
     ring.silent.clear()
     assert Remotes(folders).put("office", OFFICE, TOKEN).token == "file"
@@ -282,13 +267,12 @@ def test_a_token_is_kept_without_what_was_copied_with_it(folders: Folders, no_ri
     assert remotes.token("office", {}) == TOKEN
 
 
-@pytest.mark.parametrize("encoding", ["utf-16", "latin-1"])
-def test_files_in_another_encoding_are_refused_in_a_sentence(folders: Folders, no_ring: None, encoding: str) -> None:
+def test_files_in_another_encoding_are_refused_in_a_sentence(folders: Folders, no_ring: None) -> None:
     Remotes(folders).put("office", OFFICE, TOKEN)
     for file in (folders.config / "tokens.json", folders.config / "remotes.toml"):
         file.write_bytes(file.read_text(encoding="utf-8").encode("utf-8-sig"))
     assert Remotes(folders).token("office", {}) == TOKEN, "a byte order mark is none"
-    file.write_bytes(f"# na\u00efve\n{file.read_text(encoding='utf-8-sig')}".encode(encoding))
+    file.write_bytes(f"# na\u00efve\n{file.read_text(encoding='utf-8-sig')}".encode("utf-16"))
     with pytest.raises(ConfigError, match=r"remotes\.toml is not text in UTF-8.*; save it as UTF-8\.$"):
         Remotes(folders)
 
