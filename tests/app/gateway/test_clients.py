@@ -32,9 +32,7 @@ QUESTION = {"role": "user", "content": "how do I unpack a tar archive?"}
 BODY: dict[str, Any] = {"messages": [QUESTION], "temperature": 0, "max_tokens": 60}
 
 
-async def test_many_clients_at_once_each_get_their_own_answer(
-    client: httpx.AsyncClient, verifier: VerifierProcess
-) -> None:
+async def test_many_clients_at_once_get_their_own_answers(client: httpx.AsyncClient, verifier: VerifierProcess) -> None:
     asked = [[{"role": "user", "content": f"tell me about topic {number}"}] for number in range(7)]
 
     async def one(messages: list[dict[str, str]]) -> str:
@@ -64,9 +62,7 @@ async def test_who_comes_when_too_many_wait_is_told_when_to_come_again(behind_a_
 
 
 @pytest.mark.parametrize("streams", [True, False])
-async def test_a_client_that_hangs_up_stops_its_answer(
-    behind_a_line: Opened, verifier: VerifierProcess, streams: bool
-) -> None:
+async def test_hanging_up_stops_an_answer(behind_a_line: Opened, verifier: VerifierProcess, streams: bool) -> None:
     async with behind_a_line(*ONE_SEAT, mode="edge") as (proxy, _, client):
         proxy.line = late(0.05)
         place = ""
@@ -102,9 +98,7 @@ async def test_a_client_that_hangs_up_stops_an_answer_whose_words_come_quickly(r
     assert answered.status_code == 200, "the only seat is free again"
 
 
-async def test_sigterm_lets_answers_end_and_takes_no_more(
-    behind_a_line: Opened, verifier: VerifierProcess, tmp_path: Path
-) -> None:
+async def test_sigterm_lets_answers_end(behind_a_line: Opened, verifier: VerifierProcess, tmp_path: Path) -> None:
     async with behind_a_line(mode="edge") as (proxy, process, client):
         proxy.line = late(0.05)
         read, told = Streamed(), False

@@ -51,10 +51,7 @@ async def test_any_conversation_is_passed_on_in_order(running: Opened) -> None:
 async def test_a_model_on_this_device_continues_and_is_named(running: Opened, tiny_pair: Path, tmp_path: Path) -> None:
     LocalModels(Folders.locate({"OUTRIDER_HOME": str(tmp_path / "home")})).add("small-one", tiny_pair / "target")
     server = ChatServer([Script(["Half", " of"], cut=True)], leaves=True)
-    async with (
-        server.listening() as port,
-        running(f"http://127.0.0.1:{port}/v1", offline="local") as (_, client),
-    ):
+    async with server.listening() as port, running(f"http://127.0.0.1:{port}/v1", offline="local") as (_, client):
         names = [model["id"] for model in (await client.get("/v1/models")).json()["data"]]
         assert names == ["outrider", "talker"]
         cut = await stream_to_end(client, BODY)
