@@ -84,7 +84,7 @@ def test_a_conversation_goes_on(outrider: Outrider, home: Path) -> None:
         assert store.conversations.get(chat).choices.origin is None, "it stays where it was begun"
 
 
-def test_nothing_of_an_unsaved_question_is_anywhere_on_the_disk(
+def test_nothing_of_an_unsaved_question_is_anywhere_on_the_disk_nor_does_it_wait(
     outrider: Outrider, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OUTRIDER_LOG", "debug")
@@ -93,15 +93,12 @@ def test_nothing_of_an_unsaved_question_is_anywhere_on_the_disk(
     prompts = tmp_path / "prompts.jsonl"
     prompts.write_text(json.dumps({"prompt": f"{SECRET} again"}))
     assert outrider("ask", "--no-save", "--prompts", str(prompts)).code == 0
+    monkeypatch.setenv("OUTRIDER_OFFLINE", "queue")
+    failed = outrider("ask", "--no-save", SECRET, "--mode", "edge", "--remote", "http://127.0.0.1:9")
+    assert failed.code == 3 and "waits" not in failed.err and "queue send" not in failed.err
     files = [path for path in home.rglob("*") if path.is_file()]
     assert files and not [path for path in files if SECRET.encode() in path.read_bytes()]
     assert not (home / "data" / "outrider.db").exists()
-
-
-def test_an_unsaved_question_never_says_that_it_waits(outrider: Outrider, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OUTRIDER_OFFLINE", "queue")
-    failed = outrider("ask", "--no-save", "list files", "--mode", "edge", "--remote", "http://127.0.0.1:9")
-    assert failed.code == 3 and "waits" not in failed.err and "queue send" not in failed.err
 
 
 async def test_a_pipe_gets_each_line_as_it_is_written(environment: dict[str, str], home: Path) -> None:
@@ -146,9 +143,7 @@ def test_a_pipe_that_nobody_writes_to_is_told_of(monkeypatch: pytest.MonkeyPatch
         assert reading.result(PATIENCE_SECONDS) == b"words"
 
 
-async def test_a_reader_that_goes_away_ends_it_quietly_and_loses_nothing(
-    environment: dict[str, str], home: Path
-) -> None:
+async def test_a_reader_that_leaves_ends_it_quietly_and_loses_nothing(environment: dict[str, str], home: Path) -> None:
     pieces = [f"line {number}\n" for number in range(10_000)]  # More than a pipe holds.
     async with ChatServer([Script(pieces)]).listening() as port:
         environment |= {"OUTRIDER_REMOTE": f"http://127.0.0.1:{port}", "OUTRIDER_MODE": "auto"}
@@ -172,11 +167,11 @@ def test_the_mode_is_told_once_and_not_for_each_prompt_and_json_escapes_what_a_t
     outrider: Outrider, tmp_path: Path
 ) -> None:
     path, prompt = tmp_path / "prompts.jsonl", "list \x9b2J files \u202e backwards \x7f"
-    prompts = {"prompt": prompt}, {"turns": ["list files", "by size"]}
+    prompts = {"id": "one", "prompt": prompt}, {"turns": ["list files", "by size"]}
     path.write_text("\n".join(json.dumps(one, ensure_ascii=False) for one in prompts), encoding="utf-8")
     ran = outrider("ask", "--prompts", str(path))
-    assert len(ran.rows) == 3 and ran.err.count("offline by choice") == 1
-    assert ran.rows[0]["prompt"] == prompt and not set("\x9b\u202e\x7f") & set(ran.out)
+    assert [row["prompt"] for row in ran.rows] == [prompt, "list files", "by size"] and ran.rows[0]["id"] == "one"
+    assert ran.err.count("offline by choice") == 1 and not set("\x9b\u202e\x7f") & set(ran.out)
 
 
 def test_a_pipe_without_an_end_is_not_read_to_it(environment: dict[str, str], home: Path) -> None:
@@ -191,9 +186,7 @@ def test_a_pipe_without_an_end_is_not_read_to_it(environment: dict[str, str], ho
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
 @pytest.mark.parametrize("command", [["ask", "list files"], ["keys"]])
-def test_output_that_no_longer_fits_ends_in_a_sentence(
-    environment: dict[str, str], home: Path, command: list[str]
-) -> None:
+def test_output_without_room_ends_in_a_sentence(environment: dict[str, str], home: Path, command: list[str]) -> None:
     with Path("/dev/full").open("wb") as full:
         ran = subprocess.run(
             [sys.executable, "-m", "app.start", *command], cwd=REPOSITORY, env=environment, text=True, check=False,
@@ -233,9 +226,7 @@ def test_what_was_not_checked_is_told(capsys: pytest.CaptureFixture[str]) -> Non
         assert capsys.readouterr().err == says
 
 
-def test_without_a_stream_nothing_is_written_into_a_file_that_got_its_number(
-    environment: dict[str, str], home: Path
-) -> None:
+def test_without_a_stream_no_file_that_got_its_number_is_written(environment: dict[str, str], home: Path) -> None:
     command = ["/bin/sh", "-c", f'exec "{sys.executable}" -m app.cli ask "list files" <&- >&- 2>&-']
     assert subprocess.run(command, cwd=REPOSITORY, env=environment).returncode == 0
     with closing(sqlite3.connect(home / "data" / "outrider.db")) as database:

@@ -48,9 +48,7 @@ def test_json_has_every_risk_with_its_place(outrider: Outrider, server: ChatServ
     assert outrider("ask", "hello", "--json").json["risks"] == [], "it has no commands"
 
 
-def test_a_question_that_goes_on_asks_for_what_the_one_before_did(
-    outrider: Outrider, server: ChatServer, tmp_path: Path
-) -> None:
+def test_a_follow_up_asks_for_what_the_one_before_did(outrider: Outrider, server: ChatServer, tmp_path: Path) -> None:
     prompts = tmp_path / "prompts.jsonl"
     prompts.write_text(json.dumps({"turns": ["delete old.txt", "and new.txt?", "and what is in it?"]}) + "\n")
     old, new = Script(["```sh\nrm old.txt\n```"]), Script(["```sh\nrm new.txt\n```"])
@@ -88,10 +86,8 @@ def test_colour_is_for_terminals_that_want_it(monkeypatch: pytest.MonkeyPatch) -
             monkeypatch.setenv(name, value)
         monkeypatch.setattr(sys, "stderr", stream)
         complain_of(told_risks("list files", "```sh\nrm -rf /\n```"))
-        said = stream.getvalue()
-        assert ("\x1b[1;31mdanger\x1b[0m" in said) == coloured
-        plain = said.replace("\x1b[1;31m", "").replace("\x1b[0m", "")
-        assert plain.startswith("outrider: danger: `rm -rf /` deletes `/`")
+        danger = "\x1b[1;31mdanger\x1b[0m" if coloured else "danger"
+        assert stream.getvalue().startswith(f"outrider: {danger}: `rm -rf /` deletes `/`")
 
 
 def test_a_command_controls_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:

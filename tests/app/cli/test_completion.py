@@ -75,21 +75,17 @@ def test_what_is_stored_is_offered_and_looking_creates_nothing(
 ) -> None:
     first, _, waits = stored
     assert conversations(first[:12]) == [(first, "unpack a tarball")] and [one for one, _ in queued("")] == [waits]
-    (tmp_path / "home" / "data" / "outrider.db").write_bytes(b"no database " * 1000)
-    assert conversations("") == []
-    monkeypatch.setenv("OUTRIDER_HOME", str(tmp_path / "new"))
-    assert conversations("") == [] and not (tmp_path / "new").exists()
-
-
-def test_remotes_are_offered_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OUTRIDER_HOME", str(tmp_path))
-    file = tmp_path / "config" / "remotes.toml"
+    file = tmp_path / "home" / "config" / "remotes.toml"
     file.parent.mkdir()
     file.write_text('[remotes.home]\nurl = "http://home.example:8000"\n[remotes.work]\nurl = "https://work.example"\n')
     assert [name for name, _ in remotes("")] == ["home", "work", "bundled"]
     assert [name for name, _ in known_remotes("")] == ["home", "work"]
     file.write_text("remotes = 3")
     assert remotes("") == []
+    (tmp_path / "home" / "data" / "outrider.db").write_bytes(b"no database " * 1000)
+    assert conversations("") == []
+    monkeypatch.setenv("OUTRIDER_HOME", str(tmp_path / "new"))
+    assert conversations("") == [] and not (tmp_path / "new").exists()
 
 
 def test_no_title_can_give_a_shell_orders(stored: tuple[str, str, str]) -> None:
@@ -100,9 +96,7 @@ def test_no_title_can_give_a_shell_orders(stored: tuple[str, str, str]) -> None:
 
 @pytest.mark.skipif(shutil.which("zsh") is None, reason="zsh is not installed")
 @pytest.mark.parametrize("way", ["in fpath", "sourced"])
-def test_zsh_completes_at_the_first_press_of_the_key_and_at_each_after_it(
-    environment: dict[str, str], tmp_path: Path, way: str
-) -> None:
+def test_zsh_completes_at_the_first_key_press_and_later(environment: dict[str, str], tmp_path: Path, way: str) -> None:
     functions = tmp_path / "functions"
     script(environment, "zsh", functions / "_outrider")
     first, then = (f"fpath=({functions} $fpath);", "") if way == "in fpath" else ("", f"source {functions}/_outrider;")

@@ -75,9 +75,7 @@ def test_a_trained_drafter_drafts_for_its_target(outrider: Outrider, questions: 
     assert not (out.with_name("third.work") / "answers.jsonl").exists(), "nothing was computed"
 
 
-def test_it_is_measured_on_questions_that_it_did_not_learn_from(
-    outrider: Outrider, tiny_pair: Path, tmp_path: Path
-) -> None:
+def test_it_is_measured_on_questions_it_did_not_learn_from(outrider: Outrider, tiny_pair: Path, tmp_path: Path) -> None:
     prompts, out, target = tmp_path / "many.jsonl", tmp_path / "mine", str(tiny_pair / "target")
     asked = [f"list {number} files" for number in range(90)]
     prompts.write_text("".join(json.dumps({"prompt": question}) + "\n" for question in asked))
@@ -109,9 +107,7 @@ def test_it_is_measured_on_questions_that_it_did_not_learn_from(
     assert set(row["by_staleness"]) == {"1", "8"}
 
 
-def test_a_drafter_of_other_weights_is_refused(
-    outrider: Outrider, questions: Path, tiny_pair: Path, other_pair: Path
-) -> None:
+def test_a_drafter_of_others_is_refused(outrider: Outrider, questions: Path, tiny_pair: Path, other_pair: Path) -> None:
     command = ("drafter", "eval", "--prompts", str(questions), "--max-tokens", "4", "--temperature", "0.8")
     own = outrider(*command, "--target", str(tiny_pair / "target"), "--drafter", str(tiny_pair / "drafter"))
     assert own.code == 0 and "temperature 0.8" in own.out and "tokens since memory" not in own.out, own.err
@@ -139,37 +135,24 @@ def test_quantising_again_gives_the_same_graph(outrider: Outrider, tiny_pair: Pa
     assert read_config(folder, verify=(GRAPH,)).files[GRAPH] == once
     assert outrider("drafter", "quantise", str(folder)).code == 0
     assert sha256(folder / GRAPH) == once
-
     assert outrider("drafter", "quantise", str(folder), "--scheme", "nbits8").code == 0
-    blocks = sha256(folder / GRAPH)
-    assert blocks != once and "nbits8" in outrider("drafter", "info", str(folder)).out
-    assert outrider("drafter", "quantise", str(folder)).code == 0, "as it was before"
-    assert sha256(folder / GRAPH) == blocks
+    assert sha256(folder / GRAPH) != once and "nbits8" in outrider("drafter", "info", str(folder)).out
 
 
-NOWHERE = "There is no folder /nowhere"
-
-
-@pytest.mark.parametrize(
-    ("command", "code", "sentence"),
-    [
-        ("train --target /nowhere --out x --prompts QUESTIONS", 1, NOWHERE),
+def test_what_cannot_be_done_is_said_in_a_sentence(
+    outrider: Outrider, questions: Path, tiny_pair: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(questions.parent)
+    known = {"QUESTIONS": str(questions), "TARGET": str(tiny_pair / "target")}
+    for command, code, sentence in (
+        ("train --target /nowhere --out x --prompts QUESTIONS", 1, "There is no folder /nowhere"),
         ("train --target TARGET --out x --prompts /nowhere", 2, "/nowhere cannot be read"),
         ("train --target TARGET --out x --prompts QUESTIONS --inference-layers 3", 1, "the model has 3 layers"),
         ("train --target TARGET --out x --prompts QUESTIONS --device mps", 1, "PyTorch finds no mps device here"),
-        ("eval --target /nowhere --prompts QUESTIONS", 1, NOWHERE),
         ("eval --target TARGET", 1, "no question is stored yet"),
         ("eval --target TARGET --drafter /nowhere --prompts QUESTIONS", 1, "No drafter in"),
         ("eval --target TARGET --prompts QUESTIONS --json /no/where", 1, "there is no folder /no"),
         ("info /nowhere", 1, "No drafter in /nowhere"),
-        ("quantise /nowhere", 1, "No drafter in /nowhere"),
-    ],
-)
-def test_what_cannot_be_done_is_said_in_a_sentence(
-    outrider: Outrider, questions: Path, tiny_pair: Path, monkeypatch: pytest.MonkeyPatch,
-    command: str, code: int, sentence: str,
-) -> None:  # fmt: skip
-    monkeypatch.chdir(questions.parent)
-    known = {"QUESTIONS": str(questions), "TARGET": str(tiny_pair / "target")}
-    outcome = outrider("drafter", *(known.get(word, word) for word in command.split()))
-    assert outcome.says(code, sentence) and outcome.out == ""
+    ):
+        outcome = outrider("drafter", *(known.get(word, word) for word in command.split()))
+        assert outcome.says(code, sentence) and outcome.out == ""

@@ -36,14 +36,15 @@ def newest(home: Path) -> list[Message]:
 
 
 def test_the_server_gets_the_files_and_the_question(outrider: Outrider, server: ChatServer, home: Path) -> None:
-    words = ("what", "-f", "a b.txt", "does @src/start.py do?")  # Options may stand between the words.
+    words = ("what", "-f", "a b.txt", "does @src/start.py for me@host, @gone.py?")  # Options may stand between words.
     result = outrider("ask", *words, stdin=b"@src/start.py is piped\n")
     assert (result.code, result.out) == (0, "It says hi.\n"), result.err
-    question = "what does @src/start.py do?\n\n@src/start.py is piped"
+    question = "what does @src/start.py for me@host, @gone.py?\n\n@src/start.py is piped"
     files = "File: a b.txt\n```txt\nspaced\n```\n\nFile: src/start.py\n```py\nprint('hi')\n```\n\n"
     (asked,) = server.asked
     assert asked["messages"] == [{"role": "user", "content": files + question}]
     assert "with the question: a b.txt · 7 bytes; src/start.py · 12 bytes" in result.err
+    assert "gone.py is not there, so nothing is sent for it" in result.err
     spaced = Attachment("a b.txt", "text/plain", b"spaced\n")
     start = Attachment("src/start.py", "text/plain", b"print('hi')\n")
     assert (newest(home)[0].text, newest(home)[0].attachments) == (question, (spaced, start))
@@ -52,9 +53,7 @@ def test_the_server_gets_the_files_and_the_question(outrider: Outrider, server: 
         assert [one.attachments for one in store.queue.all()] == [(start,)], "a queued question keeps its files"
 
 
-def test_images_go_up_as_data_urls_and_stay_in_the_conversation(
-    outrider: Outrider, server: ChatServer, folder: Path
-) -> None:
+def test_images_go_up_as_data_urls_and_stay_there(outrider: Outrider, server: ChatServer, folder: Path) -> None:
     assert outrider("ask", "what is on @cat.png").code == 0
     (folder / "cat.png").unlink()  # What was sent once is never read from the disk again.
     assert outrider("ask", "-c", "and its colour?").code == 0
@@ -63,24 +62,6 @@ def test_images_go_up_as_data_urls_and_stay_in_the_conversation(
     first, (question, answer, then) = server.asked[0]["messages"], server.asked[1]["messages"]
     assert first == [question] == [{"role": "user", "content": [text, image]}]
     assert (answer["content"], then["content"]) == ("It says hi.", "and its colour?")
-
-
-def test_whoever_reads_text_only_says_so_and_loses_nothing(
-    outrider: Outrider, home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("OUTRIDER_OFFLINE", "drafter")
-    result = outrider("ask", "what is on @cat.png", "--mode", "offline")
-    assert result.code == 3 and result.out == ""
-    assert "reads text and no images: cat.png" in result.err and "kept" in result.err
-    (question, *_) = newest(home)
-    assert question.attachments == (Attachment("cat.png", "image/png", PNG),)
-
-
-def test_a_word_that_looks_like_a_path_is_told_and_sent_as_text(outrider: Outrider, server: ChatServer) -> None:
-    result = outrider("ask", "fix @src/gone.py for user@host")
-    assert result.code == 0
-    assert "src/gone.py is not there, so nothing is sent for it" in result.err
-    assert server.asked[0]["messages"] == [{"role": "user", "content": "fix @src/gone.py for user@host"}]
 
 
 def test_nothing_is_sent_if_a_named_file_cannot_go_along(outrider: Outrider, server: ChatServer, folder: Path) -> None:
@@ -114,9 +95,7 @@ def test_a_model_that_wants_a_tool_is_explained(outrider: Outrider, server: Chat
     assert outrider("ask", "what is the weather?").says(0, "the model asked for a tool, and Outrider has none")
 
 
-def test_secrets_leave_this_device_only_if_they_are_named_with_the_option(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_secrets_leave_this_device_only_if_they_are_named_with_the_option(capsys: pytest.CaptureFixture[str]) -> None:
     assert [one.name for one in files_of("see @.env", (), stays_here=True)] == [".env"]
     assert [one.name for one in files_of("see @src/", (), stays_here=False)] == ["src/start.py"]
     assert "left out of src/, because they may hold a secret: .env" in capsys.readouterr().err

@@ -118,34 +118,22 @@ def test_the_authorities_of_this_device_are_trusted(start: Start, server: HubSer
         assert ended(start(*GET, HF_ENDPOINT=address, SSL_CERT_FILE=str(authority.file)))[0] == 0
 
 
-def standing_still(start: Start, server: HubServer, home: Path) -> subprocess.Popen[str]:
-    """A program that has fetched a part of the weights."""
+def test_ctrl_c_keeps_what_has_arrived_and_it_is_resumed(start: Start, server: HubServer, tmp_path: Path) -> None:
     server.hold = HERE
     process = start(*GET)
     assert server.held.wait(PATIENCE_SECONDS)
     deadline = time.monotonic() + PATIENCE_SECONDS
-    while parts(home) != [HERE]:
+    while parts(tmp_path) != [HERE]:
         assert time.monotonic() < deadline
         time.sleep(0.01)
-    return process
-
-
-def test_a_killed_program_is_resumed(start: Start, server: HubServer, tmp_path: Path) -> None:
-    process = standing_still(start, server, tmp_path)
-    process.kill()
-    process.wait()
-    server.hold = None
-    code, _, err = ended(start(*GET))
-    assert code == 0 and f"{sum(map(len, server.files.values())) - HERE:,} bytes to fetch" in err, err
-    assert server.begins == [0, HERE] and not parts(tmp_path)
-
-
-def test_ctrl_c_keeps_what_has_arrived(start: Start, server: HubServer, tmp_path: Path) -> None:
-    process = standing_still(start, server, tmp_path)
     process.send_signal(signal.SIGINT)
     code, _, err = ended(process)
     assert code == 130 and "the same command resumes there" in err and "Traceback" not in err
     assert parts(tmp_path) == [HERE] and not list(tmp_path.rglob("local.toml"))
+    server.hold = None
+    code, _, err = ended(start(*GET))
+    assert code == 0 and f"{sum(map(len, server.files.values())) - HERE:,} bytes to fetch" in err, err
+    assert server.begins == [0, HERE] and not parts(tmp_path)
 
 
 def test_a_disk_that_fills_up_keeps_what_has_arrived(start: Start, tmp_path: Path) -> None:
@@ -166,21 +154,16 @@ def test_it_asks_in_a_terminal(answer: str, fetched: bool, server: HubServer, tm
         assert terminal.end() == 0 and bool(server.begins) is fetched
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code", "said"),
-    [
+def test_what_cannot_be_fetched_is_said(outrider: Outrider, hub: HubServer) -> None:
+    for arguments, code, said in (
         (["owner/tiny"], 2, "no terminal to ask in"),
         (["tiny", "--yes"], 2, "outrider local catalogue"),
         (["owner/other", "--yes"], 2, "no model owner/other at 127.0.0.1"),
         (["owner/tiny:q4", "--yes"], 2, "no GGUF file in owner/tiny"),
         (["owner/tiny", "--yes", "--name", "a b"], 2, "a name has letters"),
-    ],
-)
-def test_what_cannot_be_fetched_is_said(
-    arguments: list[str], code: int, said: str, outrider: Outrider, hub: HubServer
-) -> None:
-    result = outrider("local", "get", *arguments)
-    assert result.says(code, said) and not result.out and not hub.begins
+    ):
+        result = outrider("local", "get", *arguments)
+        assert result.says(code, said) and not result.out and not hub.begins
 
 
 def test_without_a_network_nobody_is_asked(

@@ -11,7 +11,7 @@ import typer
 
 from app.cli.__main__ import cli
 from app.config import Settings
-from docs.manpage import PAGE, commands, entry, page, settings, text
+from docs.manpage import PAGE, commands, page, settings, text
 
 
 def test_it_is_current() -> None:
@@ -34,12 +34,6 @@ def test_every_command_is_there_with_its_options_and_arguments() -> None:
 def test_every_setting_is_there_with_its_default() -> None:
     assert [name for name, _, _ in settings()] == list(Settings.__struct_fields__)
     assert not [default for _, default, _ in settings() if "/" in default], "no folder of this machine"
-
-
-def test_text_gives_the_typesetter_no_orders() -> None:
-    assert text(".so /etc/passwd") == "\\&.so /etc/passwd" and text("a\\fBb-c") == "a\\efBb\\-c"
-    assert entry('ask "a b"', "c")[1] == ".B ask \\(dqa b\\(dq"
-    assert not [line for line in page().splitlines() if not line.isascii()]
 
 
 @pytest.mark.skipif(shutil.which("groff") is None, reason="groff is not installed")

@@ -44,9 +44,7 @@ def test_all_models_are_listed(outrider: Outrider, server: ChatServer, remotes: 
     assert outrider("models", "--remote", url).out.startswith(f"{url}  talker") and not server.asked
 
 
-def test_a_model_that_was_named_stays_with_its_conversation(
-    outrider: Outrider, server: ChatServer, remotes: Remotes
-) -> None:
+def test_a_named_model_stays_with_its_conversation(outrider: Outrider, server: ChatServer, remotes: Remotes) -> None:
     named = outrider("ask", "--remote", "mine", "--model", "other", "--json", "capital of France")
     assert named.code == 0 and named.json["model"] == "other" and server.asked[-1]["model"] == "other"
     then = outrider("ask", "-c", "and of Spain")  # The one in use is away, and is not asked.

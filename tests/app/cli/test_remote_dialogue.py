@@ -121,14 +121,6 @@ def test_a_server_that_checks_drafts_needs_no_model(tmp_path: Path) -> None:
     assert kept(home) == {"remotes": {"near": {"url": f"http://127.0.0.1:{port}", "kind": "verifier"}}}
 
 
-def test_the_token_of_a_server_that_is_named_is_asked_for_without_echo(tmp_path: Path) -> None:
-    home = tmp_path / "home"
-    with adding(home, [9], "office", "https://office") as terminal:
-        terminal.answer("(enter: none):", TOKEN)
-        assert terminal.end(PATIENCE_SECONDS) == 0 and "tokens.json" in terminal.text and TOKEN not in terminal.text
-    assert TOKEN in (home / "config" / "tokens.json").read_text()
-
-
 def test_a_server_that_is_away_can_be_added_all_the_same(tmp_path: Path) -> None:
     home = tmp_path / "home"
     with ModelServer({}).in_thread() as port:
@@ -156,9 +148,6 @@ def test_leaving_leaves_nothing(tmp_path: Path, key: str) -> None:
     assert not (home / "config").exists()
 
 
-# ---- a look at this device -------------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def outrider(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Outrider:
     monkeypatch.setattr(nearby, "PAGE_SECONDS", PATIENCE_SECONDS)
@@ -171,26 +160,24 @@ def test_what_is_found_is_listed(outrider: Outrider, tmp_path: Path) -> None:
     with (
         ModelServer(dialects.OLLAMA).in_thread() as ollama,
         ModelServer(many).in_thread() as llama,
-        ModelServer(dialects.VLLM, token="t").in_thread() as vllm,
         serving(ToyVerifier().app()) as own,
         ModelServer({}).in_thread() as web,
     ):
-        ports = [part for port in (ollama, llama, vllm, own, web) for part in ("--port", str(port))]
+        ports = [part for port in (ollama, llama, own, web) for part in ("--port", str(port))]
         found = outrider("remote", "find", *ports)
         rows = outrider("remote", "find", "--json", *ports).rows
     lines = found.out.splitlines()
     assert found.code == 0
-    assert [line.split("  ")[0] for line in lines] == [f"127.0.0.1:{port}" for port in (ollama, llama, vllm, own)]
+    assert [line.split("  ")[0] for line in lines] == [f"127.0.0.1:{port}" for port in (ollama, llama, own)]
     assert "Ollama" in lines[0] and lines[0].endswith("llama3.2:latest, qwen3:8b")
     assert lines[1].endswith("m0, m1, m2 and 5 more") and "\x1b" not in found.out
-    assert "vLLM" in lines[2] and lines[2].endswith("wants a token")
-    assert "Outrider" in lines[3] and lines[3].endswith("toy, checks drafts")
+    assert "Outrider" in lines[2] and lines[2].endswith("toy, checks drafts")
     assert f"port {web} cannot be used" in found.err and "outrider remote add" in found.err
     assert rows[0] == {
         "address": f"127.0.0.1:{ollama}", "program": "Ollama", "url": f"http://127.0.0.1:{ollama}/v1",
         "models": ["llama3.2:latest", "qwen3:8b"], "checks_drafts": False, "wants_token": False, "why_not": None,
     }  # fmt: skip
-    assert rows[2]["wants_token"] and rows[3]["checks_drafts"] and rows[4]["program"] is None and rows[4]["why_not"]
+    assert rows[2]["checks_drafts"] and rows[3]["program"] is None and rows[3]["why_not"]
     assert not (tmp_path / "home").exists()  # Nothing is kept.
 
 

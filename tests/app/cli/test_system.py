@@ -61,21 +61,18 @@ def test_add_list_show_replace_and_remove(outrider: Outrider, home: Path, tmp_pa
     assert outrider("system", "rm", "verse").code == 0 and not (folder / "verse.md").exists()
 
 
-@pytest.mark.parametrize(
-    ("arguments", "stdin", "said"),
-    [
+def test_mistakes_are_told(outrider: Outrider, home: Path) -> None:
+    for arguments, stdin, said in (
         (("add", "a b"), "text", "cannot be the name"),
         (("add", "a"), "", "no text"),
         (("add", "a"), "x" * 70_000, "at most 64 kB"),
         (("add", "a", "--file", "/nowhere/a.md"), "", "cannot be read"),
         (("show", "a"), "", "no system prompt 'a'"),
         (("edit", "a"), "", "no system prompt 'a'"),
-    ],
-)
-def test_mistakes_are_told(outrider: Outrider, home: Path, arguments: tuple[str, ...], stdin: str, said: str) -> None:
-    result = outrider("system", *arguments, stdin=stdin)
-    assert result.code in (1, 2) and result.out == "" and said in result.err
-    assert not (home / "config" / "prompts").exists()
+    ):
+        result = outrider("system", *arguments, stdin=stdin)
+        assert result.code in (1, 2) and result.out == "" and said in result.err
+        assert not (home / "config" / "prompts").exists()
 
 
 def test_the_editor_changes_a_prompt_and_what_cannot_be_kept_stays_in_a_file(
@@ -123,9 +120,7 @@ def test_a_conversation_goes_on_with_it(outrider: Outrider, home: Path) -> None:
     assert kept(home) == [Choices(system="", origin=ASKED)]
 
 
-def test_a_queued_question_and_every_conversation_of_a_prompt_file_have_it(
-    outrider: Outrider, home: Path, tmp_path: Path
-) -> None:
+def test_a_queued_question_and_those_of_a_prompt_file_have_it(outrider: Outrider, home: Path, tmp_path: Path) -> None:
     assert outrider("ask", "--queue", "-s", "Be brief.", "list files").code == 0
     (tmp_path / "prompts.jsonl").write_text('{"prompt": "a"}\n{"prompt": "b"}\n')
     assert outrider("ask", "--prompts", str(tmp_path / "prompts.jsonl"), "-s", "Be brief.").code == 0
