@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -9,24 +10,21 @@ from textual import events
 from textual.widgets import OptionList
 
 from app.config import Folders, Settings
-from app.events import Failed, ModeChanged, RoundEnded, Verified
-from app.remotes.registry import Remote, Remotes
+from app.events import Event, Failed, ModeChanged, RoundEnded, Verified
 from app.remotes.switcher import RemoteSwitcher
+from app.tui.open_conversation import OpenConversation
 from app.tui.screens.chat import screen as chat_screen
 from app.tui.screens.chat.replies import Replies
-from app.tui.screens.chat.screen import ChatScreen
-from app.tui.screens.help import HelpScreen
-from app.tui.screens.remotes import RemotesScreen
 from app.tui.widgets.conversation_list import ConversationList
 from app.tui.widgets.message import AnswerView
 from app.tui.widgets.sidebar import Sidebar
 from app.tui.widgets.status_bar import StatusBar
 from app.tui.widgets.welcome import GENERAL_EXAMPLES, Welcome
 from drafter.runtime import Drafter
-from storage import Message, Store
+from storage import Message, NotFound, Store
 from storage.database import Database
 from storage.messages import Messages
-from tests.app.tui.scripted import STATS, ScriptedCore, Step, finished, press, shows, store_turns, verified, wait_until
+from tests.app.tui.scripted import STATS, ScriptedCore, Step, finished, press, store_turns, verified, wait_until
 from tests.app.tui.window import Window, started
 from tests.support.conversing import assistant
 from tests.support.serving import VerifierProcess
@@ -123,6 +121,10 @@ async def test_the_list_opens_a_conversation_and_one_that_is_gone_is_an_error(st
         conversations, sidebar = app.screen.query_one(ConversationList), app.screen.query_one(Sidebar)
         assert not sidebar.display, "hidden below 110 columns"
         await press(pilot, "ctrl+b", until=lambda: conversations.has_focus)
+        await pilot.resize_terminal(40, 30)  # Where the list would take the whole width.
+        await wait_until(pilot, lambda: not sidebar.display and app.prompt.has_focus)
+        await pilot.resize_terminal(100, 30)
+        await press(pilot, "ctrl+b", until=lambda: conversations.has_focus)
         assert app.titles == ["+ New conversation", "  evil name"]
         await press(pilot, "end", "enter", until=lambda: app.answers == ["1", "2"])
         await wait_until(pilot, lambda: app.prompt.has_focus and not sidebar.display)
@@ -133,28 +135,10 @@ async def test_the_list_opens_a_conversation_and_one_that_is_gone_is_an_error(st
         assert app.chat.conversation.id is None
 
 
-async def test_a_new_width_counts_for_the_list_and_for_what_has_the_focus(store: Store) -> None:
-    store_turns(store, "one", [("q", "a")])
-    async with started(ScriptedCore(store), (90, 30)) as (app, pilot):
-        sidebar, conversations = app.screen.query_one(Sidebar), app.screen.query_one(ConversationList)
-        await press(pilot, "ctrl+b", until=lambda: conversations.has_focus and sidebar.display)
-        await pilot.resize_terminal(40, 30)  # Where the list would take the whole width.
-        await wait_until(pilot, lambda: not sidebar.display and app.prompt.has_focus)
-        await press(pilot, "f1", until=lambda: isinstance(app.screen, HelpScreen) and app.screen.has_class("-slim"))
-        key, what = app.screen.query(".left").first(), app.screen.query(".right").first()
-        await wait_until(pilot, lambda: key.region.bottom == what.region.y and what.region.width > 24)
-        await pilot.resize_terminal(120, 30)
-        await wait_until(pilot, lambda: key.region.y == what.region.y > 0)
-        await press(pilot, "escape", until=lambda: app.screen is app.chat and sidebar.display and app.prompt.has_focus)
-
-
-async def test_figures_stay_with_their_conversation_and_their_server(store: Store, tmp_path: Path) -> None:
-    folders = Folders(tmp_path, tmp_path, tmp_path)
-    Remotes(folders).put("other", Remote(url="http://127.0.0.1:9"))
+async def test_figures_stay_with_their_conversation(store: Store) -> None:
     hold = asyncio.Event()
     core = ScriptedCore(store, [[*verified(ANSWER), finished(21)], [*verified(ANSWER), RoundEnded(STATS), hold]])
-    switcher = RemoteSwitcher(Settings(), folders, core)
-    async with started(Window(core, switcher=switcher), (140, 30)) as (app, pilot):
+    async with started(core, (140, 30)) as (app, pilot):
         await pilot.press("a", "enter")
         await wait_until(pilot, lambda: not app.prompt.answering and "21 tokens checked" in app.text("#figures"))
         await press(pilot, "b", "enter", until=lambda: app.chat.conversation.live is not None and app.drawing)
@@ -167,9 +151,6 @@ async def test_figures_stay_with_their_conversation_and_their_server(store: Stor
         hold.set()
         await press(pilot, "escape", until=lambda: not app.prompt.answering)
         assert "checked" in app.text("#figures")
-        await press(pilot, "f4", until=lambda: shows(app, RemotesScreen))
-        switcher.use("other")
-        await press(pilot, "escape", until=lambda: shows(app, ChatScreen) and app.text("#figures") == "")
 
 
 async def test_the_welcome_is_for_the_model_that_answers(store: Store, tmp_path: Path) -> None:
@@ -206,9 +187,7 @@ class SlowMessages(Messages):
         return found
 
 
-async def test_an_answer_goes_on_while_another_conversation_is_open_and_is_whole_if_it_ends_while_its_own_opens(
-    tmp_path: Path,
-) -> None:
+async def test_an_answer_goes_on_while_another_conversation_is_open_or_ends_while_its_own_opens(tmp_path: Path) -> None:
     store = Store(tmp_path / "outrider.db")
     slow = store.messages = SlowMessages(store.database)
     other = store_turns(store, "other", [("q", "stored *answer*")])
@@ -257,3 +236,80 @@ async def test_over_the_assistant_itself_what_is_shown_is_what_is_stored(
         await pilot.press("alt+up", "r")
         await wait_until(pilot, lambda: app.screen.query(AnswerView).last().turn.versions == (2, 2))
         await wait_until(pilot, lambda: len(app.answers) == 2 and not app.prompt.answering)
+
+
+# ---- the open conversation where its store or its reply fails, or another window writes ------------------------------
+
+
+TURNS = (("one", "first"), ("two", "second"))
+
+
+async def opened(conversation: OpenConversation, conversation_id: str | None, message_id: str | None = None) -> None:
+    stored = await conversation.read(conversation_id, message_id)
+    assert stored is not None
+    conversation.open(stored)
+
+
+async def two_turns(store: Store) -> OpenConversation:
+    """A conversation with two answered questions, open."""
+    conversation = OpenConversation(ScriptedCore(store))
+    await opened(conversation, store_turns(store, "title", TURNS))
+    return conversation
+
+
+def shown(conversation: OpenConversation) -> list[tuple[str, str]]:
+    return [(turn.question, turn.text) for turn in conversation.turns]
+
+
+async def test_a_reply_that_dies_or_ends_early_is_a_failed_turn(store: Store) -> None:
+    async def dies() -> AsyncIterator[Event]:
+        yield Verified("half", 1, 0)
+        raise ValueError("no \x1b[31msuch luck")
+
+    async def ends() -> AsyncIterator[Event]:
+        yield Verified("half", 1, 0)
+
+    async def draws(event: Event) -> None:
+        pass
+
+    async def draws_not(event: Event) -> None:
+        raise RuntimeError("nobody draws it")
+
+    conversation = await two_turns(store)
+    for said, tell, error in (
+        (dies(), draws, "The answer failed: no such luck."),
+        (ends(), draws, "The answer ended early."),
+        (ends(), draws_not, "The answer failed: nobody draws it."),
+    ):
+        reply = conversation.ask("three")
+        reply.events = said
+        conversation.start(reply)
+        await conversation.listen(reply, tell)
+        assert reply.turn.outcome == "failed" and reply.turn.error.startswith(error) and reply.turn.text == "half"
+        assert conversation.live is None
+
+
+async def test_of_two_conversations_to_be_opened_the_later_one_is(store: Store) -> None:
+    conversation = await two_turns(store)
+    other = store_turns(store, "other", [("q", "a")])
+    slow = asyncio.create_task(conversation.read(other))
+    await asyncio.sleep(0)
+    assert await conversation.read(None) is not None
+    assert await slow is None
+    with pytest.raises(NotFound):
+        await conversation.read("no such conversation")
+    assert shown(conversation) == list(TURNS), "what is open stays as it was"
+
+
+async def test_a_message_of_another_branch_is_found_and_its_branch_shown(store: Store) -> None:
+    conversation = await two_turns(store)
+    assert conversation.id is not None
+    first = store.branches.thread(conversation.id)[0]
+    other = store.messages.ask(conversation.id, "one, in other words", parent_id=None)
+    store.messages.finish(other.id, (1,), (True,), "another", "done", {})
+    await opened(conversation, conversation.id)
+    assert shown(conversation) == [("one, in other words", "another")]
+    stored = await conversation.read(conversation.id, first.id)
+    assert stored is not None and stored.found == 0
+    conversation.open(stored)
+    assert shown(conversation) == list(TURNS)

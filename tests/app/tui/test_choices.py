@@ -40,12 +40,8 @@ def prompts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SystemPrompts:
     return library
 
 
-def rows(app: Window) -> list[str]:
-    return [str(option.prompt) for option in app.screen.query_one(OptionList).options]
-
-
 def listed(app: Window) -> list[str]:
-    return [row.strip() for row in rows(app)]
+    return [row.strip() for row in app.options]
 
 
 def line(app: Window) -> str:
@@ -85,25 +81,7 @@ async def test_a_new_conversation_begins_with_what_was_chosen(store: Store, prom
         assert line(app) == "" and app.chat.conversation.choices == Choices()
 
 
-async def test_the_prompt_of_a_conversation_stays_when_the_library_changes(
-    store: Store, prompts: SystemPrompts
-) -> None:
-    conversation = store_turns(store, "old", [("q", "a")])
-    store.conversations.choose(conversation, Choices(system="Explain.", system_name="tutor", temperature=0.5))
-    async with started(ScriptedCore(store), at=conversation) as (app, pilot):
-        assert line(app).startswith("System prompt: tutor") and line(app).endswith("Explain.")
-        await opened(app, pilot, "alt+s", SystemScreen)
-        assert listed(app)[1] == "● tutor, an older text  Explain."
-        await press(pilot, "down", "enter", until=lambda: shows(app, ChatScreen))
-        assert chosen(store) == Choices(system="Explain step by step.", system_name="tutor", temperature=0.5)
-        await opened(app, pilot, "alt+s", SystemScreen)
-        await press(pilot, "home", "enter", until=lambda: shows(app, ChatScreen))
-        assert chosen(store) == Choices(system="", temperature=0.5) and line(app) == ""
-
-
-async def test_one_is_written_for_this_conversation_alone_and_the_library_is_changed(
-    store: Store, prompts: SystemPrompts
-) -> None:
+async def test_one_is_written_for_a_conversation_and_the_library_changed(store: Store, prompts: SystemPrompts) -> None:
     conversation = store_turns(store, "old", [("q", "a")])
     async with started(ScriptedCore(store), at=conversation) as (app, pilot):
         await opened(app, pilot, "alt+s", SystemScreen)
@@ -205,29 +183,27 @@ def window(store: Store, folders: Folders) -> Window:
     return Window(core, Settings(), RemoteSwitcher(Settings(), folders, core))
 
 
-async def test_a_model_is_picked_for_this_conversation_alone_and_the_bundled_one_comes_back(
-    store: Store, folders: Folders
-) -> None:
+async def test_a_model_is_picked_for_this_conversation_and_the_bundled_again(store: Store, folders: Folders) -> None:
     gone = store.conversations.create("gone", Choices(remote="sold", model="other")).id
     conversation = store.conversations.create("old", Choices(system="Be brief.")).id
     async with started(window(store, folders)) as (app, pilot):
         await app.turn_to(pilot, gone, until=lambda: app.toasted("sold") and app.toasted("F5"))
         await app.chat.open_conversation(conversation)
         await press(pilot, "f5", until=lambda: shows(app, ModelsScreen))
-        await wait_until(pilot, lambda: any("nothing listens" in row for row in rows(app)))
-        await wait_until(pilot, lambda: any("talker  streams only" in row for row in rows(app)))
-        assert any(row.startswith("●") and "checks drafts" in row for row in rows(app)), "the bundled one answers now"
-        await press(pilot, *"other", until=lambda: rows(app) == ["mine", "  other  streams only"])
+        await wait_until(pilot, lambda: any("nothing listens" in row for row in app.options))
+        await wait_until(pilot, lambda: any("talker  streams only" in row for row in app.options))
+        assert any(row.startswith("●") and "checks drafts" in row for row in app.options), "the bundled one answers now"
+        await press(pilot, *"other", until=lambda: app.options == ["mine", "  other  streams only"])
         await press(pilot, "ctrl+s", until=lambda: app.screen is app.chat)
         kept = store.conversations.get(conversation).choices
         assert kept == Choices(system="Be brief.", remote="mine", model="other")
         assert app.chat.conversation.core.followed[-1] == kept
         assert Remotes(folders).used is None
         await press(pilot, "f5", until=lambda: shows(app, ModelsScreen))
-        await wait_until(pilot, lambda: "● other  streams only" in rows(app))
+        await wait_until(pilot, lambda: "● other  streams only" in app.options)
         await pilot.press("escape")
         await app.run_action("app.models('checks')")
-        await wait_until(pilot, lambda: isinstance(app.screen, ModelsScreen) and len(rows(app)) == 2)
+        await wait_until(pilot, lambda: isinstance(app.screen, ModelsScreen) and len(app.options) == 2)
         assert app.screen.query_one(Input).value == "checks"
         await pilot.press("enter")
         bundled = Choices(system="Be brief.", remote=BUNDLED)
@@ -244,7 +220,7 @@ async def test_a_model_that_is_picked_answers_new_conversations_too(store: Store
     async with started(window(store, folders)) as (app, pilot):
         await app.run_action("app.models('talker streams')")
         await wait_until(pilot, lambda: shows(app, ModelsScreen))
-        await wait_until(pilot, lambda: rows(app) == ["mine", "  talker  streams only"])
+        await wait_until(pilot, lambda: app.options == ["mine", "  talker  streams only"])
         await press(pilot, "enter", until=lambda: app.screen is app.chat)
         remotes = Remotes(folders)
         assert (remotes.used, remotes.get("mine").model) == ("mine", "talker")
@@ -257,9 +233,7 @@ async def test_a_model_that_is_picked_answers_new_conversations_too(store: Store
     assert again.default == ("mine", "talker"), "after a restart, too"
 
 
-async def test_each_answer_has_the_name_of_its_model_and_nothing_is_claimed_of_a_server_that_streams(
-    store: Store,
-) -> None:
+async def test_each_answer_names_its_model_and_nothing_is_claimed_of_a_server_that_streams(store: Store) -> None:
     mode = ModeChanged("hosted", "answered by talker at mine", model="talker", checks=False)
     done = Done(False, "end", (), (), Stats(streamed=2, counted=True, seconds=1.0), model="talker")
     old = store.conversations.create("old").id

@@ -22,25 +22,23 @@ TEXT = "naïve `ls`\n\tend"
 
 def program(folder: Path, name: str, script: str) -> dict[str, str]:
     """An environment whose PATH has one program, which finds its folder in $HERE."""
+    folder.mkdir(exist_ok=True)
     path = folder / name
     path.write_text(f"#!/bin/sh\n{script}\n")
     path.chmod(0o755)
     return {"PATH": f"{folder}:/bin:/usr/bin", "HERE": str(folder)}
 
 
-@pytest.mark.parametrize(
-    ("environment", "platform", "first"),
-    [
+def test_the_desktop_is_known_by_its_variables() -> None:
+    for environment, platform, first in (
         ({}, "darwin", "pbcopy"),
         ({"WAYLAND_DISPLAY": "wayland-0", "DISPLAY": ":0"}, "linux", "wl-copy"),
         ({"DISPLAY": ":0"}, "linux", "xclip"),
         ({"WSL_DISTRO_NAME": "Debian"}, "linux", "clip.exe"),
         ({"SSH_CONNECTION": "a b c d", "DISPLAY": ":0"}, "linux", None),
         ({}, "linux", None),
-    ],
-)
-def test_the_desktop_is_known_by_its_variables(environment: dict[str, str], platform: str, first: str | None) -> None:
-    assert next((command[0] for command in programs(environment, platform)), None) == first
+    ):
+        assert next((command[0] for command in programs(environment, platform)), None) == first
 
 
 async def test_a_program_of_the_desktop_gets_the_text(tmp_path: Path) -> None:
@@ -49,15 +47,14 @@ async def test_a_program_of_the_desktop_gets_the_text(tmp_path: Path) -> None:
     assert (tmp_path / "copied").read_text(encoding="utf-8") == TEXT
 
 
-@pytest.mark.parametrize("script", ["exit 1", "exec sleep 60"])
-async def test_where_it_fails_the_terminal_is_asked(
-    tmp_path: Path, script: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_where_it_fails_the_terminal_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("app.tui.clipboard.TIMEOUT_SECONDS", TIMEOUT_SECONDS / 10)
-    environment = program(tmp_path, "xclip", script) | {"DISPLAY": ":0"}
-    copied = await copy(TEXT, environment)
-    found = re.fullmatch("\x1b]52;c;(.*)\x07", copied.sequence)
-    assert found is not None and base64.b64decode(found[1]).decode() == TEXT
+    fails = program(tmp_path, "xclip", "exit 1"), program(tmp_path / "slow", "xclip", "exec sleep 60")
+    gone = {"TMUX": "/nowhere/tmux,1,0", "PATH": os.environ["PATH"]}
+    for environment in (*(one | {"DISPLAY": ":0"} for one in fails), gone):
+        copied = await copy(TEXT, environment)
+        found = re.fullmatch("\x1b]52;c;(.*)\x07", copied.sequence)
+        assert found is not None and base64.b64decode(found[1]).decode() == TEXT
 
 
 def test_screen_hands_short_pieces_on() -> None:
@@ -81,14 +78,12 @@ async def test_where_the_terminal_cannot_copy_it_is_saved_and_said(environment: 
         copied.file.unlink()
 
 
-@pytest.mark.parametrize(
-    "environment",
-    [{}, {"TERM": "xterm-kitty", "VTE_VERSION": "7600"}, {"TERM": "xterm-256color", "KONSOLE_VERSION": "241201"}],
-)
-async def test_what_a_terminal_was_only_sent_is_not_called_copied(environment: dict[str, str]) -> None:
-    copied = await copy(TEXT, environment)
-    assert (copied.title, copied.sequence) == ("Sent to the terminal", osc52(TEXT, {}))
-    assert "if your terminal lets" in copied.note
+async def test_what_a_terminal_was_only_sent_is_not_called_copied() -> None:
+    new = {"TERM": "xterm-256color", "KONSOLE_VERSION": "241201"}
+    for environment in ({}, {"TERM": "xterm-kitty", "VTE_VERSION": "7600"}, new):
+        copied = await copy(TEXT, environment)
+        assert (copied.title, copied.sequence) == ("Sent to the terminal", osc52(TEXT, {}))
+        assert "if your terminal lets" in copied.note
 
 
 class Server:
@@ -140,11 +135,6 @@ async def test_of_a_tmux_that_does_not_answer_nothing_is_claimed(tmp_path: Path)
     silent = program(tmp_path, "tmux", '[ "$1" = load-buffer ]') | {"TMUX": "/nowhere/tmux,1,0"}
     copied = await copy(TEXT, silent)
     assert (copied.title, copied.note) == ("Copied to tmux", "tmux's prefix and ] paste it.")
-
-
-async def test_where_tmux_is_gone_the_terminal_is_asked() -> None:
-    environment = {"TMUX": "/nowhere/tmux,1,0", "PATH": os.environ["PATH"]}
-    assert (await copy(TEXT, environment)).sequence == osc52(TEXT, {})
 
 
 async def test_what_no_terminal_takes_is_saved_and_the_person_told_where(store: Store) -> None:

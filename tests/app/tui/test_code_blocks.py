@@ -16,14 +16,13 @@ from app.commands.risk import Risk
 from app.events import Drafted, Retracted, Verified
 from app.tui.block_notes import MOST_LINES, UNASKED, UNCHECKED, answer_notes, notes_of_block
 from app.tui.code_blocks import CodeBlock, code_blocks
-from app.tui.markdown.notes import NO_BLOCK_NOTES
 from app.tui.screens.code_block import CodeBlockScreen
 from app.tui.turn import Turn
 from app.tui.widgets.message import AnswerView
 from app.tui.widgets.transcript import Transcript
 from storage import Store
 from tests.app.tui.scripted import ScriptedCore, Step, finished, press, store_turns, wait_until
-from tests.app.tui.window import Window, started
+from tests.app.tui.window import Window, rows_of, started
 
 TWO = "Use:\n\n```sh\nls -l\n```\n\nor:\n\n```sh\nls -la\ndu -sh\n```\n"
 PROGRAM = "Use:\n\n```python\nprint(1)\n```\n"
@@ -42,8 +41,7 @@ async def menu(pilot: Pilot[None], app: Window) -> CodeBlockScreen:
 
 
 def rows(app: Window) -> list[str]:
-    views = [answer.prose for answer in app.screen.query(AnswerView)]
-    return [view.render_line(y).text.rstrip() for view in views for y in range(view.size.height)]
+    return [row for answer in app.screen.query(AnswerView) for row in rows_of(answer.prose)]
 
 
 def marked_rows(app: Window) -> list[str]:
@@ -68,18 +66,15 @@ def test_of_a_running_answer_only_what_has_ended_and_is_verified() -> None:
     assert [one.command for one in code_blocks(turn)] == ["rm -r build"]
 
 
-@pytest.mark.parametrize(
-    ("code", "language", "question"),
-    [
+def test_the_question_that_has_it_explained() -> None:
+    for code, language, question in (
         ("tar xf a.tgz", "sh", "Explain this command: tar xf a.tgz"),
         ("a\nb", "sh", "Explain these commands:\n\n```sh\na\nb\n```"),
         ("$ ls\na\nb", "console", "Explain this command: ls"),
         ("print(1)", "python", "Explain this code: print(1)"),
         ("x\n```\ny", "sh", "Explain these commands:\n\n````sh\nx\n```\ny\n````"),
-    ],
-)
-def test_the_question_that_has_it_explained(code: str, language: str, question: str) -> None:
-    assert CodeBlock(1, language, code).question == question
+    ):
+        assert CodeBlock(1, language, code).question == question
 
 
 async def test_tab_walks_the_blocks_of_the_chosen_answer_and_enter_offers_to_copy_one(store: Store) -> None:
@@ -107,9 +102,7 @@ async def test_tab_walks_the_blocks_of_the_chosen_answer_and_enter_offers_to_cop
         await press(pilot, "alt+up", "alt+up", "enter", until=lambda: app.toasted("That answer has no code block."))
 
 
-async def test_a_block_out_of_view_is_brought_into_view_and_code_that_is_no_command_is_not_for_the_shell(
-    store: Store,
-) -> None:
+async def test_a_block_out_of_view_is_brought_into_view_and_only_commands_are_for_the_shell(store: Store) -> None:
     long = "\n\n".join(f"word {n}\n\n```python\nprint({n})\n```" for n in range(1, 15))
     async with started(ScriptedCore(store), (80, 16)) as (app, pilot):
         await opened(pilot, app, store, [("q", long)])
@@ -166,11 +159,6 @@ def said(request: str, code: str, language: str = "sh") -> list[str]:
     return ["".join(text for text, _ in line.parts) for line in notes.lines]
 
 
-def marked(code: str, language: str = "sh", request: str = "") -> list[tuple[str, str]]:
-    notes = notes_of_block(request, CodeBlock(1, language, code))
-    return [(code[start:end], style) for start, end, style in notes.marks]
-
-
 def noted(app: Window) -> list[str]:
     return [row for row in rows(app) if row.startswith(("notice", "warning", "danger"))]
 
@@ -180,25 +168,20 @@ def test_a_risk_is_one_line_with_its_severity_and_what_it_is_about() -> None:
     assert line.startswith("warning: ") and "`build`" in line
     (line,) = said("make some room", "rm -rf build")
     assert line.startswith(f"warning, {UNASKED}: ")
-    assert said("anything", "ls -l | sort") == []
-
-
-def test_the_words_that_do_it_are_coloured() -> None:
-    assert marked("ls\nrm -rf build\nls") == [("rm -rf build", ".warning")]
-    assert ("rm -rf /", ".danger") in marked("rm -rf /")
-    assert marked("chmod +x run.sh") == [], "a notice colours no words"
-
-
-def test_prompts_and_output_of_a_session_are_no_commands() -> None:
-    code = "$ ls\nrm -rf build\n$ rm -rf dist\n"
-    assert marked(code, "console") == [("rm -rf dist", ".warning")]
-    assert all("build" not in line for line in said("", code, "console"))
-
-
-def test_other_code_has_no_notes() -> None:
-    assert notes_of_block("", CodeBlock(1, "python", "rm -rf /")) is NO_BLOCK_NOTES
-    assert said("", "total 12\n)( drwx", "") == [], "a block without a language may be output"
+    for code, language in (("ls -l | sort", "sh"), ("rm -rf /", "python"), ("total 12\n)( drwx", "")):
+        assert said("anything", code, language) == [], "a block without a language may be output"
     assert len(said("", "echo )(", "sh")) == 1
+
+
+def test_the_words_that_do_it_are_coloured_and_output_is_no_command() -> None:
+    for code, language, coloured in (
+        ("ls\nrm -rf build\nls", "sh", [("rm -rf build", ".warning")]),
+        ("rm -rf /", "sh", [("rm -rf /", ".danger")]),
+        ("chmod +x run.sh", "sh", []),
+        ("$ ls\nrm -rf build\n$ rm -rf dist\n", "console", [("rm -rf dist", ".warning")]),
+    ):
+        marks = notes_of_block("", CodeBlock(1, language, code)).marks
+        assert [(code[start:end], style) for start, end, style in marks] == coloured
 
 
 def test_the_worst_comes_first_and_a_long_list_is_cut() -> None:
@@ -206,13 +189,6 @@ def test_the_worst_comes_first_and_a_long_list_is_cut() -> None:
     assert lines[0].startswith("danger") and lines[1].startswith("warning")
     assert len(lines) == MOST_LINES and lines[-1] == f"and {31 - MOST_LINES + 1} more"
     assert len(said("", "\n".join(["rm -rf build"] * 5))) == 1, "an equal line stands once"
-
-
-def test_blocks_are_noted_by_number_whatever_stands_around_them() -> None:
-    listed = "- x\n\n    ```python\n    rm = 1\n    ```\n\n    ```bash\n    rm -rf b\n    ```\n"
-    text = f"> ```sh\n> rm -rf a\n> ```\n\n{listed}"
-    notes = answer_notes("", text, ())
-    assert [number for number, _ in notes.blocks] == [1, 3]
 
 
 @given(st.text(max_size=300), st.sampled_from(["", "sh", "console", "python"]))

@@ -24,7 +24,7 @@ from app.tui.widgets.transcript import Transcript
 from storage import Store
 from tests.app.tui.scripted import ScriptedCore, press, shows, store_turns, wait_until
 from tests.app.tui.window import Window, started
-from tests.support.commands import runner
+from tests.support.commands import Outrider
 
 
 def test_no_key_means_two_things_in_one_place() -> None:
@@ -36,20 +36,17 @@ def test_no_key_means_two_things_in_one_place() -> None:
             assert taken.setdefault((room, key), action.id) == action.id, f"{key} in {room}"
 
 
-@pytest.mark.parametrize(
-    ("keys", "complaint"),
-    [
+def test_what_cannot_be_a_key_is_said() -> None:
+    for keys, complaint in (
         ({"chat.nwe": "f11"}, "no action 'chat.nwe'; did you mean 'chat.new'?"),
         ({"chat.new": "ctrl+t"}, "'ctrl+t' is the key of chat.verify"),
         ({"prompt.send": "ctrl+n"}, "'ctrl+n' is the key of chat.new"),
         ({"chat.new": "crtl+n"}, "'crtl+n' is no key"),
         ({"chat.new": "n"}, "could not be typed"),
-    ],
-)
-def test_what_cannot_be_a_key_is_said(keys: dict[str, str], complaint: str) -> None:
-    with pytest.raises(ConfigError) as error:
-        checked(keys)
-    assert complaint in str(error.value) and str(error.value).startswith("[keys]")
+    ):
+        with pytest.raises(ConfigError) as error:
+            checked(keys)
+        assert complaint in str(error.value) and str(error.value).startswith("[keys]")
 
 
 def test_keys_can_be_swapped_and_tables_nested() -> None:
@@ -58,12 +55,9 @@ def test_keys_can_be_swapped_and_tables_nested() -> None:
     assert now["chat.new"] == ("ctrl+t",) and now["chat.verify"] == ("ctrl+n",)
 
 
-def test_the_settings_file_remaps_and_the_command_lists(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    outrider = runner(monkeypatch, capsys, tmp_path, tmp_path)
-    file = tmp_path / "config" / "config.toml"
-    file.parent.mkdir()
+def test_the_settings_file_remaps_and_the_command_lists(outrider: Outrider, home: Path) -> None:
+    file = home / "config" / "config.toml"
+    file.parent.mkdir(parents=True)
     file.write_text('[keys]\nchat.new = "f11"\n')
     listed = outrider("keys")
     assert listed.code == 0, listed.err
@@ -107,28 +101,19 @@ async def test_a_remapped_key_acts_and_the_help_and_the_palette_list_keys_as_the
 
 async def test_hints_name_the_keys_as_they_are_mapped_and_screens_open_once(store: Store) -> None:
     conversation = store_turns(store, "old", [("q", "a")])
-    keys = {
-        "app.help": "f13", "prompt.send": "f10", "prompt.keep": "alt+escape,f14", "chat.stop": "f11",
-        "message.edit": "j", "queue.close": "z", "help.close": "z", "export.close": "z", "log.close": "z",
-    }  # fmt: skip
+    keys = {"app.help": "f13", "prompt.send": "f10", "prompt.keep": "alt+escape,f14"}
+    keys |= {"message.edit": "j", "queue.close": "z"}
     core = ScriptedCore(store, mode=ModeChanged("offline", "no route"))
-    async with started(Window(core, Settings(keys=dict(keys))), (100, 40)) as (app, pilot):
+    async with started(Window(core, Settings(keys=keys)), (100, 40), conversation) as (app, pilot):
         hint = lambda: str(app.prompt.border_subtitle)  # noqa: E731
         await wait_until(pilot, lambda: hint() == "f10 ask the small model · alt+esc queue for the server · f13 keys")
-        await pilot.resize_terminal(36, 40)
-        await wait_until(pilot, lambda: hint() == "alt+esc queue for the server")
-        await pilot.resize_terminal(100, 40)
-        await app.chat.open_conversation(conversation)
-        await press(pilot, "alt+up", until=lambda: hint().startswith("f11 back · c copy · j edit"))
-        await press(pilot, "j", until=lambda: str(app.prompt.border_title).endswith("f11 cancels"))
-        await press(pilot, "f11", until=lambda: not app.prompt.border_title and hint().startswith("f10 ask"))
-        for key, panel in (("f7", "Vertical"), ("f6", "Vertical"), ("f8", "Log"), ("f13", "VerticalScroll")):
-            await press(pilot, key, until=lambda: app.screen is not app.screen_stack[1])
-            await wait_until(pilot, lambda: "z close" in str(app.screen.query_one(panel).border_subtitle))  # noqa: B023
-            await pilot.press(key)
-            await pilot.pause()
-            assert len(app.screen_stack) == 3, "it opens once"
-            await press(pilot, "z", until=lambda: app.screen is app.screen_stack[1])
+        await press(pilot, "alt+up", until=lambda: "c copy · j edit" in hint())
+        await press(pilot, "f7", until=lambda: shows(app, QueueScreen))
+        await wait_until(pilot, lambda: "z close" in str(app.screen.query_one("Vertical").border_subtitle))
+        await pilot.press("f7")
+        await pilot.pause()
+        assert len(app.screen_stack) == 3, "it opens once"
+        await press(pilot, "z", until=lambda: app.screen is app.screen_stack[1])
 
 
 async def test_the_palette_runs_actions_and_themes_that_are_remembered(store: Store) -> None:
@@ -145,19 +130,17 @@ async def test_the_palette_runs_actions_and_themes_that_are_remembered(store: St
         await press(pilot, "f2", until=lambda: again.theme == LIGHT.name)
 
 
-@pytest.mark.parametrize("kept", [b"{", b'{"theme": "no such theme"}'])
-async def test_what_was_remembered_may_be_damaged(store: Store, kept: bytes) -> None:
-    store.path.with_name("screen.json").write_bytes(kept)
-    async with started(ScriptedCore(store)) as (app, _):
-        assert app.theme == DARK.name
+async def test_what_was_remembered_may_be_damaged(store: Store) -> None:
+    for kept in (b"{", b'{"theme": "no such theme"}'):
+        store.path.with_name("screen.json").write_bytes(kept)
+        async with started(ScriptedCore(store)) as (app, _):
+            assert app.theme == DARK.name
 
 
 # ---- what people bring along from other programs in the terminal -----------------------------------------------------
 
 
-async def test_ctrl_c_twice_quits_once_there_is_nothing_else_for_it_to_do(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_ctrl_c_twice_quits_where_nothing_else_is_to_do(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     core = ScriptedCore(store, [[asyncio.Event()]] * 2)
     async with started(core, (80, 24)) as (app, pilot):
         await press(pilot, "a", "enter", until=lambda: app.prompt.answering)
@@ -185,11 +168,9 @@ async def test_ctrl_c_twice_quits_once_there_is_nothing_else_for_it_to_do(
 async def test_ctrl_d_deletes_and_quits_where_there_is_nothing_to_delete(store: Store) -> None:
     async with started(ScriptedCore(store), (80, 24)) as (app, pilot):
         app.prompt.write("one\ntwo")
-        places = []
-        for key in ("home", "end", "ctrl+home", "ctrl+end"):
+        for key, place in (("home", (1, 0)), ("end", (1, 3)), ("ctrl+home", (0, 0)), ("ctrl+end", (1, 3))):
             await pilot.press(key)
-            places.append(app.prompt.cursor_location)
-        assert places == [(1, 0), (1, 3), (0, 0), (1, 3)]
+            assert app.prompt.cursor_location == place
         app.prompt.write("list files")
         await pilot.press("ctrl+u")
         assert app.prompt.text == ""
@@ -223,17 +204,12 @@ async def test_what_was_asked_is_searched_and_comes_back_into_the_prompt(store: 
     async with started(ScriptedCore(store), (80, 24)) as (app, pilot):
         await wait_until(pilot, lambda: len(app.prompt.earlier) == 3)
         await press(pilot, *"typed", "ctrl+r", until=lambda: shows(app, RecallScreen))
-        prompts = app.screen.query_one(OptionList)
-
-        def shown() -> list[str]:
-            return [str(option.prompt) for option in prompts.options]
-
-        await wait_until(pilot, lambda: shown() == ["list files", "show the disk", "unpack a tar archive"])
-        await press(pilot, *"tar UN", until=lambda: shown() == ["unpack a tar archive"])
-        found = prompts.options[0].prompt
+        await wait_until(pilot, lambda: app.options == ["list files", "show the disk", "unpack a tar archive"])
+        await press(pilot, *"tar UN", until=lambda: app.options == ["unpack a tar archive"])
+        found = app.screen.query_one(OptionList).options[0].prompt
         assert isinstance(found, Content)
         assert [found.plain[span.start : span.end] for span in found.spans if span.style == FOUND] == ["un", "tar"]
-        await press(pilot, "x", until=lambda: shown() == ["Nothing was asked with these words."])
+        await press(pilot, "x", until=lambda: app.options == ["Nothing was asked with these words."])
         await press(pilot, "enter", until=lambda: app.screen is app.chat and app.prompt.has_focus)
         assert app.prompt.text == "typed", "nothing was chosen"
         await press(pilot, "ctrl+r", until=lambda: shows(app, RecallScreen))

@@ -24,20 +24,23 @@ from tests.app.tui.window import Window, started
 NOW = datetime(2026, 11, 22, 0, 30, tzinfo=timezone(timedelta(hours=2)))  # A Sunday.
 
 
-@pytest.mark.parametrize(
-    ("written", "words"),
-    [
+def test_the_age_of_a_conversation_and_the_day_of_what_was_found() -> None:
+    for written, words in (
         ("2026-11-21T22:00:00.000+00:00", "Today"),
         ("2026-11-21T21:59:00.000+00:00", "Yesterday"),
         ("2026-11-15T22:30:00.000+00:00", "This week"),
         ("2026-11-15T21:30:00.000+00:00", "Older"),
         ("no date", "Older"),
-    ],
-)
-def test_ages(written: str, words: str) -> None:
-    assert age(written, NOW) == words
-    conversation = Conversation("id", "title", None, written, written, pinned=True)
-    assert group(conversation, NOW) == "Pinned"
+    ):
+        assert age(written, NOW) == words
+        conversation = Conversation("id", "title", None, written, written, pinned=True)
+        assert group(conversation, NOW) == "Pinned"
+    now = datetime(2026, 3, 4, 12, 0, tzinfo=UTC)
+    for written, said in (
+        ("2026-03-04T09:05:00Z", "today 09:05"), ("2026-03-03T09:05:00Z", "3 Mar"),
+        ("2024-12-31T09:05:00Z", "31 Dec 2024"), ("nonsense", "some time ago"),
+    ):  # fmt: skip
+        assert day(written, now) == said
 
 
 def backdate(store: Store, conversation: str, days: int) -> None:
@@ -289,22 +292,6 @@ async def test_what_was_asked_in_the_shell_is_one_line_until_it_goes_on(store: S
         await press(pilot, *"go on", "enter", until=lambda: any("in the shell: 2" in title for title in app.titles))
         assert "▍ asked 0" in app.titles
         assert store.conversations.get(asked[0]).choices.origin is None
-
-
-FOUND_NOW = datetime(2026, 3, 4, 12, 0, tzinfo=UTC)
-
-
-@pytest.mark.parametrize(
-    ("written", "said"),
-    [
-        ("2026-03-04T09:05:00Z", "today 09:05"),
-        ("2026-03-03T09:05:00Z", "3 Mar"),
-        ("2024-12-31T09:05:00Z", "31 Dec 2024"),
-        ("nonsense", "some time ago"),
-    ],
-)
-def test_days(written: str, said: str) -> None:
-    assert day(written, FOUND_NOW) == said
 
 
 def test_a_line_keeps_its_marks_and_nothing_that_could_harm() -> None:

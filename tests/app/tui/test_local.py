@@ -54,9 +54,7 @@ def window(store: Store, folders: Folders, **settings: object) -> Window:
 
 def rows(app: Window) -> list[str]:
     """The rows of the list, without those of the catalogue."""
-    options = app.screen.query_one(OptionList).options
-    every = [str(option.prompt).replace("\N{NO-BREAK SPACE}", " ") for option in options]
-    return [row for row in every if "outrider local get" not in row]
+    return [row for row in app.options if "outrider local get" not in row]
 
 
 async def opened(app: Window, pilot: Pilot[None], count: int) -> None:
@@ -84,11 +82,14 @@ async def test_an_added_model_is_chosen_and_nobody_again(store: Store, folders: 
         await press(pilot, "up", "enter", until=lambda: app.toasts[-1] == "Questions wait for the server.")
         assert LocalModels(folders).used is None and app.core.standing_by is None
         await press(pilot, "escape", until=lambda: shows(app, ChatScreen))
+        app.core.standing_by = StandIn("mine")
+        await press(pilot, "f5", until=lambda: shows(app, ModelsScreen))
+        await wait_until(pilot, lambda: rows(app)[-1] == "  mine, on this device  choose another …")
+        await press(pilot, *"on this device", until=lambda: len(rows(app)) == 2)
+        await press(pilot, "down", "enter", until=lambda: shows(app, LocalScreen))
 
 
-async def test_a_found_model_is_added_under_a_name_of_its_own_and_forgotten(
-    store: Store, folders: Folders, tmp_path: Path
-) -> None:
+async def test_a_found_model_is_added_named_and_forgotten(store: Store, folders: Folders, tmp_path: Path) -> None:
     pytest.importorskip("llama_cpp")
     (file,) = (tmp_path / "home").rglob("*.gguf")
     LocalModels(folders).add("small-Q4", tmp_path / "mine")
@@ -108,8 +109,11 @@ async def test_a_found_model_is_added_under_a_name_of_its_own_and_forgotten(
 
 async def test_what_cannot_run_or_has_no_effect_is_said(store: Store, folders: Folders, tmp_path: Path) -> None:
     (tmp_path / "mine").rmdir()
+    LocalModels(folders).add("far", tmp_path / ("a" * 300) / "far")
     async with started(window(store, folders, offline="queue")) as (app, pilot):
-        await opened(app, pilot, 3)
+        await opened(app, pilot, 4)
+        far = next(row for row in rows(app) if row.startswith("  far"))
+        assert "its file is not readable (File name too long)" in " ".join(far.split())
         assert "its file is missing" in rows(app)[1]
         await press(pilot, "down", "enter", until=lambda: app.toasted("no model in"))
         (tmp_path / "mine").mkdir()
@@ -119,40 +123,14 @@ async def test_what_cannot_run_or_has_no_effect_is_said(store: Store, folders: F
         await press(pilot, "enter", until=lambda: app.toasted("local.toml is not valid TOML"))
 
 
-async def test_a_file_that_cannot_be_looked_at_is_listed_and_not_offered(
-    store: Store, folders: Folders, tmp_path: Path
-) -> None:
-    LocalModels(folders).add("far", tmp_path / ("a" * 300) / "far")
-    async with started(Asking(store, folders)) as (app, pilot):
-        await app.lose(pilot)
-        await wait_until(pilot, lambda: app.asked.startswith("mine on this device"))
-        await opened(app, pilot, 4)
-        at = next(at for at, row in enumerate(rows(app)) if row.startswith("  far"))
-        assert "its file is not readable (File name too long)" in " ".join(rows(app)[at].split())
-        app.screen.query_one(OptionList).highlighted = at
-        await press(pilot, "enter", until=lambda: app.toasted("no model in"))
-        await press(pilot, "d", until=lambda: len(rows(app)) == 3)
-
-
-async def test_the_picker_of_models_leads_there(store: Store, folders: Folders) -> None:
-    async with started(window(store, folders)) as (app, pilot):
-        app.core.standing_by = StandIn("mine")
-        await wait_until(pilot, lambda: shows(app, ChatScreen))
-        await press(pilot, "f5", until=lambda: shows(app, ModelsScreen))
-        await wait_until(pilot, lambda: rows(app)[-1] == "  mine, on this device  choose another …")
-        await press(pilot, *"on this device", until=lambda: len(rows(app)) == 2)
-        await press(pilot, "down", "enter", until=lambda: shows(app, LocalScreen))
-
-
-async def test_the_model_that_is_proposed_is_the_largest_that_fits(
-    store: Store, folders: Folders, tmp_path: Path
-) -> None:
+async def test_the_model_proposed_is_the_largest_that_fits(store: Store, folders: Folders, tmp_path: Path) -> None:
     pytest.importorskip("llama_cpp")
     (small,) = (tmp_path / "home").rglob("*.gguf")
     for name, size in (("huge.gguf", 1 << 42), ("larger.gguf", 1 << 24)):  # With holes: they take no room.
         with shutil.copyfile(small, small.with_name(name)).open("r+b") as file:
             file.truncate(size)
     write_vocabulary(small.with_name("base.gguf"), {**entries_of(byte_level()), "general.name": "x" * (1 << 25)})
+    LocalModels(folders).add("far", tmp_path / ("a" * 300) / "far")
     stand_ins = StandIns(Settings(), folders, ScriptedCore(store))
     assert (found := await stand_ins.candidate()) is not None and found.name == "mine", "the person has added it"
     (tmp_path / "mine/model.safetensors").touch()

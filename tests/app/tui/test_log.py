@@ -21,12 +21,18 @@ def write(path: Path, *lines: str) -> None:
         file.writelines(f"{line}\n" for line in lines)
 
 
-async def test_it_shows_the_end_and_follows(store: Store, tmp_path: Path) -> None:
-    path = tmp_path / "outrider.log"
-    write(path, *(f"line {number}" for number in range(200)))
-    async with started(ScriptedCore(store), (80, 24)) as (app, pilot):
+async def test_it_says_what_cannot_be_read_and_else_shows_the_end_and_follows(store: Store, tmp_path: Path) -> None:
+    path = tmp_path / "nowhere" / "outrider.log"
+    async with started(ScriptedCore(store), (120, 24)) as (app, pilot):
+        await app.push_screen(LogScreen(tmp_path))  # A folder.
+        await wait_until(pilot, lambda: "cannot be read" in app.text("#path"))
+        await press(pilot, "escape", until=lambda: not isinstance(app.screen, LogScreen))
         await app.push_screen(LogScreen(path))
+        await wait_until(pilot, lambda: str(path) in app.text("#path") and lines(app) == [])
+        path.parent.mkdir()
+        write(path, *(f"line {number}" for number in range(200)))
         await wait_until(pilot, lambda: len(lines(app)) == 200)
+        await press(pilot, "y", until=lambda: app.clipboard == str(path))
         log = app.screen.query_one(Log)
         await wait_until(pilot, lambda: log.is_vertical_scroll_end)
         write(path, "and \x1b]0;title\x07one \u202emore")
@@ -36,18 +42,3 @@ async def test_it_shows_the_end_and_follows(store: Store, tmp_path: Path) -> Non
         write(path, "unseen")
         await wait_until(pilot, lambda: lines(app)[-1] == "unseen")
         assert log.scroll_y == 0
-
-
-async def test_one_that_is_not_there_yet_or_cannot_be_read_says_so(store: Store, tmp_path: Path) -> None:
-    path = tmp_path / "nowhere" / "outrider.log"
-    async with started(ScriptedCore(store), (120, 24)) as (app, pilot):
-        await app.push_screen(LogScreen(path))
-        await wait_until(pilot, lambda: str(path) in app.text("#path"))
-        assert lines(app) == []
-        path.parent.mkdir()
-        write(path, "the first")
-        await wait_until(pilot, lambda: lines(app) == ["the first"])
-        await press(pilot, "y", until=lambda: app.clipboard == str(path))
-        await press(pilot, "escape", until=lambda: not isinstance(app.screen, LogScreen))
-        await app.push_screen(LogScreen(tmp_path))  # A folder.
-        await wait_until(pilot, lambda: "cannot be read" in app.text("#path"))

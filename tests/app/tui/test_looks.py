@@ -1,5 +1,4 @@
-"""How it looks: every letter can be read in both themes, with a contrast of at least 4.5 to 1 (WCAG 2.2, level AA), and
-all stands in one column."""
+"""How it looks: every letter can be read in both themes, with a contrast of at least 4.5 to 1 (WCAG 2.2, level AA)."""
 
 from __future__ import annotations
 
@@ -8,25 +7,21 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-import pytest
 from rich.style import Style
 from textual.color import Color
 from textual.pilot import Pilot
 from textual.screen import ModalScreen, Screen
-from textual.widget import Widget
 from textual.widgets._toast import Toast
 
 from app.events import Drafted, ModeChanged
 from app.tui.app import OutriderApp
-from app.tui.screens.chat.screen import NARROW
 from app.tui.theme import DARK, LIGHT
 from app.tui.widgets.conversation_list import ConversationList
-from app.tui.widgets.message import AnswerView, QuestionView
-from app.tui.widgets.transcript import QueuedPrompts
+from app.tui.widgets.message import AnswerView
 from storage import Store
 from tests.app.tui.scripted import ScriptedCore, Step, finished, press, store_turns, verified, wait_until
 from tests.app.tui.test_message import judged
-from tests.app.tui.window import Window, started
+from tests.app.tui.window import Window, rows_of, started
 
 LEAST = 4.5
 CODE = (
@@ -98,22 +93,6 @@ async def test_code_and_drafted_text(store: Store) -> None:
         await assert_readable(pilot, app)
 
 
-async def test_the_list_and_what_a_search_found(store: Store) -> None:
-    for number in range(3):
-        store_turns(store, f"conversation {number}", [("q", f"needle {number} in the hay")])
-    async with started(ScriptedCore(store), (120, 30)) as (app, pilot):
-        conversations = app.screen.query_one(ConversationList)
-        await wait_until(pilot, lambda: len(app.titles) == 4)
-        await assert_readable(pilot, app)
-        conversations.focus()
-        await pilot.press("down", "down")
-        await assert_readable(pilot, app)
-        await press(pilot, "slash", *"need", until=lambda: "needle" in "".join(app.titles))
-        await assert_readable(pilot, app)
-        conversations.focus()
-        await assert_readable(pilot, app)
-
-
 async def test_notes_and_what_was_not_kept(store: Store) -> None:
     conversation = judged(store)
     store.queue.add(conversation, "later")
@@ -132,50 +111,29 @@ async def test_notes_and_what_was_not_kept(store: Store) -> None:
         await assert_readable(pilot, app)
 
 
-async def test_screens(store: Store) -> None:
-    conversation = store_turns(store, "title", [("first", "second")])
+async def test_the_list_what_a_search_found_and_screens(store: Store) -> None:
+    for number in range(3):
+        conversation = store_turns(store, f"conversation {number}", [("q", f"needle {number} in the hay")])
     store.queue.add(conversation, "later")
     async with started(ScriptedCore(store), (120, 40), at=conversation) as (app, pilot):
-        await wait_until(pilot, lambda: app.answers == ["second"])
+        await wait_until(pilot, lambda: len(app.answers) == 1 and len(app.titles) == 4)
+        await assert_readable(pilot, app)
+        conversations = app.screen.query_one(ConversationList)
+        conversations.focus()
+        await pilot.press("down", "down")
+        await assert_readable(pilot, app)
+        await press(pilot, "slash", *"need", until=lambda: "needle" in "".join(app.titles))
+        await assert_readable(pilot, app)
+        conversations.focus()
+        await assert_readable(pilot, app)
+        await pilot.press("slash", "escape", "escape")
+        await wait_until(pilot, lambda: app.prompt.has_focus and len(app.titles) == 4)
         for key in ("f1", "f7", "f6", "ctrl+r", "f3"):
             await pilot.press(key)
             over = key != "f3"
             await wait_until(pilot, lambda: app.screen.is_mounted and len(app.screen_stack) == 2 + over)  # noqa: B023
             await assert_readable(pilot, app)
             await press(pilot, "escape", until=lambda: app.screen is app.screen_stack[1])
-
-
-# ---- one column with one left and one right edge, and notices away from the prompt -----------------------------------
-
-LISTED = "Use it:\n\n```sh\n" + "ls -l\n" * 3 + "```\n"
-COLUMN = 100
-"""The widest that the column may be, in cells."""
-
-
-def edges(widget: Widget) -> tuple[int, int]:
-    return widget.region.x, widget.region.right
-
-
-@pytest.mark.parametrize("size", [(60, 24), (200, 50)])
-async def test_all_parts_have_one_right_edge_with_a_scrollbar_and_without(store: Store, size: tuple[int, int]) -> None:
-    app = Window(ScriptedCore(store))
-    conversations = [store_turns(store, "title", [("q", LISTED)] * turns) for turns in (1, 12)]
-    for conversation in conversations:
-        store.queue.add(conversation, "later")
-    async with app.run_test(size=size) as pilot:
-        for conversation in conversations:
-            await app.turn_to(pilot, conversation, until=lambda: app.screen.query_one(QueuedPrompts).region.height > 0)
-            await wait_until(pilot, lambda: app.screen.query(AnswerView).last().prose.region.height > 0)
-            question, answer = app.screen.query(QuestionView).last(), app.screen.query(AnswerView).last()
-            left, right = edges(app.prompt)
-            assert edges(question) == edges(answer) == (left, right)
-            assert answer.prose.region.right == app.screen.query_one(QueuedPrompts).region.right == right
-            main = app.screen.query_one("#main").region
-            assert right - left <= COLUMN
-            assert abs((left - main.x) - (main.right - right)) <= 1, "it stands in the middle"
-            if size[0] <= COLUMN:
-                most = 1 if size[0] < NARROW else 4
-                assert main.width - (right - left) <= most, "no room is wasted"
 
 
 class Drawn(Window):
@@ -215,7 +173,7 @@ async def test_the_head_of_a_code_block_names_its_language_and_copies_it_alone(s
         await app.turn_to(pilot, store_turns(store, "title", [("q", text)]), until=lambda: app.answers == [text])
         prose = app.screen.query_one(AnswerView).prose
         await wait_until(pilot, lambda: prose.region.height > 6)
-        rows = [prose.render_line(y).text for y in range(prose.size.height)]
+        rows = rows_of(prose)
         heads = [(at, row.split()) for at, row in enumerate(rows) if "copy" in row]
         assert [words for _, words in heads] == [["python", "copy", "1"], ["copy", "2"]]
         for (at, _), code in zip(heads, ("print(1)", "ls"), strict=True):

@@ -2,11 +2,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
 from rich.style import Style
 from textual.app import App, ComposeResult
 from textual.pilot import Pilot
-from textual.widgets import Static
 
 from app.events import AnsweredAgain, Done, Drafted, Failed, Judged, Retracted, Stats, Verified
 from app.reply.judgement import judge_again, judgement_stats
@@ -15,7 +13,7 @@ from app.tui.widgets.markdown_view import HELD
 from app.tui.widgets.message import AnswerView, WithdrawnLine
 from storage import Store
 from tests.app.tui.scripted import ScriptedCore, finished, press, store_turns, verified, wait_until
-from tests.app.tui.window import Window, started
+from tests.app.tui.window import Window, rows_of, started
 
 TEXT = (
     "Use `tar` to **unpack** it\nhere:\n\n```sh\ntar xf a.tar\n```\n\n- `-x` extracts\n- `-f` names it\n\nThat is all"
@@ -44,29 +42,7 @@ class Host(App[None]):
 
     @property
     def screen_text(self) -> list[str]:
-        """The rows of the answer as they are drawn, down to the last that is not blank."""
-        prose = self.answer.prose
-        return [prose.render_line(y).text.rstrip() for y in range(prose.size.height)]
-
-
-async def test_code_is_plain_until_it_is_complete_or_the_answer_ends() -> None:
-    turn = Turn("q")
-    async with started(Host(turn), (80, 24)) as (app, pilot):
-        await wait_until(pilot, lambda: app.shown == ["…"])
-        turn.apply(Verified("Use `tar`:\n\n```sh\ntar xf", 9, 0))
-        turn.apply(Drafted(" a.tar", 3))
-        await wait_until(pilot, lambda: app.shown == ["Use tar:", "tar xf a.tar"])
-        assert app.answer.prose.ghost == " a.tar"
-        assert not app.answer.prose.parsed[-1].content.spans
-        turn.apply(Verified(" b.tar\n```\n", 4, 1))
-        await wait_until(pilot, lambda: bool(app.answer.prose.parsed[-1].content.spans))
-        assert app.shown == ["Use tar:", "tar xf b.tar"] and app.answer.prose.ghost == ""
-        turn.apply(Verified("```py\nimport os\n", 9, 0))
-        await wait_until(pilot, lambda: app.shown[-1] == "import os")
-        assert not app.answer.prose.parsed[-1].content.spans
-        turn.apply(finished(9))
-        await wait_until(pilot, lambda: app.answer.drawn)
-        assert app.answer.prose.parsed[-1].content.spans
+        return rows_of(self.answer.prose)
 
 
 async def test_a_streamed_answer_ends_as_if_it_had_come_at_once() -> None:
@@ -122,14 +98,6 @@ async def test_a_long_block_that_is_read_in_a_thread_comes_whole() -> None:
         await wait_until(pilot, lambda: app.answer.drawn and app.answer.prose.plain == f"{text}end")
 
 
-async def test_an_error_is_plain_text() -> None:
-    turn = Turn("q")
-    async with started(Host(turn), (80, 24)) as (app, pilot):
-        turn.apply(Failed("No [b]verifier[/b] at http://localhost:1.", "unavailable"))
-        await wait_until(pilot, lambda: app.answer.has_class("-failed"))
-        assert str(app.query_one(".error", Static).content) == "No [b]verifier[/b] at http://localhost:1."
-
-
 # ---- the turn that a view shows --------------------------------------------------------------------------------------
 
 
@@ -165,31 +133,23 @@ def test_stopping_drops_guesses_that_were_not_stored_and_a_failure_keeps_the_tex
     assert (turn.text, turn.error, turn.note) == ("ls", "No verifier; run `outrider serve`.", "")
 
 
-def test_stored_text_is_sanitised(store: Store) -> None:
-    conversation = store_turns(store, "t", [("a\x1b]52;c;aGk=\x07b", "c\x1b[2Jd"), ("e", "f")])
+def test_stored_text_is_sanitised_and_a_question_without_an_answer_shows_as_stopped(store: Store) -> None:
+    conversation = store_turns(store, "t", [("a\x1b]52;c;aGk=\x07b", "c\x1b[2Jd")])
+    tip = store.conversations.get(conversation).tip_id
+    store.messages.add(conversation, "user", "e", parent_id=tip, status="done")
     turns = Turn.of_thread(store.branches.thread(conversation))
-    assert [(turn.question, turn.text, turn.outcome) for turn in turns] == [("ab", "cd", "done"), ("e", "f", "done")]
+    assert [(turn.question, turn.text, turn.note) for turn in turns] == [("ab", "cd", ""), ("e", "", "stopped")]
 
 
-def test_a_question_without_an_answer_shows_as_stopped(store: Store) -> None:
-    conversation = store.conversations.create("t")
-    store.messages.add(conversation.id, "user", "a", parent_id=None, status="done")
-    (turn,) = Turn.of_thread(store.branches.thread(conversation.id))
-    assert (turn.question, turn.text, turn.note) == ("a", "", "stopped")
-
-
-@pytest.mark.parametrize(
-    ("dropped", "shown"),
-    [
+def test_what_was_not_kept_is_code_where_it_was_code() -> None:
+    for dropped, shown in (
         ("so:\n\n```sh\nls\n```\n", "so:\n\n```sh\nls\n```\n"),
         ("x -l\n```\n", "```\nx -l\n```\n"),
         ("x -l\n```\n\nOr:\n\n```sh\nls -a\n```", "```\nx -l\n```\n\nOr:\n\n```sh\nls -a\n```"),
         ("x -l\n```\n\nOr:\n\n```sh\nls", "```\nx -l\n```\n\nOr:\n\n```sh\nls"),
-    ],
-)
-def test_what_was_not_kept_is_code_where_it_was_code(dropped: str, shown: str) -> None:
-    turn = played(Verified("ls", 1, 0), Judged("a", 1, 9, dropped), finished(1))
-    assert [struck.text for struck in turn.dropped] == [shown]
+    ):
+        turn = played(Verified("ls", 1, 0), Judged("a", 1, 9, dropped), finished(1))
+        assert [struck.text for struck in turn.dropped] == [shown]
 
 
 # ---- what the check of a draft did not keep: struck through where it stood, as far as it is wanted -------------------

@@ -155,24 +155,18 @@ async def test_messages_are_deleted_and_brought_back_until_another_conversation_
         await press(pilot, "alt+up", "u", until=lambda: app.toasted("Nothing was deleted"))
 
 
-async def test_what_nobody_verified_is_shaded_and_unshaded(store: Store) -> None:
+async def test_what_nobody_verified_is_shaded_and_unshaded_and_verified(store: Store) -> None:
     conversation = store.conversations.create("drafted")
     answer = store.messages.ask(conversation.id, "q", parent_id=None)
     store.messages.finish(answer.id, range(4), [True, True, False, False], "use tar xf file!", "done", {})
-    async with started(ScriptedCore(store, [[Verified("so", 1, 0), Drafted("is", 1), finished(2, 1)]])) as (app, pilot):
-        await app.chat.open_conversation(conversation.id)
+    half: list[Step] = [Verified("so", 1, 0), Drafted("is", 1), finished(2, 1)]
+    async with started(ScriptedCore(store, [half, says("own")]), at=conversation.id) as (app, pilot):
         await pilot.press("alt+up", "p")
         shaded = lambda: [answer.prose.shaded for answer in app.screen.query(AnswerView)]  # noqa: E731
         await wait_until(pilot, lambda: shaded() == ["xf file!"])
         await press(pilot, "escape", *"more", "enter", until=lambda: len(shaded()) == 2 and shaded()[1] == "is")
         await press(pilot, "alt+up", "p", until=lambda: shaded() == ["", ""])
-
-
-async def test_the_drafted_answer_with_the_cursor_is_verified(store: Store) -> None:
-    answer = store.messages.ask(conversation := store.conversations.create("drafted").id, "a", parent_id=None)
-    store.messages.finish(answer.id, (1,), (False,), "drafted", "done", {})
-    async with started(ScriptedCore(store, [says("own")]), at=conversation) as (app, pilot):
-        await press(pilot, "alt+up", "v", until=lambda: app.answers == ["own"])
+        await press(pilot, "v", until=lambda: app.answers == ["use tar xf file!", "own"])
 
 
 async def test_while_an_answer_runs_others_wait(store: Store) -> None:

@@ -44,16 +44,9 @@ class First(Window):
     def offered(self) -> bool:
         return any(look.display and look.region.height > 0 for look in self.chat.query(FirstLook))
 
-    @property
-    def rows(self) -> list[str]:
-        """What can be chosen on the screen of the look."""
-        assert isinstance(self.screen, NearbyScreen)
-        options = self.screen.query_one(OptionList).options
-        return [str(option.prompt).replace("\N{NO-BREAK SPACE}", " ") for option in options]
-
     async def looked(self, pilot: Pilot[None], rows: int) -> None:
         await wait_until(pilot, lambda: isinstance(self.screen, NearbyScreen))
-        await wait_until(pilot, lambda: len(self.rows) == rows and not self.text("#said").startswith("Looking"))
+        await wait_until(pilot, lambda: len(self.options) == rows and not self.text("#said").startswith("Looking"))
 
 
 @asynccontextmanager
@@ -124,15 +117,12 @@ def test_it_does_not_ask_who_has_chosen_or_has_servers(
     assert switcher.unconfigured == asks
 
 
-# ---- what was found --------------------------------------------------------------------------------------------------
-
-
 async def test_a_server_is_added_with_the_model_that_is_picked(store: Store, folders: Folders) -> None:
     async with ModelServer(dialects.OLLAMA).listening() as port, looked(store, folders, port) as (app, pilot):
-        assert app.rows[0].startswith("Shell Guide") and app.text("#said") == ""
-        assert app.rows[1] == f"Ollama  127.0.0.1:{port}\n  llama3.2:latest, qwen3:8b"
+        assert app.options[0].startswith("Shell Guide") and app.text("#said") == ""
+        assert app.options[1] == f"Ollama  127.0.0.1:{port}\n  llama3.2:latest, qwen3:8b"
         await pilot.press("enter")  # What was found is highlighted.
-        await wait_until(pilot, lambda: app.rows == ["llama3.2:latest", "qwen3:8b"])
+        await wait_until(pilot, lambda: app.options == ["llama3.2:latest", "qwen3:8b"])
         assert "Which model of Ollama?" in app.text("#said")
         await press(pilot, "down", "enter", until=lambda: shows(app, ChatScreen))
         await wait_until(pilot, lambda: app.toasts == ["qwen3:8b at Ollama answers now. This server is called ollama."])
@@ -146,7 +136,7 @@ async def test_a_server_is_added_with_the_model_that_is_picked(store: Store, fol
 async def test_an_outrider_server_and_the_way_back_to_the_bundled_model(store: Store, folders: Folders) -> None:
     with serving(ToyVerifier().app()) as port:
         async with looked(store, folders, port) as (app, pilot):
-            assert app.rows[1].endswith("toy, checks drafts")
+            assert app.options[1].endswith("toy, checks drafts")
             await press(pilot, "enter", until=lambda: shows(app, ChatScreen))
             assert dict(Remotes(folders)) == {"outrider": Remote(url=f"http://127.0.0.1:{port}", kind="verifier")}
             await pilot.press("f12")
@@ -157,25 +147,18 @@ async def test_an_outrider_server_and_the_way_back_to_the_bundled_model(store: S
 
 
 @pytest.mark.parametrize(
-    ("server", "shown", "field", "value", "name", "model"),
+    ("server", "field", "value", "name"),
     [
-        (ModelServer(dialects.VLLM, token=TOKEN), "wants a token", "token", TOKEN, "vllm", None),
-        (ModelServer(dialects.BARE_TRANSFORMERS), "", "model", "Qwen/Qwen3", "transformers", "Qwen/Qwen3"),
+        (ModelServer(dialects.VLLM, token=TOKEN), "token", TOKEN, "vllm"),
+        (ModelServer(dialects.BARE_TRANSFORMERS), "model", "Qwen/Qwen3", "transformers"),
     ],
     ids=["token", "model"],
 )
 async def test_a_token_or_the_name_of_a_model_is_asked_for_where_the_server_wants_it(
-    store: Store,
-    folders: Folders,
-    server: ModelServer,
-    shown: str,
-    field: str,
-    value: str,
-    name: str,
-    model: str | None,
+    store: Store, folders: Folders, server: ModelServer, field: str, value: str, name: str
 ) -> None:
     async with server.listening() as port, looked(store, folders, port) as (app, pilot):
-        assert app.rows[1].endswith(shown)
+        assert app.options[1].endswith("wants a token") == (field == "token")
         for key in ("escape", "ctrl+s"):
             await press(pilot, "enter", until=lambda: shows(app, RemoteForm))
             await wait_until(pilot, lambda: app.screen.query_one(f"#{field}").has_focus)
@@ -185,7 +168,8 @@ async def test_a_token_or_the_name_of_a_model_is_asked_for_where_the_server_want
         await wait_until(pilot, lambda: isinstance(app.screen, ChatScreen))
         assert not any(TOKEN in told for told in app.toasts)
     remotes = Remotes(folders)
-    assert (remotes.used, remotes.get(name).model, remotes.token(name)) == (name, model, server.token)
+    wanted = (name, value if field == "model" else None, server.token)
+    assert (remotes.used, remotes.get(name).model, remotes.token(name)) == wanted
 
 
 async def test_it_looks_again(store: Store, folders: Folders) -> None:
@@ -199,7 +183,7 @@ async def test_it_looks_again(store: Store, folders: Folders) -> None:
         await pilot.press("enter")
         await wait_until(pilot, lambda: app.toasts == ["Ollama lists no model. Load one there; r looks again."])
         pages |= dialects.OLLAMA
-        await press(pilot, "r", until=lambda: app.rows[-1].endswith("llama3.2:latest, qwen3:8b"))
+        await press(pilot, "r", until=lambda: app.options[-1].endswith("llama3.2:latest, qwen3:8b"))
         await press(pilot, "q", until=lambda: shows(app, ChatScreen))
     async with started(First(store, folders, [port])) as (app, pilot):
         await wait_until(pilot, lambda: shows(app, ChatScreen))
@@ -208,14 +192,12 @@ async def test_it_looks_again(store: Store, folders: Folders) -> None:
         assert app.text("#said") == "No model server answers here. Start one, and r looks again."
 
 
-async def test_a_long_list_of_wild_names_is_shown_in_part_and_a_server_that_cannot_be_kept_is_told(
-    store: Store, folders: Folders
-) -> None:
+async def test_wild_names_are_shown_in_part_and_what_cannot_be_kept_is_told(store: Store, folders: Folders) -> None:
     names = ["evil\x1b]52;c;x\x07[bold]", *(f"m{number}" for number in range(SHOWN_MODELS + 9))]
     server = ModelServer({"/v1/models": dialects.listed(*names, owner="llamacpp")})
     async with server.listening() as port, looked(store, folders, port) as (app, pilot):
-        await press(pilot, "enter", until=lambda: len(app.rows) == SHOWN_MODELS)
-        assert app.rows[0] == "evil[bold]" and "10 more are not listed: f4 adds one" in app.text("#said")
+        await press(pilot, "enter", until=lambda: len(app.options) == SHOWN_MODELS)
+        assert app.options[0] == "evil[bold]" and "10 more are not listed: f4 adds one" in app.text("#said")
         folders.config.mkdir(parents=True)
         (folders.config / "remotes.toml").write_text("broken = ")
         await press(pilot, "down", "enter", until=lambda: app.toasted("not valid TOML"))

@@ -16,7 +16,7 @@ from app.events import Done, Mode, ModeChanged, RoundEnded, RoundReport, StandIn
 from app.tui.metrics import SessionMetrics
 from app.tui.screens.chat import screen as chat_screen
 from app.tui.widgets import status_bar
-from app.tui.widgets.panel import TEXT, Panel, lines
+from app.tui.widgets.panel import Panel, lines
 from app.tui.widgets.status_bar import StatusBar, figures
 from storage import Store
 from tests.app.tui.scripted import READY, STATS, ScriptedCore, Step, finished, press, store_turns, verified, wait_until
@@ -44,31 +44,9 @@ def test_figures_of_an_answer_and_of_the_session() -> None:
     assert (session.answers, session.rounds, session.verified, session.drafted) == (2, 4, 14, 5)
     assert (session.tau, session.passes_saved, session.bytes_up, session.bytes_down) == (3.5, 10, 400, 3600)
     assert session.tokens_per_second == pytest.approx(19 / 3)
-
-
-def test_acceptance_by_depth() -> None:
-    figures = SessionMetrics()
-    figures.apply(Started("c", "one"))
-    hosted = RoundEnded(Stats(), RoundReport(0, 0, None, 3, None, 0, 0.1, 0.1, "hosted"))
-    whole_answer = RoundEnded(Stats(), RoundReport(0, 40, None, 41, None, 0, 0.1, 0.1))
-    for event in (ended(3, 4), ended(3, 2), ended(1, 1), ended(2, 4), hosted, whole_answer):
-        figures.apply(event)
+    for report in (ended(3, 4), ended(3, 2), ended(1, 1), ended(2, 4)):
+        figures.apply(report)
     assert figures.answer.acceptance.shares == [3 / 4, 2 / 3, 2 / 3]
-    figures.apply(Started("c", "two"))
-    assert figures.answer.acceptance.shares == [] and len(figures.session.acceptance.shares) == 3
-    assert list(figures.round_trips) == [0.08] * 4 + [0.1] * 2
-
-
-def test_the_lines_fit_the_panel() -> None:
-    figures = SessionMetrics()
-    figures.apply(Started("c", "one"))
-    for gained in range(1, 20):
-        figures.apply(ended(12, gained, gained / 100))
-    totals = Stats(rounds=19, verified=99999, seconds=9.0, line="degraded", bytes_up=10**9, rtt_ms=190.0)
-    figures.apply(RoundEnded(totals))
-    assert all(line.cell_length <= TEXT for line in lines(figures, None))
-    text = "\n".join(str(line) for line in lines(figures, READY))
-    assert "190 ms now, 10 to 190 ms" in text and "passes saved 99980 99980" in " ".join(text.split())
 
 
 async def test_the_panel_is_beside_the_transcript_or_over_it_and_is_remembered(store: Store) -> None:
@@ -194,8 +172,6 @@ async def test_what_the_model_on_this_device_does(store: Store, monkeypatch: pyt
         core.standing_by = None
         await wait_until(pilot, lambda: "While the server" not in shown())
 
-
-# ---- the bar alone ---------------------------------------------------------------------------------------------------
 
 LINE = Stats(rounds=3, verified=9, seconds=1.0, rtt_ms=84.0, line="online")
 LONG = "registry.example.com/somebody/Llama-3.3-70B-Instruct-abliterated-GGUF:Q4_K_M"

@@ -143,33 +143,18 @@ async def test_a_command_that_cannot_be_done_does_not_swallow_the_next(store: St
 
 # ---- which prompts are commands: most of what begins with a slash and was pasted is none -----------------------------
 
-QUESTIONS = (
-    "/etc/hosts is missing",
-    "/bin/sh: 1: foo: not found",
-    "/help?",
-    "/* a comment in C */",
-    "/",
-    "// TODO: quit here",
-    "／help",
-    "```\n/help\n```",
-    "/help\nand then more lines",
-    "\n/help",
-    " /help",
-    "//help",
-)
+
+def test_what_people_paste_is_a_question() -> None:
+    for text in (
+        "/etc/hosts is missing", "/bin/sh: 1: foo: not found", "/help?", "/* a comment in C */", "/",
+        "// TODO: quit here", "／help", "```\n/help\n```", "/help\nand then more lines", "\n/help", " /help",
+    ):  # fmt: skip
+        assert parse(text, COMMANDS) == Question(text.strip())
+    assert parse("//help", COMMANDS) == Question("/help"), "only the slash that was put before a command goes"
 
 
-@pytest.mark.parametrize("text", QUESTIONS)
-def test_what_people_paste_is_a_question(text: str) -> None:
-    typed = parse(text, COMMANDS)
-    assert isinstance(typed, Question)
-    expected = "/help" if text == "//help" else text.strip()
-    assert typed.text == expected, "only the slash that was put before a command goes"
-
-
-@pytest.mark.parametrize(
-    ("text", "word", "argument"),
-    [
+def test_a_command_and_what_follows_it() -> None:
+    for text, word, argument in (
         ("/HELP", "help", ""),
         ("/help  \n", "help", ""),
         ("/model   org/name-7B  ", "model", "org/name-7B"),
@@ -177,12 +162,10 @@ def test_what_people_paste_is_a_question(text: str) -> None:
         ("/search\ttar -xzf", "search", "tar -xzf"),
         ("/export md ~/notes/a file.md", "export", "md ~/notes/a file.md"),
         ("/exit", "quit", ""),
-    ],
-)
-def test_a_command_and_what_follows_it(text: str, word: str, argument: str) -> None:
-    typed = parse(text, COMMANDS)
-    assert isinstance(typed, TypedCommand)
-    assert (typed.command.word, typed.argument, typed.problem) == (word, argument, "")
+    ):
+        typed = parse(text, COMMANDS)
+        assert isinstance(typed, TypedCommand)
+        assert (typed.command.word, typed.argument, typed.problem) == (word, argument, "")
 
 
 def test_a_command_that_takes_nothing_is_not_done_with_something_after_it() -> None:
@@ -190,18 +173,13 @@ def test_a_command_that_takes_nothing_is_not_done_with_something_after_it() -> N
     assert isinstance(typed, TypedCommand) and "begin it with a space" in typed.problem
 
 
-@pytest.mark.parametrize(
-    ("text", "near"), [("/hlep", "help"), ("/expert", "export"), ("/qui", "quit"), ("/Re", "rename")]
-)
-def test_an_unknown_word_alone_offers_the_nearest_commands(text: str, near: str) -> None:
-    typed = parse(text, COMMANDS)
-    assert isinstance(typed, UnknownCommand) and typed.near[0] == near
-    assert f"no command {text}. Did you mean /{near}" in typed.problem
-
-
-def test_an_unknown_word_that_is_near_nothing_sends_nothing_either() -> None:
-    typed = parse("/xyzzy", COMMANDS)
-    assert isinstance(typed, UnknownCommand) and not typed.near and typed.problem
+def test_an_unknown_word_alone_offers_the_nearest_commands_and_sends_nothing() -> None:
+    for text, near in (("/hlep", "help"), ("/expert", "export"), ("/qui", "quit"), ("/Re", "rename")):
+        typed = parse(text, COMMANDS)
+        assert isinstance(typed, UnknownCommand) and typed.near[0] == near
+        assert f"no command {text}. Did you mean /{near}" in typed.problem
+    far = parse("/xyzzy", COMMANDS)
+    assert isinstance(far, UnknownCommand) and not far.near and far.problem
 
 
 @given(st.text(max_size=40))

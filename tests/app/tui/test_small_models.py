@@ -56,12 +56,6 @@ async def test_it_says_what_was_learnt_or_went_wrong_and_ends_with_the_window(
     assert await asyncio.wait_for(processes[2].wait(), PATIENCE_SECONDS) != 0
 
 
-async def test_the_switch_holds_here_too(store: Store) -> None:
-    async with started(Window(ScriptedCore(store), Settings(learn=False)), (80, 24)) as (app, pilot):
-        await send(app, pilot, "/learn")
-        assert "learn = false" in app.toasts[0] and app.prompt.text == "/learn"
-
-
 ONLINE = ModeChanged("hosted", "answered by Model-8B at office", model="org/Model-8B", checks=False)
 
 

@@ -8,10 +8,8 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
-from app.events import Drafted, Failed, ModeChanged, RoundEnded, RoundReport, Stats, Verified
-from app.tui.widgets.conversation_list import ConversationList
+from app.events import Drafted, Failed, ModeChanged, RoundEnded, Verified
 from app.tui.widgets.message import AnswerView, QuestionView
-from app.tui.widgets.sidebar import SearchBox
 from app.tui.widgets.transcript import Transcript
 from storage import Store
 from tests.app.tui.scripted import STATS, ScriptedCore, Step, finished, press, store_turns, verified, wait_until
@@ -75,45 +73,6 @@ def test_marked_answers_in_light(store: Store, snap_compare: Any) -> None:
 
 def test_help(store: Store, snap_compare: Any) -> None:
     assert snap_compare(Window(ScriptedCore(store)), terminal_size=(100, 30), press=["f1"])
-
-
-def test_what_a_search_finds(store: Store, snap_compare: Any) -> None:
-    titles = ("Free the disk of old logs", "Rename many files at once", "Which process listens?")
-    for number, title in enumerate(titles):
-        store_turns(store, title, [(title, f"Answer {number} about files and logs.")])
-    with store.database.write() as sql:  # A picture of today is another one tomorrow.
-        sql.execute("UPDATE conversations SET updated = printf('2025-03-%02dT12:00:00.000+00:00', 10 + key)")
-    app = Window(ScriptedCore(store))
-
-    async def play(pilot: Pilot[None]) -> None:
-        await press(pilot, "ctrl+f", until=lambda: app.screen.query_one(SearchBox).has_focus)
-        await press(pilot, *"files", until=lambda: "\n" in app.titles[0])
-        await pilot.pause()
-
-    assert snap_compare(app, terminal_size=(60, 24), run_before=play)
-
-
-def test_the_panel(store: Store, snap_compare: Any) -> None:
-    reports = [
-        RoundReport(4 + number % 3, 20, 3.1, 2 + number % 4, None, 0.01, 0.02, 0.08 + 0.01 * (number % 5))
-        for number in range(24)
-    ]
-    totals = Stats(
-        rounds=24, verified=84, seconds=2.1, rtt_ms=84.0, line="online", up_bytes_per_second=120e3,
-        down_bytes_per_second=900e3, bytes_up=4200, bytes_down=61000,
-    )  # fmt: skip
-    rounds = [RoundEnded(totals, report) for report in reports]
-    app = Window(ScriptedCore(store, [[*verified(ANSWER), *rounds, finished(84, stats=totals)]]))
-
-    async def play(pilot: Pilot[None]) -> None:
-        await ask(app, pilot, "How do I unpack photos.tar.gz?")
-        await wait_until(pilot, lambda: bool(app.answers))
-        await press(pilot, "f3", until=lambda: "61 kB" in app.text("Panel Static") and app.text("#context") != "")
-        await wait_until(pilot, lambda: not app.prompt.answering)
-        await wait_until(pilot, lambda: any(one.disabled for one in app.screen.query_one(ConversationList).options))
-        await pilot.pause()
-
-    assert snap_compare(app, terminal_size=(60, 36), run_before=play)
 
 
 MESSAGE_ANSWER = (

@@ -20,7 +20,7 @@ from models.guide.pages import FILE
 from recipes.shell_guide.index import write
 from storage import Store
 from tests.app.tui.scripted import ScriptedCore, finished, press, shows, wait_until
-from tests.app.tui.window import Window, started
+from tests.app.tui.window import Window, rows_of, started
 
 ANSWER = "Use:\n\n```sh\nzap -x file.zap\n```\n"
 ZAP = PageSource("zap", "common", "tldr")
@@ -65,23 +65,16 @@ async def opened(pilot: Pilot[None], app: Window, conversation: str) -> Markdown
     return app.screen.query_one(AnswerView).prose
 
 
-def rows(view: MarkdownView) -> list[str]:
-    return [view.render_line(y).text.rstrip() for y in range(view.size.height)]
-
-
-@pytest.mark.parametrize(
-    ("stats", "pages"),
-    [
+def test_pages_of_a_message() -> None:
+    for stats, pages in (
         ({"sources": "tar"}, []),
         ({"sources": [{"page": "tar"}, "tar", {"page": 3, "platform": "common"}, {"page": "", "platform": "x"}]}, []),
         ({"sources": [{"page": "tar", "platform": "common"}] * 3}, ["tar (common)"]),
         ({"sources": [{"page": "a\x1b[31m\nb", "platform": "common"}]}, ["a b (common)"]),
         ({"sources": [{"page": "x" * 200, "platform": "common"}]}, []),
         ({"sources": [{"page": str(n), "platform": "linux"} for n in range(99)]}, [f"{n} (linux)" for n in range(5)]),
-    ],
-)
-def test_pages_of_a_message(stats: dict[str, Any], pages: list[str]) -> None:
-    assert [f"{source.page} ({source.platform})" for source in sources_of(stats)] == pages
+    ):
+        assert [f"{source.page} ({source.platform})" for source in sources_of(stats)] == pages
 
 
 def test_the_lines_below_an_answer() -> None:
@@ -109,12 +102,12 @@ def test_pages_as_markdown(drafter: Path, tmp_path: Path) -> None:
 async def test_a_stored_answer_names_its_page_and_a_click_or_a_key_shows_it(store: Store, drafter: Path) -> None:
     async with started(Window(ScriptedCore(store), Settings(drafter=str(drafter))), (100, 40)) as (app, pilot):
         prose = await opened(pilot, app, stored(store, {"page": "zap", "platform": "common"}))
-        assert rows(prose)[-1] == LINE
-        await pilot.click(prose, offset=(8, len(rows(prose)) - 1))
+        assert rows_of(prose)[-1] == LINE
+        await pilot.click(prose, offset=(8, len(rows_of(prose)) - 1))
         await wait_until(pilot, lambda: shows(app, SourceScreen))
         page = app.screen.query_one(MarkdownView)
         await wait_until(pilot, lambda: page.size.height > 0)
-        shown = rows(page)
+        shown = rows_of(page)
         assert "zap (common)" in shown[0] and any("zap -x" in row for row in shown)
         await press(pilot, "c", until=lambda: app.clipboard.startswith("# zap (common)"))
         await press(pilot, "escape", until=lambda: not isinstance(app.screen, SourceScreen))
@@ -126,12 +119,12 @@ async def test_an_answer_without_a_page_says_so_and_a_new_one_names_its_page_as_
     async with started(core, (100, 40)) as (app, pilot):
         await press(pilot, "/", *"source", "enter", until=lambda: app.toasted("There is no message yet."))
         prose = await opened(pilot, app, stored(store))
-        assert not any("tldr" in row for row in rows(prose))
+        assert not any("tldr" in row for row in rows_of(prose))
         await press(pilot, "/", *"source", "enter", until=lambda: app.toasted("names no page"))
         assert core.prompts == []
         await pilot.press("ctrl+n", *"unzap", "enter")
         await wait_until(pilot, lambda: app.answers == [ANSWER] and app.questions == ["unzap"])
-        await wait_until(pilot, lambda: rows(app.screen.query_one(AnswerView).prose)[-1:] == [LINE])
+        await wait_until(pilot, lambda: rows_of(app.screen.query_one(AnswerView).prose)[-1:] == [LINE])
 
 
 async def test_a_page_that_cannot_be_read_is_an_error(store: Store, drafter: Path) -> None:

@@ -12,26 +12,19 @@ import importlib
 import inspect
 import pkgutil
 import re
-import time
 import weakref
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
 import pytest
-from rich.segment import Segment
-from rich.style import Style as RichStyle
-from textual.app import App, ComposeResult
 from textual.containers import Vertical
-from textual.geometry import Size
-from textual.strip import Strip
 
 import app
 from app.events import Verified
 from app.tui import textual_private
 from app.tui.screens.chat.screen import ChatScreen
 from app.tui.terminal import COLLECTIONS, TerminalApp
-from app.tui.textual_private import AnchoredScroll, GrowingHeight, LineCache
 from storage import Store
 from tests.app.tui.scripted import ScriptedCore, finished, wait_until
 from tests.app.tui.window import started
@@ -70,32 +63,6 @@ def test_no_other_file_imports_a_private_module_or_name() -> None:
     assert [path for path in files for line in path.read_text("utf-8").splitlines() if hidden.match(line)] == []
 
 
-# ---- what it does ----------------------------------------------------------------------------------------------------
-
-BOLD = RichStyle(bold=True)
-
-
-class Lines(GrowingHeight):
-    """Sixty lines that are drawn one by one."""
-
-    DEFAULT_CSS = "Lines { height: auto; }"
-
-    def __init__(self) -> None:
-        super().__init__()
-        textual_private.use_line_cache(self)
-
-    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        return 60
-
-    def render_line(self, y: int) -> Strip:
-        return Strip([Segment(f"line {y}")]).adjust_cell_length(self.size.width)
-
-
-class Host(App[None]):
-    def compose(self) -> ComposeResult:
-        yield AnchoredScroll(Lines())
-
-
 async def test_a_crash_shows_no_values(capsys: pytest.CaptureFixture[str]) -> None:
     class Broken(textual_private.PlainCrashes):
         def on_mount(self) -> None:
@@ -108,27 +75,6 @@ async def test_a_crash_shows_no_values(capsys: pytest.CaptureFixture[str]) -> No
             pass
     assert isinstance(textual_private.error_of(broken), LookupError)
     assert "S3cret" not in capsys.readouterr().err.replace('token = "S3cret"', "")
-
-
-async def test_drawn_lines_out_of_view_are_forgotten_and_those_in_view_kept() -> None:
-    async with started(Host(), (40, 10)) as (app, pilot):
-        scroll, cache = app.query_one(AnchoredScroll), app.query_one(Lines)._styles_cache
-        assert isinstance(cache, LineCache)
-        for y in (5, 50, 30):
-            scroll.scroll_to(y=y, immediate=True)
-            await wait_until(pilot, lambda: sorted(cache._cache) == list(range(y, y + 10)))  # noqa: B023
-        drawn = [copy for strip in cache._cache.values() for copy in (strip, strip.crop(0, 5), strip.apply_style(BOLD))]
-        for strip in drawn:
-            assert strip.divide([strip.cell_length]) and len(strip._divide_cache) > 0
-        caches = textual_private.line_caches([scroll])
-        assert caches == [scroll._styles_cache, cache]
-        for one in caches:
-            one.clear()
-        assert cache._cache == {}
-        assert not any(len(strip._divide_cache) for strip in drawn), "a strip that refers to itself is garbage"
-
-
-# ---- when the application collects its garbage -----------------------------------------------------------------------
 
 
 @pytest.fixture(autouse=True)
@@ -163,17 +109,10 @@ async def test_garbage_is_collected_when_nothing_moves(store: Store) -> None:
         await wait_until(pilot, lambda: garbage() is None)
         chat = app.screen
         assert isinstance(chat, ChatScreen)
-        app._touched = 0.0
         await pilot.press(*"hi", "enter")
-        assert app._touched > 0.0
         await wait_until(pilot, lambda: chat.conversation.live is not None)
         garbage, app._touched = old_garbage(), 0.0
         app.tidy()
         assert garbage() is not None, "an answer is coming"
-        app._touched = time.monotonic() + 60
         hold.set()
-        await wait_until(pilot, lambda: chat.conversation.live is None)
-        app.tidy()
-        assert garbage() is not None, "a key was just pressed"
-        app._touched = 0.0
         await wait_until(pilot, lambda: garbage() is None)

@@ -160,13 +160,6 @@ async def test_the_line_that_is_read_stays_while_the_window_changes_its_width() 
             assert first().partition(":")[0] == reading
 
 
-def a_long_answer_and_a_short_one() -> list[Turn]:
-    """Of three and a half screens, and of four paragraphs."""
-    turns = answered(2)
-    turns[0].reply.solid = "\n\n".join(f"line {line}" for line in range(42))
-    return turns
-
-
 class Reader:
     """Moves as a person does, and knows where each move should lead.
 
@@ -196,37 +189,27 @@ class Reader:
         await wait_until(self.pilot, lambda: self.app.transcript.scroll_y == self.y and self.app.settled)
 
 
-@pytest.mark.parametrize("gap", [0, 50])
-async def test_each_press_moves_by_a_page(gap: int) -> None:
+@pytest.mark.parametrize("gap", [0, 1, 50])
+async def test_each_press_moves_by_a_page_also_while_an_answer_arrives(gap: int) -> None:
     async with started(Host(), (80, 24)) as (app, pilot):
-        await app.transcript.show(a_long_answer_and_a_short_one())
+        turns = answered(2)  # Of three and a half screens, and of four paragraphs.
+        turns[0].reply.solid = "\n\n".join(f"line {line}" for line in range(42))
+        await app.transcript.show(turns)
         await wait_until(pilot, lambda: app.at_end and app.settled)
         app.transcript.focus()
         await pilot.pause()
         reader = Reader(app, pilot, gap)
-        await reader.press("pageup", 3)
-        await reader.press("home")
-        await reader.press("pagedown", 2)
-        await reader.press("wheeldown", 3)
-        await reader.press("wheelup", 5)
-        await reader.press("end")
+        for key, times in (("pageup", 3), ("home", 1), ("pagedown", 2), ("wheeldown", 3), ("wheelup", 5), ("end", 1)):
+            await reader.press(key, times)
         await reader.press("pageup", 6)
         assert app.transcript.scroll_y == 0
         await reader.press("pagedown", 7)
         assert app.at_end
-
-
-@pytest.mark.parametrize("gap", [0, 1])
-async def test_each_press_moves_by_a_page_while_an_answer_arrives(gap: int) -> None:
-    async with started(Host(), (80, 24)) as (app, pilot):
-        await app.transcript.show(a_long_answer_and_a_short_one())
         turn = Turn("now")
         await app.transcript.add(turn)
         turn.apply(Verified("begun\n\n" * 3, 1, 0))
         await wait_until(pilot, lambda: "begun" in app.query(AnswerView).last().prose.plain)
         await wait_until(pilot, lambda: app.at_end and app.settled)
-        app.transcript.focus()
-        await pilot.pause()
         reader = Reader(app, pilot, gap)
         for number in range(3):
             turn.apply(Verified(f"more {number}\n\n" * 4, 1, 0))

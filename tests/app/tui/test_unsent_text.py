@@ -134,9 +134,7 @@ def script(folder: Path, body: str) -> str:
     return shlex.join([sys.executable, str(file)])
 
 
-async def test_an_editor_writes_the_prompt_while_an_answer_runs(
-    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_editor_writes_beside_an_answer(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("VISUAL", raising=False)
     monkeypatch.setenv("EDITOR", script(tmp_path, "path.write_text(path.read_text().upper() + '\\nmore\\x1b[2J\\n')"))
     hold = asyncio.Event()
@@ -154,9 +152,7 @@ async def test_an_editor_writes_the_prompt_while_an_answer_runs(
         assert app.prompt.full_text == f"text {PASTED}", "what was there can be recalled"
 
 
-async def test_an_editor_that_fails_takes_nothing(
-    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_failing_editor_takes_nothing(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)
     async with started(Lending(ScriptedCore(store))) as (app, pilot):

@@ -15,7 +15,7 @@ from app.reply.assistant import Assistant
 from app.tui.app import OutriderApp
 from app.tui.screens.chat.screen import ChatScreen
 from app.tui.widgets.conversation_list import ConversationList
-from app.tui.widgets.markdown_view import WAITING
+from app.tui.widgets.markdown_view import WAITING, MarkdownView
 from app.tui.widgets.message import AnswerView, QuestionView
 from app.tui.widgets.prompt import Prompt
 from app.tui.widgets.transcript import QueuedPrompts
@@ -50,6 +50,12 @@ class Window(OutriderApp):
     def text(self, selector: str) -> str:
         """What is said there; nothing where there is no such line."""
         return next((str(line.content) for line in self.screen.query(selector).results(Static)), "")
+
+    @property
+    def options(self) -> list[str]:
+        """What can be chosen on this screen."""
+        options = self.screen.query_one(OptionList).options
+        return [str(option.prompt).replace("\N{NO-BREAK SPACE}", " ") for option in options]
 
     @property
     def toasts(self) -> list[str]:
@@ -93,6 +99,11 @@ class Window(OutriderApp):
     def waiting(self) -> list[str]:
         widget = self.screen.query_one(QueuedPrompts)
         return [str(prompt.content) for prompt in widget.query(".prompt").results(Static)] if widget.display else []
+
+
+def rows_of(view: MarkdownView) -> list[str]:
+    """The rows of a text as they are drawn."""
+    return [view.render_line(y).text.rstrip() for y in range(view.size.height)]
 
 
 @asynccontextmanager

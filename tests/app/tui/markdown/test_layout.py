@@ -104,17 +104,14 @@ def test_code_that_grows_is_drawn_as_if_it_had_come_at_once(pieces: list[tuple[s
         assert looks(known) == looks(wrap(parsed, 20, solid=solid))
 
 
-@pytest.mark.parametrize(
-    ("line", "places"),
-    [
+def test_a_place_between_tabs() -> None:
+    for line, places in (
         ("abc", [0, 1, 2, 3]),
         ("\tab", [0] * 8 + [1, 2, 3]),
         ("a\tb", [0] + [1] * 7 + [2, 3]),
         ("漢\tb", [0] + [1] * 6 + [2]),
-    ],
-)
-def test_a_place_between_tabs(line: str, places: list[int]) -> None:
-    assert [character_at(line, x) for x in range(len(places))] == places
+    ):
+        assert [character_at(line, x) for x in range(len(places))] == places
 
 
 # ---- notes -----------------------------------------------------------------------------------------------------------
@@ -151,13 +148,6 @@ def test_notes_are_wrapped_and_lose_no_word(width: int) -> None:
     assert "".join(row.left.plain for row in end.rows).split() == ["from", "a", "page"] or width < 12
 
 
-def test_a_footer_below_prose_stands_apart() -> None:
-    text = "only words"
-    (leaf,) = wrap(leaves(text), 40, solid=len(text), notes=NOTES)
-    shown = [row.left.plain + "".join(piece.plain for _, piece, _ in row.pieces) for row in leaf.rows]
-    assert shown == ["only words", "", "from a page"]
-
-
 # ---- dropped text among the rows of the text that took its place -----------------------------------------------------
 
 OWN = (
@@ -172,10 +162,7 @@ def said(rows: list[Row], *, struck: bool) -> str:
 
 
 @pytest.mark.parametrize("width", [9, 80])
-@given(
-    at=st.integers(0, len(OWN)),
-    dropped=st.text(st.sampled_from("ab` *\n-x漢"), min_size=1, max_size=40),
-)
+@given(at=st.integers(0, len(OWN)), dropped=st.text(st.sampled_from("ab` *\n-x漢"), min_size=1, max_size=40))
 def test_the_text_itself_stays_as_it_was_at_any_place(width: int, at: int, dropped: str) -> None:
     before = drawn(OWN, width)
     after = strike(before, [Struck(at, dropped)], width)
@@ -188,16 +175,11 @@ def test_the_text_itself_stays_as_it_was_at_any_place(width: int, at: int, dropp
     assert all(lines[y][x:].startswith(text.rstrip()) for y, x, text in places if "│" not in text), "it can be selected"
 
 
-@given(st.integers(0, len(OWN)))
-def test_no_dropped_word_is_lost(at: int) -> None:
-    found = said(all_rows(strike(drawn(OWN, 40), [Struck(at, "x1 x2 x3\n\nx4 x5")], 40)), struck=True)
-    assert "x1x2x3x4x5" in found
+@given(st.lists(st.integers(0, len(OWN)), min_size=1, max_size=4, unique=True))
+def test_no_dropped_word_is_lost_and_several_texts_stand_each_at_its_place(places: list[int]) -> None:
+    def found(texts: list[Struck]) -> str:
+        return said(all_rows(strike(drawn(OWN, 40), texts, 40)), struck=True)
 
-
-@given(st.lists(st.integers(0, len(OWN)), min_size=2, max_size=4, unique=True))
-def test_several_texts_stand_each_at_its_place(places: list[int]) -> None:
-    before = drawn(OWN, 40)
-    after = strike(before, [Struck(at, f"y{number}z") for number, at in enumerate(sorted(places))], 40)
-    assert said(all_rows(after), struck=False) == said(all_rows(before), struck=False)
-    found = re.findall(r"y(\d)z", said(all_rows(after), struck=True))
-    assert found == [str(number) for number in range(len(places))]
+    assert "x1x2x3x4" in found([Struck(places[0], "x1 x2\n\nx3 x4")])
+    several = [Struck(at, f"y{number}z") for number, at in enumerate(sorted(places))]
+    assert re.findall(r"y(\d)z", found(several)) == [str(number) for number in range(len(places))]

@@ -47,9 +47,8 @@ def test_every_kind_of_block() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
+def test_an_unfinished_text_looks_as_it_will() -> None:
+    for text, shown in (
         ("Use `tar", ["Use tar"]),
         ("Use `tar` `", ["Use tar"]),
         ("so **very b*", ["so very b"]),
@@ -57,10 +56,8 @@ def test_every_kind_of_block() -> None:
         ("Options:\n\n1.", ["Options:"]),
         ("```sh\nls\n`", ["ls"]),
         ("2 * 3 * 4 \\ [bold]x", ["2 * 3 * 4 \\ [bold]x"]),
-    ],
-)
-def test_an_unfinished_text_looks_as_it_will(text: str, shown: list[str]) -> None:
-    assert plain(close_marks(text)) == shown
+    ):
+        assert plain(close_marks(text)) == shown
 
 
 @given(PIECES.map("".join), PIECES.map("".join))
@@ -102,20 +99,10 @@ def test_each_character_has_a_place_and_they_come_in_order(text: str) -> None:
         assert counts == sorted(counts) and counts[-1] == len(leaf.content.plain)
 
 
-def test_characters_know_where_they_come_from() -> None:
-    for leaf in leaves(TEXT):
-        for place, char in zip(leaf.offsets, leaf.content.plain):
-            if not char.isspace() and char not in "│&":
-                assert TEXT[place] == char, leaf
-
-
 def test_a_hostile_table_loses_nothing() -> None:
     (head, row) = (leaf for leaf in leaves("| a │ b | c |\n|---|---|\n| 1 │ 2 | 3 |\n"))
     assert head.content.plain == "a │ b │ c" and head.cells == (5, 1)
     assert row.content.plain == "1 │ 2 │ 3" and row.widths == (5, 1)
-
-
-# ---- blocks ----------------------------------------------------------------------------------------------------------
 
 
 @given(PIECES.map("".join))
@@ -128,29 +115,13 @@ def test_blocks_cover_all_but_blank_lines(text: str) -> None:
     assert not text[at:].strip()
 
 
-@pytest.mark.parametrize(
-    ("text", "closed"),
-    [
+def test_closed_length() -> None:
+    for text, closed in (
         ("Use `tar`", ""),
         ("Use `tar`:\n\n", "Use `tar`:\n\n"),
         ("Use:\n\n```sh\ntar xf a", "Use:\n\n"),
         ("Use:\n```sh\ntar xf a\n```", "Use:\n"),
         ("Use:\n```sh\ntar xf a\n```\n", "Use:\n```sh\ntar xf a\n```\n"),
         ("````\n```\n", ""),
-    ],
-)
-def test_closed_length(text: str, closed: str) -> None:
-    assert text[: closed_length(text)] == closed
-
-
-@pytest.mark.parametrize(
-    ("text", "code"),
-    [
-        ("```sh\nls -l\n```", ["ls -l"]),
-        ("```sh\nls\n```\n\nor\n\n~~~\na\n\nb\n~~~\n", ["ls", "a\n\nb"]),
-        ("```sh\nstopped half", ["stopped half"]),
-        ("1. so:\n   ```sh\n   ls\n   ```\n", ["   ls"]),
-    ],
-)
-def test_code_blocks(text: str, code: list[str]) -> None:
-    assert [text[slice(*block.body)].removesuffix("\n") for block in split(text) if block.fenced] == code
+    ):
+        assert text[: closed_length(text)] == closed
