@@ -16,9 +16,9 @@ import pytest
 
 from app.shell.place import ROOT
 from models.config import GRAPH, SPECIAL_TOKENS
-from storage import Message, Store
 from tests.app.reply.test_server_text import respelt
-from tests.privacy.tracing import Namespace, Strace, Tracer, tracers
+from tests.privacy.tracing import Strace
+from tests.pty.test_session import stored
 from tests.pty.tmux import Tmux
 from tests.support.conversing import until
 from tests.support.fault_proxy import Exchange, FaultProxy
@@ -26,19 +26,10 @@ from tests.support.hub_server import HubServer
 from tests.support.serving import REPOSITORY, VerifierProcess
 from tests.support.shells import environment_of
 
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="strace is for Linux only")
 OUTRIDER = [sys.executable, "-m", "app.start"]
 QUESTION = "list files"
 PATIENCE_SECONDS = 300
-
-
-@pytest.fixture
-def tracer() -> Tracer:
-    """The tracer: strace, else a network namespace. On Linux the test fails where there is neither."""
-    if sys.platform != "linux":
-        pytest.skip("what a program connects to is seen on Linux only")
-    found = tracers()
-    assert found, "install strace, or allow user namespaces"
-    return found[0]
 
 
 class Person:
@@ -66,21 +57,9 @@ class Person:
     def database(self) -> Path:
         return self.home / ".local" / "share" / "outrider" / "outrider.db"
 
-    def messages(self) -> list[Message]:
-        """The messages of the newest conversation."""
-        if not self.database.exists():
-            return []
-        with Store.open(self.database) as store:
-            return [message for one in store.conversations.all()[:1] for message in store.branches.thread(one.id)]
-
     def strange(self, files: Iterable[Path]) -> set[str]:
         """Existing files, of `files` and of this person's folders, that are not Outrider's own."""
-        found = {
-            Path(folder, name)
-            for place in (self.home, self.temporary)
-            for folder, _, names in os.walk(place)
-            for name in names
-        }
+        found = {file for place in (self.home, self.temporary) for file in place.rglob("*")}
         return {str(file) for file in found | set(files) if file.is_file() and not self._own(file)}
 
     def _own(self, file: Path) -> bool:
@@ -94,14 +73,14 @@ def person(tmp_path: Path, tiny_pair: Path) -> Person:
     return Person(tmp_path, tiny_pair)
 
 
-def check(trace: Strace | Namespace, person: Person) -> None:
+def check(trace: Strace, person: Person) -> None:
     """Check what a program did that has ended."""
     seen = trace.seen()
     assert not seen.connections
     assert not person.strange(seen.files)
 
 
-def ran(trace: Strace | Namespace, person: Person, *arguments: str) -> subprocess.CompletedProcess[str]:
+def ran(trace: Strace, person: Person, *arguments: str) -> subprocess.CompletedProcess[str]:
     """A command that has ended, checked."""
     command = [*trace.prefix, *OUTRIDER, *arguments]
     done = subprocess.run(
@@ -113,9 +92,9 @@ def ran(trace: Strace | Namespace, person: Person, *arguments: str) -> subproces
 
 
 @pytest.mark.pty
-async def test_a_chat(tracer: Tracer, person: Person, tmp_path: Path) -> None:
+async def test_a_chat(person: Person, tmp_path: Path) -> None:
     """A chat with the bundled model."""
-    trace = tracer(tmp_path / "trace")
+    trace = Strace(tmp_path / "trace")
     given = [f"{name}={value}" for name, value in person.environment.items()]
     command = ["env", "-i", *given, *trace.prefix, *OUTRIDER, "chat"]
     with Tmux(tmp_path / "tmux", command, {}, REPOSITORY, (30, 100)) as tmux:
@@ -123,61 +102,53 @@ async def test_a_chat(tracer: Tracer, person: Person, tmp_path: Path) -> None:
         tmux.type(QUESTION)
         await tmux.until(QUESTION)
         tmux.press("Enter")
-        await tmux.until(lambda: [message.status for message in person.messages()[1:]] == ["done"])
+        await tmux.until(lambda: [one.status for one in stored(person.database)[1:]] == ["done"])
         tmux.press("C-q")
-        await tmux.until(lambda: tmux.code is not None)
-        assert tmux.code == 0, tmux.screen
-    answer = person.messages()[-1]
+        assert await tmux.ended() == 0, tmux.screen
+    answer = stored(person.database)[-1]
     assert answer.tokens and all(answer.provenance), "the verifier had no part in it"
     check(trace, person)
 
 
-def test_a_look_at_this_device(tracer: Tracer, person: Person, tmp_path: Path) -> None:
-    looked = ran(tracer(tmp_path / "trace"), person, "remote", "find")
+def test_a_look_at_this_device(person: Person, tmp_path: Path) -> None:
+    looked = ran(Strace(tmp_path / "trace"), person, "remote", "find")
     assert looked.returncode in (0, 3), looked.stderr
 
 
-def test_a_model_from_the_hub(tracer: Tracer, person: Person, tiny_pair: Path, tmp_path: Path) -> None:
+def test_a_model_from_the_hub(person: Person, tiny_pair: Path, tmp_path: Path) -> None:
     """The catalogue asks nobody, and a model is asked for at the hub alone, and kept in the hub's cache alone."""
-    assert ran(tracer(tmp_path / "listing"), person, "local", "catalogue").returncode == 0
+    assert ran(Strace(tmp_path / "listing"), person, "local", "catalogue").returncode == 0
     files = {path.name: path.read_bytes() for path in (tiny_pair / "target").iterdir() if path.suffix != ".onnx"}
     hub = HubServer(files)
     person.environment["HF_HOME"] = str(person.made / "hf")
     with hub.running() as address:
         person.environment["HF_ENDPOINT"] = address
-        if tracer is Namespace:  # It has no way to this hub.
-            person.environment["HF_HUB_OFFLINE"] = "1"
-        got = ran(tracer(tmp_path / "trace"), person, "local", "get", "owner/tiny", "--yes")
-    if tracer is not Namespace:
-        assert got.returncode == 0, got.stderr
-        assert sorted(path.rpartition("/")[2] for _, path, _ in hub.asked) == sorted(["tiny", *files])
+        got = ran(Strace(tmp_path / "trace"), person, "local", "get", "owner/tiny", "--yes")
+    assert got.returncode == 0, got.stderr
+    assert sorted(path.rpartition("/")[2] for _, path, _ in hub.asked) == sorted(["tiny", *files])
 
 
-def test_a_question_to_a_server(tracer: Tracer, person: Person, tiny_pair: Path, tmp_path: Path) -> None:
+def test_a_question_to_a_server(person: Person, tiny_pair: Path, tmp_path: Path) -> None:
     """Both sides: `outrider serve` with a local folder, and `outrider ask`."""
-    serving = tracer(tmp_path / "serving")
+    serving = Strace(tmp_path / "serving")
     command = [*serving.prefix, *OUTRIDER, "serve", "--port", "0", "--watch-stdin"]
     command += ["--model", str(tiny_pair / "target"), "--drafter", str(tiny_pair / "drafter")]
     pipe = subprocess.PIPE
     with subprocess.Popen(
         command, stdin=pipe, stdout=pipe, text=True, env=person.environment, cwd=REPOSITORY
     ) as server:
-        assert server.stdout is not None and server.stdin is not None
         line = server.stdout.readline()
         found = re.search(r"https?://\S+", line)
         assert found is not None, f"the verifier did not start: {line!r}"
-        remote = [] if tracer is Namespace else ["--remote", found.group()]  # A namespace has no way out.
-        asked = ran(tracer(tmp_path / "asking"), person, "ask", "--json", *remote, QUESTION)
+        asked = ran(Strace(tmp_path / "asking"), person, "ask", "--json", "--remote", found.group(), QUESTION)
         server.stdin.close()
     assert asked.returncode == 0, asked.stderr
     assert json.loads(asked.stdout)
     check(serving, person)
 
 
-async def test_the_tokenizer_of_a_server(tracer: Tracer, person: Person, tiny_pair: Path, tmp_path: Path) -> None:
+async def test_the_tokenizer_of_a_server(person: Person, tiny_pair: Path, tmp_path: Path) -> None:
     """A server with another tokenizer than the model on this device is asked for it, and for nothing else."""
-    if tracer is Namespace:
-        pytest.skip("a namespace has no way to the server")
     config, texts = person.home / ".config" / "outrider", person.database.parent / "tokenizers"
     config.mkdir(parents=True)
     (config / "local.toml").write_text(f'use = "mine"\n[models]\nmine = "{person.made}"\n')
@@ -187,7 +158,7 @@ async def test_the_tokenizer_of_a_server(tracer: Tracer, person: Person, tiny_pa
         asked.add(re.sub(rb"[0-9a-f]{32}", b"DIGEST", exchange.head.split(b" HTTP/")[0]))
         await exchange.relay()
 
-    trace = tracer(tmp_path / "trace")
+    trace = Strace(tmp_path / "trace")
     with VerifierProcess(tiny_pair, model=respelt(tiny_pair, tmp_path), options=["--no-drafter"]) as server:
         async with FaultProxy([server.port]) as proxy:
             proxy.line = note
@@ -206,14 +177,14 @@ async def test_the_tokenizer_of_a_server(tracer: Tracer, person: Person, tiny_pa
 
 
 @pytest.mark.parametrize("kind, mode", [("ghost", "auto"), ("command", "offline"), ("explain", "offline")])
-def test_what_the_shell_asks_on_this_device(tracer: Tracer, kind: str, mode: str, tmp_path: Path) -> None:
+def test_what_the_shell_asks_on_this_device(kind: str, mode: str, tmp_path: Path) -> None:
     """Ghost text goes nowhere, and what is asked offline neither."""
     home, runtime = tmp_path / "home", tmp_path / "run"
     home.mkdir()
     runtime.mkdir()
     settings = {"OUTRIDER_REMOTE": "http://192.0.2.7:8000", "OUTRIDER_MODE": mode}  # No machine's (RFC 5737).
     settings |= {"OUTRIDER_SHELL_IDLE_MINUTES": "0.001", "OUTRIDER_OFFLINE": "drafter"}
-    traced, explains = tracer(tmp_path / "traced"), kind == "explain"
+    traced, explains = Strace(tmp_path / "traced"), kind == "explain"
     client = [sys.executable, "-I", "-S", str(Path(ROOT, "app", "shell", "__main__.py")), kind, "zsh"]
     # The tracer ends when the helper does, a moment after its answer.
     ran = subprocess.run(
@@ -227,12 +198,12 @@ def test_what_the_shell_asks_on_this_device(tracer: Tracer, kind: str, mode: str
 
 
 @pytest.mark.training
-def test_a_step_of_training(tracer: Tracer, person: Person, tiny_pair: Path, tmp_path: Path) -> None:
+def test_a_step_of_training(person: Person, tiny_pair: Path, tmp_path: Path) -> None:
     questions, mine = person.made / "questions.jsonl", person.made / "mine"
     questions.write_text("".join(json.dumps({"prompt": question}) + "\n" for question in (QUESTION, "show disk usage")))
     files = ["--target", str(tiny_pair / "target"), "--prompts", str(questions), "--out", str(mine)]
     limits = ["--device", "cpu", "--steps", "1", "--max-tokens", "8"]
-    trained = ran(tracer(tmp_path / "trace"), person, "drafter", "train", *files, *limits)
+    trained = ran(Strace(tmp_path / "trace"), person, "drafter", "train", *files, *limits)
     assert trained.returncode == 0, trained.stderr
     assert all((mine / name).exists() for name in (GRAPH, SPECIAL_TOKENS))
 
@@ -265,13 +236,11 @@ ELSEWHERE = {
 }
 
 
-@pytest.mark.parametrize("tracer", tracers())
 @pytest.mark.parametrize("where", [*ELSEWHERE, "loopback"])
-def test_a_connection_of_a_child_process_is_seen(tracer: Tracer, where: str, tmp_path: Path) -> None:
-    trace = tracer(tmp_path / "trace")
+def test_a_connection_of_a_child_process_is_seen(where: str, tmp_path: Path) -> None:
+    trace = Strace(tmp_path / "trace")
     program = [sys.executable, "-c", PROGRAM, str(tmp_path), where, ELSEWHERE.get(where, "")]
     subprocess.run([*trace.prefix, *program], check=True)
     seen = trace.seen()
     assert bool(seen.connections) == (where != "loopback"), seen.connections
-    if tracer is Strace:
-        assert {tmp_path / "written", tmp_path / "renamed"} <= seen.files
+    assert {tmp_path / "written", tmp_path / "renamed"} <= seen.files

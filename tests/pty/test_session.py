@@ -24,6 +24,14 @@ QUESTION = "list files"
 TOKENS = 120
 
 
+def stored(database: Path) -> list[Message]:
+    """The newest conversation as another program sees it."""
+    if not database.exists():
+        return []
+    with Store.open(database) as store:
+        return [message for one in store.conversations.all()[:1] for message in store.branches.thread(one.id)]
+
+
 async def test_a_sitting(own: dict[str, str], verifier: VerifierProcess, tmp_path: Path) -> None:
     database = tmp_path / "data" / "outrider.db"
     async with FaultProxy([verifier.port]) as proxy:
@@ -61,12 +69,6 @@ def test_a_crash_says_where_its_traceback_is(environment: dict[str, str], tmp_pa
     assert "builtins.IndexError" in text and " broken" in text and "critical" in text
 
 
-def stored(database: Path) -> list[Message]:
-    """The newest conversation as another program sees it."""
-    with Store.open(database) as store:
-        return [message for one in store.conversations.all()[:1] for message in store.branches.thread(one.id)]
-
-
 async def test_a_model_on_this_device_answers_after_one_key(
     own: dict[str, str], tiny_pair: Path, tmp_path: Path
 ) -> None:
@@ -74,8 +76,7 @@ async def test_a_model_on_this_device_answers_after_one_key(
     del given["OUTRIDER_MODE"]
     folders = Folders.locate(given)
     LocalModels(folders).add("guide", tiny_pair / "target")
-    remotes = Remotes(folders)
-    remotes.put("far", Remote(url="http://127.0.0.1:9/v1", kind="openai"))
+    (remotes := Remotes(folders)).put("far", Remote(url="http://127.0.0.1:9/v1", kind="openai"))
     remotes.use("far")
     with Tmux(tmp_path / "tmux", COMMAND, given, REPOSITORY, (24, 80)) as tmux:
         await tmux.until("guide on this device can answer while far is away:")
@@ -89,10 +90,8 @@ async def test_a_model_on_this_device_answers_after_one_key(
         tmux.press("C-q")
         assert await tmux.ended() == 0, tmux.screen
     assert LocalModels(folders).used == "guide"
-    with Store.read(folders.database) as store:
-        (conversation,) = store.conversations.all()
-        question, answer = store.branches.thread(conversation.id)
-        assert answer.stats["stretches"] == [{"at": 0, "writer": "guide", "here": True}] and answer.text
+    _, answer = stored(folders.database)
+    assert answer.stats["stretches"] == [{"at": 0, "writer": "guide", "here": True}] and answer.text
 
 
 @pytest.mark.parametrize(
