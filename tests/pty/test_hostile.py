@@ -23,41 +23,23 @@ SIZE = 40, 140
 """A terminal wide enough for the list of conversations."""
 PAYLOADS = {
     "clipboard": "\x1b]52;c;UFdORUQ=\x07",
-    "clipboard_st": "\x1b]52;c;UFdORUQ=\x1b\\",
-    "title": "\x1b]0;PWNED\x07",
-    "hyperlink": "\x1b]8;;http://pwned.example/\x1b\\",
+    "title": "\x1b]0;PWNED\x1b\\",
     "clear": "\x1b[2J",
     "report": "\x1b[6n",
-    "blink": "\x1b[5;31;7m",
     "mouse": "\x1b[?1002h",
-    "insert": "\x1b[4h",
-    "dcs": "\x1bP$q\x22p\x1b\\",
     "sixel": "\x1bPq#0;2;0;0;0#0~~@@vv\x1b\\",
-    "tmux": "\x1bPtmux;\x1b\x1b]52;c;UFdORUQ=\x07\x1b\\",
     "apc": "\x1b_Gf=24,s=1,v=1;UFdO\x1b\\",
-    "pm": "\x1b^PWNED\x1b\\",
-    "sos": "\x1bXPWNED\x1b\\",
     "reset": "\x1bc",
-    "charset": "\x1b(0",
     "c1_csi": "\x9b2J",
     "c1_osc": "\x9d52;c;UFdORUQ=\x9c",
-    "c1_dcs": "\x90$q\x22p\x9c",
-    "bell": "\x07",
     "backspace": "\x08\x08",
     "return": "\x0d",
-    "shift_out": "\x0e",
-    "enquiry": "\x05",
     "override": "\u202egnihtyna\u202c",
-    "isolate": "\u2067gnihtyna\u2069",
-    "mark": "a\u200eb\u200fc\u061cd",
     "zero_width": "a\u200bb\u2060c\ufeffd\u00ade",
-    "joiner": "a\u200db\u200cc",
-    "filler": "a\u3164b",
-    "selector": "a\ufe01b\U000e0101c",
     "tag": "a\U000e0050\U000e0057\U000e007fb",
     "torn": "\x1b]52;c;VE9STg==",
 }
-"""Payloads by name. `torn` has no end and may take what follows it, so it comes last."""
+"""One of each kind; `tests/app/test_sanitise.py` has all. `torn` may take what follows it, so it comes last."""
 END = "the-end-of-it"
 
 
