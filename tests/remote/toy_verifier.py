@@ -1,7 +1,4 @@
-"""A verifier for tests: a toy target behind the real protocol on loopback, and raw peers that break it.
-
-The target's next token depends only on the last one, so a test knows every right answer beforehand.
-"""
+"""Servers for tests, on loopback: one that shows a verifier's card, and raw peers that break every rule."""
 
 from __future__ import annotations
 
@@ -12,43 +9,24 @@ import socket
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import msgspec
 import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 from starlette.routing import Route
 
 from models.config import DIGEST_BYTES
-from models.tree import ROOT, DraftTree
-from remote.protocol import (
-    CONTENT_TYPE,
-    VERSION,
-    Card,
-    Conflict,
-    Error,
-    Limits,
-    Memory,
-    MemoryFormat,
-    Round,
-    RunningDigest,
-    Verdict,
-    decode,
-    digest_of,
-    encode_frame,
-    unpack_tokens,
-)
+from remote.protocol import CONTENT_TYPE, VERSION, Card, Error, Limits, MemoryFormat, encode
 from tests.support.listeners import stop_listening
 
-VOCABULARY = 50
-MEMORY_TOKENS = 4
 TOKENIZER = bytes(range(DIGEST_BYTES))
 CARD = Card(
     version=VERSION,
     target="toy",
-    vocabulary=VOCABULARY,
+    vocabulary=50,
     tokenizer=TOKENIZER,
     chat_template="",
     stop_tokens=(),
@@ -57,133 +35,19 @@ CARD = Card(
 )
 
 
-def successor(token: int) -> int:
-    return (token * 7 + 3) % VOCABULARY
-
-
-def continuation(tokens: Sequence[int], count: int) -> list[int]:
-    """What the target says after `tokens`."""
-    answer, last = [], tokens[-1]
-    for _ in range(count):
-        last = successor(last)
-        answer.append(last)
-    return answer
-
-
-def verify(tokens: Sequence[int], tree: DraftTree) -> tuple[list[int], int]:
-    """Accepted nodes and the bonus token."""
-    children, at, last, accepted = tree.children(), ROOT, tokens[-1], []
-    while (node := children.get(at, {}).get(successor(last))) is not None:
-        accepted.append(node)
-        at, last = node, successor(last)
-    return accepted, successor(last)
-
-
-@dataclass
-class ToySession:
-    tokens: list[int] = field(default_factory=list)
-    last_round: int = -1
-    last_reply: list[bytes] = field(default_factory=list)
-
-
 @dataclass
 class ToyVerifier:
-    """`rounds` and `headers` are requests as they arrived, `computed` counts those that were not replays."""
+    """Shows its card to whoever has the token, and does nothing else."""
 
     token: str | None = None
-    seconds: float = 0.0
-    sessions: dict[str, ToySession] = field(default_factory=dict)
-    rounds: list[Round] = field(default_factory=list)
-    headers: list[dict[str, str]] = field(default_factory=list)
-    peers: set[tuple[str, int]] = field(default_factory=set)
-    computed: int = 0
 
     def app(self) -> Starlette:
-        return Starlette(
-            routes=[
-                Route("/v1/card", self.card),
-                Route("/v1/rounds", self.round, methods=["POST"]),
-                Route("/v1/sessions/{name}", self.drop, methods=["DELETE"]),
-                Route("/healthz", self.health),
-            ]
-        )
+        return Starlette(routes=[Route("/v1/card", self._card)])
 
-    async def card(self, request: Request) -> Response:
-        if self.token and request.headers.get("authorization") != f"Bearer {self.token}":
-            return _message(Error(code="unauthorised", message="Give the right token.", retry=False), 401)
-        return _message(CARD)
-
-    async def health(self, request: Request) -> Response:
-        return Response("ok", media_type="text/plain")
-
-    async def drop(self, request: Request) -> Response:
-        if self.sessions.pop(request.path_params["name"], None) is None:
-            return _message(Error(code="not_found", message="No such session.", retry=False), 404)
-        return Response(status_code=204)
-
-    async def round(self, request: Request) -> Response:
-        message = decode(await request.body(), Round)
-        self.rounds.append(message)
-        self.headers.append(dict(request.headers))
-        assert request.client is not None
-        self.peers.add((request.client.host, request.client.port))
-        session = self.sessions.get(message.session, ToySession())
-        if message.round == session.last_round:
-            return _stream(session.last_reply)
-        if message.round < session.last_round:
-            return _message(Error(code="out_of_order", message="An older round.", retry=False), 412)
-        digests = RunningDigest()
-        digests.extend(session.tokens)
-        if message.base > len(digests) or digests.at(message.base) != message.digest:
-            lengths = sorted({len(digests), len(digests) // 2, 0}, reverse=True)
-            return _message(Conflict(have=tuple((length, digests.at(length)) for length in lengths)), 409)
-        self.sessions[message.session] = session
-        self._commit(session, message)
-        begun = time.monotonic()
-        while (left := begun + self.seconds - time.monotonic()) > 0:  # A test may call it off.
-            await asyncio.sleep(min(left, 0.01))
-        return _stream(session.last_reply)
-
-    def _commit(self, session: ToySession, message: Round) -> None:
-        self.computed += 1
-        tree = message.tree.unpack(CARD.limits)
-        session.tokens = session.tokens[: message.base] + unpack_tokens(message.append)
-        accepted, bonus = verify(session.tokens, tree)
-        session.tokens += [int(tree.tokens[node]) for node in accepted] + [bonus]
-        verdict = Verdict(
-            round=message.round,
-            accepted=tuple(accepted),
-            bonus=bonus,
-            length=len(session.tokens),
-            digest=digest_of(session.tokens),
-            finished=False,
-            server_seconds=self.seconds,
-        )
-        session.last_round = message.round
-        session.last_reply = [encode_frame(verdict)]
-        if message.memory_from is not None:
-            for start in reversed(range(message.memory_from, len(session.tokens) - 1, MEMORY_TOKENS)):
-                count = min(MEMORY_TOKENS, len(session.tokens) - 1 - start)
-                data = bytes(session.tokens[start : start + count])
-                assert CARD.memory is not None
-                session.last_reply.append(
-                    encode_frame(Memory(digest=CARD.memory.digest, start=start, count=count, data=data))
-                )
-
-
-def _message(message: msgspec.Struct, status: int = 200) -> Response:
-    return Response(msgspec.msgpack.encode(message), status, media_type=CONTENT_TYPE)
-
-
-def _stream(frames: Sequence[bytes]) -> Response:
-    async def chunks() -> AsyncIterator[bytes]:
-        for frame in frames:
-            yield frame
-
-    return StreamingResponse(chunks(), media_type=CONTENT_TYPE)
-
-
-# ---- peers on loopback -----------------------------------------------------------------------------------------------
+    async def _card(self, request: Request) -> Response:
+        right = not self.token or request.headers.get("authorization") == f"Bearer {self.token}"
+        answer = CARD if right else Error(code="unauthorised", message="Give the right token.", retry=False)
+        return Response(encode(answer), 200 if right else 401, media_type=CONTENT_TYPE)
 
 
 @contextlib.contextmanager

@@ -1,14 +1,18 @@
 from __future__ import annotations
 
 import os
+from collections.abc import AsyncIterator
 from pathlib import Path
 
+import httpx
 import pytest
 
 from models.engines.engine import Engine
 from models.engines.target import Target, load_target
 from models.engines.torch_engine import TorchEngine
 from remote.protocol import VERSION, Card, Limits, MemoryFormat
+from remote.verifier.http import create_app
+from tests.remote.verifier.test_http import connected
 from tests.remote.verifier.tiny import STOP, VOCABULARY, tiny_encoder, tiny_model
 
 LIMITS = Limits(max_nodes=24, max_depth=16, max_tokens=300, max_body_bytes=4096)
@@ -26,19 +30,20 @@ def loaded(tiny_pair: Path) -> Target:
     return load_target(str(tiny_pair / "target"), device="cpu")
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def card(target: Engine) -> Card:
-    assert target.encoder is not None
+    memory = MemoryFormat(digest=target.encoder.digest, layers=target.encoder.layers)
     return Card(
-        version=VERSION,
-        target="tiny",
-        vocabulary=VOCABULARY,
-        tokenizer=b"t" * 16,
-        chat_template="",
-        stop_tokens=(STOP,),
-        limits=LIMITS,
-        memory=MemoryFormat(digest=target.encoder.digest, layers=target.encoder.layers),
-    )
+        version=VERSION, target="tiny", vocabulary=VOCABULARY, tokenizer=b"t" * 16, chat_template="",
+        stop_tokens=(STOP,), limits=LIMITS, memory=memory,
+    )  # fmt: skip
+
+
+@pytest.fixture
+async def client(target: Engine, card: Card) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of a server of the tiny target, in this process."""
+    async with connected(create_app(target, card)) as client:
+        yield client
 
 
 @pytest.fixture

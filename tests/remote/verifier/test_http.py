@@ -149,29 +149,27 @@ async def test_a_verifier_without_encoder_sends_no_memory(target: Engine, card: 
     ],
 )
 async def test_what_cannot_be_served_gets_a_typed_error(
-    target: Engine, card: Card, body: bytes, status: int, code: str
+    client: httpx.AsyncClient, body: bytes, status: int, code: str
 ) -> None:
-    async with connected(create_app(target, card)) as client:
-        response = await client.post("/v1/rounds", content=body)
-        error = decode(response.content, Error)
-        assert (response.status_code, error.code, error.retry) == (status, code, False)
-        assert error.message
-        assert (await client.post("/v1/rounds", content=message(1, [], PROMPT))).status_code == 200
+    response = await client.post("/v1/rounds", content=body)
+    error = decode(response.content, Error)
+    assert (response.status_code, error.code, error.retry) == (status, code, False)
+    assert error.message
+    assert (await client.post("/v1/rounds", content=message(1, [], PROMPT))).status_code == 200
 
 
-async def test_order_and_routes_have_typed_errors_too(target: Engine, card: Card) -> None:
-    async with connected(create_app(target, card)) as client:
-        await client.post("/v1/rounds", content=message(5, [], PROMPT))
-        late = await client.post("/v1/rounds", content=message(4, [], PROMPT))
-        assert (late.status_code, decode(late.content, Error).code) == (412, "out_of_order")
-        lost = await client.get("/v1/rounds/1")
-        assert (lost.status_code, decode(lost.content, Error).code) == (404, "not_found")
-        wrong = await client.get("/v1/rounds")
-        assert (wrong.status_code, wrong.headers["allow"]) == (405, "POST")
-        assert decode(wrong.content, Error).code == "bad_request"
+async def test_order_and_routes_have_typed_errors_too(client: httpx.AsyncClient) -> None:
+    await client.post("/v1/rounds", content=message(5, [], PROMPT))
+    late = await client.post("/v1/rounds", content=message(4, [], PROMPT))
+    assert (late.status_code, decode(late.content, Error).code) == (412, "out_of_order")
+    lost = await client.get("/v1/rounds/1")
+    assert (lost.status_code, decode(lost.content, Error).code) == (404, "not_found")
+    wrong = await client.get("/v1/rounds")
+    assert (wrong.status_code, wrong.headers["allow"]) == (405, "POST")
+    assert decode(wrong.content, Error).code == "bad_request"
 
 
-async def test_a_body_without_length_is_read_no_further_than_the_limit(target: Engine, card: Card) -> None:
+async def test_a_body_without_length_is_read_no_further_than_the_limit(client: httpx.AsyncClient) -> None:
     sent = 0
 
     async def endless() -> AsyncIterator[bytes]:
@@ -180,20 +178,18 @@ async def test_a_body_without_length_is_read_no_further_than_the_limit(target: E
             sent += 1000
             yield b"x" * 1000
 
-    async with connected(create_app(target, card)) as client:
-        response = await client.post("/v1/rounds", content=endless())
+    response = await client.post("/v1/rounds", content=endless())
     assert (response.status_code, decode(response.content, Error).code) == (413, "too_large")
     assert sent == 5000
 
 
-async def test_sessions_can_be_dropped(target: Engine, card: Card) -> None:
-    async with connected(create_app(target, card)) as client:
-        await client.post("/v1/rounds", content=message(1, [], PROMPT))
-        assert (await client.delete("/v1/sessions/s")).status_code == 204
-        assert (await client.delete("/v1/sessions/s")).status_code == 404
-        unknown = await client.post("/v1/rounds", content=message(2, PROMPT, [2]))
-        assert unknown.status_code == 409
-        assert decode(unknown.content, Conflict).have == ((0, digest_of([])),)
+async def test_sessions_can_be_dropped(client: httpx.AsyncClient) -> None:
+    await client.post("/v1/rounds", content=message(1, [], PROMPT))
+    assert (await client.delete("/v1/sessions/s")).status_code == 204
+    assert (await client.delete("/v1/sessions/s")).status_code == 404
+    unknown = await client.post("/v1/rounds", content=message(2, PROMPT, [2]))
+    assert unknown.status_code == 409
+    assert decode(unknown.content, Conflict).have == ((0, digest_of([])),)
 
 
 async def test_the_token_guards_all_but_health(target: Engine, card: Card) -> None:
@@ -230,44 +226,44 @@ async def test_the_verdict_arrives_before_memory_is_computed(target: Engine, car
 
 
 async def test_a_client_that_hangs_up_gets_everything_when_it_returns(target: Engine, card: Card) -> None:
-    body = message(1, [], [2 + token % 40 for token in range(200)], memory_from=0)
+    long = [2 + token % 40 for token in range(200)]
+    body = message(1, [], long, memory_from=0)
     async with reached(create_app(target, card)) as client:
         async with Gate(target.encoder) as held:
             async with client.stream("POST", "/v1/rounds", content=body) as response:
                 frames = read_frames(response.aiter_raw())
                 verdict = await anext(frames)
-                assert isinstance(verdict, Verdict)
             held.open.set()
         again = frames_of((await client.post("/v1/rounds", content=body)).content)
         assert (again[0].length, again[0].digest, again[0].bonus) == (verdict.length, verdict.digest, verdict.bonus)
         assert sum(frame.count for frame in again[1:]) == 200
-        tokens = [2 + token % 40 for token in range(200)] + [verdict.bonus]
+        tokens = [*long, verdict.bonus]
         later = frames_of((await client.post("/v1/rounds", content=message(2, tokens, []))).content)
         assert later[0].bonus == generated(target.model, tokens, 1)[0]
 
 
 async def test_a_round_whose_client_left_is_still_committed_once(target: Engine, card: Card) -> None:
+    body = message(1, [], PROMPT)
     async with reached(create_app(target, card)) as client:
         async with Gate(target.model) as held:
             with pytest.raises(httpx.ReadTimeout):
-                await client.post(
-                    "/v1/rounds", content=message(1, [], PROMPT), timeout=httpx.Timeout(PATIENT, read=0.3)
-                )
+                await client.post("/v1/rounds", content=body, timeout=httpx.Timeout(PATIENT, read=0.3))
             held.open.set()
-        retried = frames_of((await client.post("/v1/rounds", content=message(1, [], PROMPT))).content)
+        retried = frames_of((await client.post("/v1/rounds", content=body)).content)
         assert retried[0].bonus == generated(target.model, PROMPT, 1)[0]
         assert await counter(client, "rounds_total") == 1
 
 
-async def test_a_failing_target_is_a_typed_error_and_the_session_goes_on(target: Engine, card: Card) -> None:
+async def test_a_failing_target_is_a_typed_error_and_the_session_goes_on(
+    client: httpx.AsyncClient, target: Engine
+) -> None:
     def fail(*_: object) -> None:
         raise MemoryError("no memory left")
 
-    async with connected(create_app(target, card)) as client:
-        hook = target.model.register_forward_pre_hook(fail)
-        broken = await client.post("/v1/rounds", content=message(1, [], PROMPT))
-        hook.remove()
-        error = decode(broken.content, Error)
-        assert (broken.status_code, error.code, error.retry) == (500, "internal", True)
-        verdict = frames_of((await client.post("/v1/rounds", content=message(1, [], PROMPT))).content)[0]
-        assert verdict.bonus == generated(target.model, PROMPT, 1)[0]
+    hook = target.model.register_forward_pre_hook(fail)
+    broken = await client.post("/v1/rounds", content=message(1, [], PROMPT))
+    hook.remove()
+    error = decode(broken.content, Error)
+    assert (broken.status_code, error.code, error.retry) == (500, "internal", True)
+    verdict = frames_of((await client.post("/v1/rounds", content=message(1, [], PROMPT))).content)[0]
+    assert verdict.bonus == generated(target.model, PROMPT, 1)[0]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator
 
 import httpx
 import numpy as np
@@ -28,12 +27,6 @@ from tests.support.patience import PATIENCE_SECONDS
 
 PROMPT = [5, 9, 2, 30, 7]
 TOP = 4
-
-
-@pytest.fixture
-async def client(target: Engine, card: Card) -> AsyncIterator[httpx.AsyncClient]:
-    async with connected(create_app(target, card)) as opened:
-        yield opened
 
 
 def nodes(tokens: list[int], parents: list[int]) -> dict[str, bytes]:
