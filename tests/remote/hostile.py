@@ -185,6 +185,8 @@ def conflicts(have: list[tuple[int, bytes]] | None = None) -> Way:
 
 def ways(vocabulary: int, memory: bytes) -> dict[str, Way]:
     """Everything that a verifier may get wrong, by name."""
+    nothing = {"length": 0, "digest": bytes(16), "finished": False, "server_seconds": 0.0}
+    verdict, progress = Verdict(round=0, accepted=(), bonus=1, **nothing), Progress(tokens=b"", drafted=0, **nothing)
     return {
         "silence": silent,
         "a head byte by byte": dripping_head,
@@ -209,15 +211,7 @@ def ways(vocabulary: int, memory: bytes) -> dict[str, Way]:
         "a frame of no length": sends(struct.pack("<I", 0)),
         "no msgpack": sends(struct.pack("<I", 3) + b"\x00\xc1\xc1"),
         "deep nesting": sends(struct.pack("<I", 100_001) + b"\x00" + b"\x91" * 100_000),
-        "the other kind of frame": sends(
-            lambda asked: encode_frame(
-                Progress(tokens=b"", drafted=0, length=0, digest=bytes(16), finished=False, server_seconds=0.0)
-                if not asked.hosted
-                else Verdict(
-                    round=0, accepted=(), bonus=1, length=0, digest=bytes(16), finished=False, server_seconds=0.0
-                )
-            )
-        ),
+        "the other kind of frame": sends(lambda asked: encode_frame(verdict if asked.hosted else progress)),
         "a wrong digest": sends(lambda asked: asked.frame([5], digest=bytes(16))),
         "a wrong length": sends(lambda asked: asked.frame([5], length=3)),
         "another round": sends(lambda asked: asked.raw([5], round=asked.message.round + 7, drafted=1 << 30)),

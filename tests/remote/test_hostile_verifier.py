@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import resource
-import time
 from pathlib import Path
 
 import msgspec
@@ -23,7 +22,7 @@ from drafter.runtime import Drafter
 from drafter.shelf import Drafters
 from remote.protocol import Card, MemoryFormat
 from storage import Store
-from tests.remote.hostile import DAY, Asked, HostilePeer, sends, silent, ways
+from tests.remote.hostile import HostilePeer, sends, silent, ways
 from tests.remote.toy_verifier import CARD
 from tests.support.clock import FastClock
 from tests.support.conversing import Heard, ask
@@ -52,15 +51,7 @@ def card_of(drafter: Drafter) -> Card:
 
 
 async def heard_from(peer: HostilePeer, drafter: Drafter, database: Path, mode: str, times: float = TIMES) -> Heard:
-    """Take one answer, check that it ends, and that it is stored as it was shown.
-
-    Where a busy machine gave up before the peer was asked, the clock runs more slowly the next time.
-    """
-    heard = await _heard_from(peer, drafter, database, mode, times)
-    return heard if peer.asked else await _heard_from(peer, drafter, database, mode, times / 10)
-
-
-async def _heard_from(peer: HostilePeer, drafter: Drafter, database: Path, mode: str, times: float) -> Heard:
+    """Take one answer, check that it ends, and that it is stored as it was shown."""
     settings = Settings(max_tokens=24).replaced({"mode": mode}, "the test")
     store, clock = Store.open(database), FastClock()
     try:
@@ -68,9 +59,8 @@ async def _heard_from(peer: HostilePeer, drafter: Drafter, database: Path, mode:
             source = AddressSource(url, clock=clock)
             # What the target might have said is asked for, because the drafter can learn.
             learnt = database.parent / "learnt"
-            async with Assistant(
-                store, Options(Drafters(drafter), source, settings, clock=clock, learnt=learnt)
-            ) as opened:
+            options = Options(Drafters(drafter), source, settings, clock=clock, learnt=learnt)
+            async with Assistant(store, options) as opened:
                 conversation = store.conversations.create("test").id
                 await opened.settled()
                 clock.hurry(times)
@@ -79,12 +69,10 @@ async def _heard_from(peer: HostilePeer, drafter: Drafter, database: Path, mode:
             message = store.messages.get(heard.message)
     finally:
         store.close()
-    last = heard.events[-1]
-    assert last is heard.ended or last is heard.failed
-    assert message.status in ("done", "failed") and message.text == heard.reply.solid + (
-        "" if all(message.provenance) else heard.reply.ghost
-    )
-    return heard
+    assert heard.last in (heard.ended, heard.failed) and message.status in ("done", "failed")
+    assert message.text == heard.reply.solid + ("" if all(message.provenance) else heard.reply.ghost)
+    # Where a busy machine gave up before the peer was asked, the clock runs more slowly the next time.
+    return heard if peer.asked or times < 1 else await heard_from(peer, drafter, database, mode, times / 10)
 
 
 @pytest.mark.parametrize(
@@ -104,30 +92,6 @@ async def test_an_answer_ends_whatever_the_verifier_does(
         assert heard.failed.code in ENDED and heard.failed.message.endswith(".")
     elif mode != "auto":
         assert all(heard.done.provenance), "nobody but the target wrote it"
-
-
-async def test_what_a_verifier_says_of_its_own_time_sets_no_deadline(drafter: Drafter, tmp_path: Path) -> None:
-    """Right answers, each of which claims to have taken a day: what counts is no more than the time that was waited."""
-    deadlines = []
-
-    def right(asked: Asked) -> bytes:
-        data = asked.frame([5], server_seconds=DAY)
-        asked.session.append(5)
-        return data
-
-    with Store.open(tmp_path / "outrider.db") as store:
-        async with HostilePeer(card_of(drafter), sends(right)).serving() as url:
-            settings = Settings(mode="edge", max_tokens=8)
-            async with Assistant(store, Options(Drafters(drafter), AddressSource(url), settings)) as opened:
-                begun = time.monotonic()
-                heard = await ask(opened, "list files")
-                took = time.monotonic() - begun
-                connection = opened.backend.routing.shown
-                assert connection is not None and connection.speed.server_seconds is not None
-                deadlines.append(connection.speed.link.deadline(connection.speed.server_seconds))
-    assert heard.done.reason == "length", heard.failed
-    assert connection.speed.server_seconds <= took
-    assert deadlines[0] < 60 + 2 * took
 
 
 async def test_figures_of_an_answer_have_no_round_trip_while_nobody_is_there(drafter: Drafter, tmp_path: Path) -> None:
