@@ -9,10 +9,11 @@ import traceback
 import pytest
 
 from remote import CompletionsClient, LinkDown, Misconfigured, RemoteError, TransportOptions, VerifierClient
+from remote.protocol import encode
 from remote.proxies import environment_problems, environment_proxy, is_loopback, to_check
 from remote.wire import Wire
-from tests.remote.test_transport import HttpProxy, socks_proxy
-from tests.remote.toy_verifier import CARD, ToyVerifier, listening, serving
+from tests.remote.test_transport import socks_proxy
+from tests.remote.toy_verifier import CARD, http, listening, raw_peer
 from tests.support.patience import PATIENCE_SECONDS as PATIENCE
 
 FAR = "http://verifier.invalid"
@@ -89,13 +90,12 @@ async def test_a_bad_variable_stops_only_the_servers_that_need_it(monkeypatch: p
 
 async def test_a_socks_proxy_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
-    with serving(ToyVerifier().app()) as port:
-        async with socks_proxy(asked, ("127.0.0.1", port)) as address:
-            for number, scheme in enumerate(("socks", "socks5", "socks5h", "SOCKS"), 1):
-                monkeypatch.setenv("ALL_PROXY", f"{address.replace('socks5', scheme)}/")
-                async with VerifierClient(FAR) as client:
-                    assert await client.card(PATIENCE) == CARD
-                assert asked == ["verifier.invalid:80"] * number, scheme
+    async with raw_peer(lambda _: http(encode(CARD))) as port, socks_proxy(asked, port) as address:
+        for number, scheme in enumerate(("socks", "socks5", "socks5h", "SOCKS"), 1):
+            monkeypatch.setenv("ALL_PROXY", f"{address.replace('socks5', scheme)}/")
+            async with VerifierClient(FAR) as client:
+                assert await client.card(PATIENCE) == CARD
+            assert asked == ["verifier.invalid:80"] * number, scheme
 
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning")  # httpcore does not close the connection.
@@ -105,24 +105,19 @@ async def test_a_port_that_does_not_speak_socks(monkeypatch: pytest.MonkeyPatch)
         writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
         await writer.drain()
 
-    said = ""
     async with listening(serve) as port:
         monkeypatch.setenv("ALL_PROXY", f"socks5://127.0.0.1:{port}")
         async with VerifierClient(FAR) as client:
-            try:
+            with pytest.raises(LinkDown, match=f"the proxy 127.0.0.1:{port} does not"):
                 await client.card(PATIENCE)
-            except LinkDown as error:
-                said = str(error)
     gc.collect()
-    assert f"the proxy 127.0.0.1:{port} does not" in said
 
 
 async def test_a_failure_names_the_proxy_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with HttpProxy("407 Proxy Authentication Required").listening() as address:
-        host = address.removeprefix("http://")
-        monkeypatch.setenv("HTTPS_PROXY", f"http://anna:S3cret@{host}")
+    async with raw_peer(lambda _: http(b"", status="407 Proxy Authentication Required")) as port:
+        monkeypatch.setenv("HTTPS_PROXY", f"http://anna:S3cret@127.0.0.1:{port}")
         async with VerifierClient("https://verifier.invalid") as client:
-            with pytest.raises(RemoteError, match=f"the proxy {host} does not let") as failed:
+            with pytest.raises(RemoteError, match=f"the proxy 127.0.0.1:{port} does not let") as failed:
                 await client.card(PATIENCE)
     assert not any(secret in str(failed.value) for secret in SECRETS)
 

@@ -63,8 +63,7 @@ def stranger(tmp_path: Path) -> Authority:
 @pytest.fixture
 def port(authority: Authority) -> Iterator[int]:
     """A toy verifier behind TLS, as `localhost`."""
-    certificate, key = authority.issue("localhost")
-    yield from _serving(certificate, key)
+    yield from _serving(*authority.issue("localhost"))
 
 
 @pytest.fixture
@@ -142,10 +141,9 @@ async def test_whom_a_device_trusts(
             assert (await client.card(PATIENCE)).target == "toy"
             first = client.handshake
             await client.card(PATIENCE)
-            assert first is not None and client.handshake is first  # The connection is kept.
-    assert first.tls_seconds is not None and first.tls_seconds > 0 < first.connect_seconds
+            assert client.handshake is first  # The connection is kept.
+    assert first.tls_seconds > 0 < first.connect_seconds and first.certificate.expires > 0
     assert first.address == f"127.0.0.1:{port}" and first.version.startswith("TLS")
-    assert first.certificate is not None and first.certificate.expires > 0
     assert first.certificate.subject == "localhost" and "trustme" in first.certificate.issuer
 
 
@@ -250,20 +248,18 @@ class HttpProxy:
 
 
 @asynccontextmanager
-async def socks_proxy(asked: list[str], far: tuple[str, int] | None = None) -> AsyncIterator[str]:
-    """SOCKS 5 (RFC 1928) without credentials. `far`: what it connects to, whatever it is asked for."""
+async def socks_proxy(asked: list[str], far: int) -> AsyncIterator[str]:
+    """SOCKS 5 (RFC 1928) without credentials. It connects to the port `far` here, whatever name it is asked for."""
 
     async def serve(_: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         _version, methods = await reader.readexactly(2)
         await reader.readexactly(methods)
         writer.write(b"\x05\x00")
-        *_head, kind = await reader.readexactly(4)
-        size = 4 if kind == 1 else (await reader.readexactly(1))[0]
+        *_head, kind, size = await reader.readexactly(5)
         name = await reader.readexactly(size)
-        host = ".".join(map(str, name)) if kind == 1 else name.decode()
-        port = int.from_bytes(await reader.readexactly(2), "big")
-        asked.append(f"{host}:{port}")
-        far_reader, far_writer = await asyncio.open_connection(*(far or (host, port)))
+        asked.append(f"{name.decode()}:{int.from_bytes(await reader.readexactly(2), 'big')}")
+        assert kind == 3, "the proxy looks the name up, not this device"
+        far_reader, far_writer = await asyncio.open_connection("127.0.0.1", far)
         writer.write(b"\x05\x00\x00\x01" + bytes(6))
         await _relay((reader, far_writer), (far_reader, writer))
 
@@ -289,16 +285,14 @@ async def test_a_proxy_with_tls_through_it(port: int, authority: Authority) -> N
             assert (await client.card(PATIENCE)).target == "toy"
             handshake = client.handshake
     assert proxy.asked == [f"CONNECT localhost:{port}"]
-    assert handshake is not None and handshake.certificate is not None and handshake.tls_seconds is not None
-    assert handshake.address == address.removeprefix("http://")
+    assert handshake.certificate and handshake.tls_seconds and handshake.address == address.removeprefix("http://")
     with serving(ToyVerifier().app()) as plain:  # Without TLS it forwards.
-        async with (
-            proxy.listening() as address,
-            VerifierClient(f"http://127.0.0.1:{plain}", options=TransportOptions(proxy=address)) as client,
-        ):
-            said = await trouble(f"https://localhost:{plain}", TransportOptions(ca=authority.file))
-            assert "does not speak TLS" in said and "http://" in said
-            assert (await client.card(PATIENCE)).target == "toy"
+        said = await trouble(f"https://localhost:{plain}", TransportOptions(ca=authority.file))
+        assert "does not speak TLS" in said and "http://" in said
+        async with proxy.listening() as address:
+            options = TransportOptions(proxy=address)
+            async with VerifierClient(f"http://127.0.0.1:{plain}", options=options) as client:
+                assert (await client.card(PATIENCE)).target == "toy"
     assert proxy.asked[1:] == [f"GET http://127.0.0.1:{plain}/v1/card"]
 
 
@@ -321,10 +315,8 @@ async def test_a_port_that_accepts_and_says_nothing() -> None:
 
 
 async def test_a_proxy_that_refuses_is_not_there_or_says_nothing() -> None:
-    async def said(proxy: str, address: str = "https://localhost:1", **options: float) -> str:
-        return await trouble(
-            address, TransportOptions(proxy=proxy, **options), options.get("connect_seconds", PATIENCE)
-        )
+    async def said(proxy: str, address: str = "https://localhost:1", patience: float = PATIENCE) -> str:
+        return await trouble(address, TransportOptions(proxy=proxy, connect_seconds=patience), patience)
 
     async with HttpProxy("403 Forbidden").listening() as address:
         refused = await said(address)
@@ -333,26 +325,26 @@ async def test_a_proxy_that_refuses_is_not_there_or_says_nothing() -> None:
     lost = await said("http://proxy.invalid:3128", "http://localhost:1")
     assert "the name of the proxy proxy.invalid:3128 was not found" in lost
     async with listening(silence) as near:
-        assert "did not answer within" in await said(f"http://127.0.0.1:{near}", connect_seconds=SHORT)
+        assert "did not answer within" in await said(f"http://127.0.0.1:{near}", patience=SHORT)
 
 
 async def test_the_system_watches_a_silent_chat_server_for_life(monkeypatch: pytest.MonkeyPatch) -> None:
     """A model may think for minutes, so only the system can tell a dead line from a silent server."""
-    watched: list[dict[str, int]] = []
-    before = handshake.probe
+    watched: list[tuple[int, list[int]]] = []
+    before, names = handshake.probe, ("TCP_KEEPIDLE", "TCP_KEEPINTVL", "TCP_KEEPCNT")
 
     def probe(connection: socket.socket) -> None:
         before(connection)
-        level = socket.IPPROTO_TCP
-        names = [name for name in ("TCP_KEEPIDLE", "TCP_KEEPINTVL", "TCP_KEEPCNT") if hasattr(socket, name)]
-        found = {name: connection.getsockopt(level, getattr(socket, name)) for name in names}
-        watched.append({"alive": connection.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE), **found})
+        times = [connection.getsockopt(socket.IPPROTO_TCP, getattr(socket, name)) for name in names if has_times]
+        watched.append((connection.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE), times))
 
+    has_times = all(hasattr(socket, name) for name in names)
     monkeypatch.setattr(handshake, "probe", probe)
     listed = http(b'{"data":[{"id":"m"}]}', content_type="application/json")
     async with raw_peer(lambda _: listed) as port, CompletionsClient(f"http://127.0.0.1:{port}") as client:
         await client.models(60.0)
-    assert len(watched) == 1 and watched[0]["alive"]
-    if "TCP_KEEPIDLE" in watched[0]:
-        idle, every, count = (watched[0][name] for name in ("TCP_KEEPIDLE", "TCP_KEEPINTVL", "TCP_KEEPCNT"))
+    [(alive, times)] = watched
+    assert alive
+    if has_times:
+        idle, every, count = times
         assert idle + every * count <= 30

@@ -98,14 +98,8 @@ STREAMS: dict[str, Script] = {
     "an error that gives orders": whole(
         head(), b'data: {"error":{"message":"\\u001b]52;c;eA==\\u0007\\u202e\\u001b[2J","code":"\\u001b[31m"}}\n\n'
     ),
-    "a chunk that lies": whole(
-        b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n",
-        b"ffffffff\r\nx\r\n",
-    ),
-    "a chunk of negative size": whole(
-        b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n",
-        b"-5\r\nx\r\n0\r\n\r\n",
-    ),
+    "a chunk that lies": whole(head(SSE, "transfer-encoding: chunked\r\n"), b"ffffffff\r\nx\r\n"),
+    "a chunk of negative size": whole(head(SSE, "transfer-encoding: chunked\r\n"), b"-5\r\nx\r\n0\r\n\r\n"),
     "a length that lies": whole(head(SSE, "content-length: 99999999999999\r\n"), said("x")),
     "two lengths": whole(head(SSE, "content-length: 1\r\ncontent-length: 2\r\n"), said("x")),
     "a length that is none": whole(head(SSE, "content-length: many\r\n"), said("x")),

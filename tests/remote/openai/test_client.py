@@ -24,16 +24,15 @@ from remote import (
 )
 from remote.detect import detect
 from remote.openai.schema import GATEWAY_OWNER, OWNER, Model
-from remote.protocol import Card, Progress, Sampling, unpack_tokens
-from tests.remote.toy_verifier import cutting_relay, http, listening, raw_peer, refusal
+from remote.protocol import Card, Sampling
+from tests.remote.toy_verifier import cutting_relay, http, listening, raw_peer, refusal, request_of
+from tests.remote.verifier.test_completions import own_text
 from tests.support.clock import FastClock
 from tests.support.patience import PATIENCE_SECONDS as PATIENCE
 from tests.support.serving import VerifierProcess
-from tests.support.tiny_text import tiny_text
 
 QUESTION = ("user", "how do I unpack a tar archive?")
 PAGE = b"<html>Welcome to our Wi-Fi</html>"
-TEXT = tiny_text()
 
 
 def client_of(port: int, token: str | None = None) -> CompletionsClient:
@@ -50,16 +49,6 @@ async def answer(client: CompletionsClient, *more: tuple[str, str], **fields: An
     return "".join([piece async for piece in await begin(client, *more, **fields)])
 
 
-async def own_text(url: str, count: int) -> str:
-    """What the target says to a device."""
-    async with VerifierClient(url) as device:
-        stream = await device.session().stream(
-            TEXT.render([QUESTION]), Sampling(), most=count, memory_from=None, deadline=PATIENCE, silence=PATIENCE
-        )
-        tokens = [one async for frame in stream if isinstance(frame, Progress) for one in unpack_tokens(frame.tokens)]
-    return TEXT.decode(tokens)
-
-
 # ---- a verifier ------------------------------------------------------------------------------------------------------
 
 
@@ -71,7 +60,7 @@ async def test_an_answer_comes_in_pieces_from_either_form_of_the_address(verifie
         assert client.rtt_seconds is not None and 0 < client.rtt_seconds < PATIENCE
         stream = await begin(client)
         pieces = [piece async for piece in stream]
-    assert "".join(pieces) == await own_text(verifier.url, 40) and len(pieces) > 3
+    assert "".join(pieces) == await own_text(verifier, 40) and len(pieces) > 3
     assert stream.reason == "length" and stream.usage is not None and stream.usage.completion_tokens == 40
     assert 0 < stream.first_byte_seconds < PATIENCE
     assert stream.bytes_up > 100 and stream.bytes_down > sum(map(len, pieces))
@@ -133,11 +122,7 @@ def as_json(body: bytes, status: str = "200 OK") -> bytes:
 
 
 WORDS = chunk("one ") + chunk("two", "stop") + DONE
-PICTURE = (
-    b'data: {"choices":[{"index":0,"delta":{"images":[{"url":"data:image/png;base64,'
-    + b"A" * (15 << 20)
-    + b'"}]}}]}\n\n'
-)
+PICTURE = b'data: {"choices":[{"delta":{"images":[{"url":"data:image/png;base64,%s"}]}}]}\n\n' % (b"A" * (15 << 20))
 ONE_ANSWER = b'{"choices":[{"message":{"role":"assistant","content":"one two"},"finish_reason":"stop"}]}'
 WHOLE = {
     "plain": events(chunk("one "), chunk("two"), chunk(reason="stop"), DONE),
@@ -305,24 +290,17 @@ async def test_the_request_says_no_more_than_every_server_knows() -> None:
     heard: list[dict[str, Any]] = []
 
     async def serve(number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        head = await reader.readuntil(b"\r\n\r\n")
+        head, body = await request_of(reader)
         assert b"POST /openai/v1/chat/completions " in head and b"authorization: bearer secret" in head.lower()
-        size = next(int(line[16:]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length: "))
-        heard.append(json.loads(await reader.readexactly(size)))
+        heard.append(json.loads(body))
         writer.write(events(chunk("x", "stop")))
         await writer.drain()
 
     async with listening(serve) as port, CompletionsClient(f"http://127.0.0.1:{port}/openai/v1", "secret") as client:
         await answer(client)
         await answer(client, sampling=Sampling(temperature=0.5, top_k=5, top_p=0.9, seed=3))
-    plain = {
-        "messages": [{"role": "user", "content": QUESTION[1]}],
-        "model": "target",
-        "max_tokens": 40,
-        "temperature": 0.0,
-        "stream": True,
-        "stream_options": {"include_usage": True},
-    }
+    plain = {"messages": [{"role": "user", "content": QUESTION[1]}], "model": "target", "max_tokens": 40}
+    plain |= {"temperature": 0.0, "stream": True, "stream_options": {"include_usage": True}}
     assert heard == [plain, {**plain, "temperature": 0.5, "top_p": 0.9, "top_k": 5, "seed": 3}]
 
 
@@ -359,15 +337,23 @@ NOT_FOUND = openai_error(None, "404 Not Found", "Unknown path.")
 LISTED = as_json(b'{"object":"list","data":[{"id":"a/b","owned_by":"me","permission":[]}]}')
 
 
-@pytest.mark.parametrize("stranger", [NOT_FOUND, openai_error(None, "401 No"), http(b"ok", content_type="text/plain")])
-async def test_an_openai_compatible_server_is_known_by_its_models(stranger: bytes) -> None:
-    async with by_path({b"/v1/models": LISTED}, stranger) as port:
+def listing(owner: str) -> bytes:
+    return as_json(b'{"object":"list","data":[{"id":"a/b","owned_by":"%s"}]}' % owner.encode())
+
+
+@pytest.mark.parametrize(
+    ("listed", "stranger"),
+    [
+        (LISTED, NOT_FOUND),
+        (LISTED, openai_error(None, "401 No")),
+        (LISTED, http(b"ok", content_type="text/plain")),
+        (listing(GATEWAY_OWNER), NOT_FOUND),
+    ],
+)
+async def test_an_openai_compatible_server_or_gateway_is_known_by_its_models(listed: bytes, stranger: bytes) -> None:
+    async with by_path({b"/v1/models": listed}, stranger) as port:
         [model] = await found(f"http://127.0.0.1:{port}")
         assert isinstance(model, Model) and (model.id, model.continues) == ("a/b", False)
-
-
-def listing(owner: str) -> bytes:
-    return as_json(b'{"object":"list","data":[{"id":"target","owned_by":"%s"}]}' % owner.encode())
 
 
 async def test_a_verifier_behind_a_login_page_that_just_went_is_no_plain_server() -> None:
@@ -375,12 +361,6 @@ async def test_a_verifier_behind_a_login_page_that_just_went_is_no_plain_server(
     async with by_path(pages, NOT_FOUND) as port:
         with pytest.raises(Stranger, match="login page"):
             await found(f"http://127.0.0.1:{port}")
-
-
-async def test_a_gateway_has_models_of_its_own_and_no_card() -> None:
-    async with by_path({b"/v1/models": listing(GATEWAY_OWNER)}, NOT_FOUND) as port:
-        [model] = await found(f"http://127.0.0.1:{port}")
-        assert isinstance(model, Model) and (model.id, model.continues) == ("target", False)
 
 
 async def test_who_is_neither_is_told_in_a_sentence() -> None:

@@ -10,13 +10,12 @@ from pathlib import Path
 
 import msgspec
 
-from models.tree import DraftTree
 from remote import LinkDown, Refused, VerifierClient
-from remote.protocol import Progress, Round, Sampling, Stream, Tree, digest_of, encode, pack_tokens, unpack_tokens
+from remote.protocol import Progress, Sampling, encode, unpack_tokens
+from tests.remote.verifier.test_hosted import ask
+from tests.remote.verifier.test_http import PATIENT, message
 from tests.support.serving import VerifierProcess
 
-PATIENT = 300.0
-"""Seconds: a test machine may be busy."""
 MOST_SESSIONS, MOST_CONNECTIONS, CACHE_MB = 12, 48, 24
 LAUNCH = """
 import runpy
@@ -54,9 +53,6 @@ class LoggedVerifier(VerifierProcess):
         return len(list(Path(f"/proc/{self.id}/fd").iterdir()))
 
 
-# ---- the healthy client ----------------------------------------------------------------------------------------------
-
-
 async def answered(url: str, prompt: list[int], count: int) -> list[int]:
     """The tokens of a stream. It is asked for again if the verifier is busy, or had to forget the session."""
     tokens: list[int] = []
@@ -69,11 +65,9 @@ async def answered(url: str, prompt: list[int], count: int) -> list[int]:
                 )  # fmt: skip
                 async for frame in stream:
                     tokens += unpack_tokens(frame.tokens) if isinstance(frame, Progress) else []
-            except Refused as refused:
-                if not refused.retry:
+            except (Refused, LinkDown) as error:  # Its connection may have made room for others.
+                if isinstance(error, Refused) and not error.retry:
                     raise
-                await asyncio.sleep(0.05)
-            except LinkDown:  # Its connection made room for others.
                 await asyncio.sleep(0.05)
     return tokens
 
@@ -87,37 +81,12 @@ def post(path: str, body: bytes, length: int | None = None, **headers: str) -> b
     return ("\r\n".join(head) + "\r\n\r\n").encode("latin-1") + body
 
 
-def opening(name: str, tokens: list[int], number: int = 1, **fields: object) -> bytes:
-    return encode(
-        Round(
-            **{
-                "session": name,
-                "round": number,
-                "base": 0,
-                "digest": digest_of([]),
-                "append": pack_tokens(tokens),
-                "tree": Tree.pack(DraftTree.empty()),
-            }
-            | fields  # type: ignore[arg-type]
-        )
-    )
+def opening(name: str, tokens: list[int], **fields: object) -> bytes:
+    return message(1, [], tokens, session=name, **fields)
 
 
 def streaming(name: str, tokens: list[int], **fields: object) -> bytes:
-    return encode(
-        Stream(
-            **{
-                "session": name,
-                "round": 1,
-                "base": 0,
-                "digest": digest_of([]),
-                "append": pack_tokens(tokens),
-                "most": 400,
-                "memory_from": 0,
-            }
-            | fields  # type: ignore[arg-type]
-        )
-    )
+    return encode(ask([], tokens, **{"session": name, "most": 400, "memory_from": 0} | fields))
 
 
 ROUND = opening("fuzz", [5, 9, 2, 30])
@@ -205,6 +174,6 @@ def mutated(rng: random.Random, data: bytes) -> bytes:
             del changed[at : at + rng.choice([1, 3, 40])]
         else:
             changed[at:at] = rng.choice(
-                [b"\xff\xff\xff\xff", b"\r\n\r\n", b"\xdd\xff\xff\xff\xff", b"\x00", b"\xcb" + b"\x7f\xf8" + bytes(6)]
+                [b"\xff" * 4, b"\r\n\r\n", b"\xdd" + b"\xff" * 4, b"\0", b"\xcb\x7f\xf8" + bytes(6)]
             )
     return bytes(changed)

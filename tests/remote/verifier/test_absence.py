@@ -13,24 +13,12 @@ import msgspec
 import pytest
 
 from models.engines.engine import Engine
-from remote.protocol import (
-    Alive,
-    Card,
-    Error,
-    Frame,
-    Progress,
-    Stream,
-    decode,
-    digest_of,
-    encode,
-    pack_tokens,
-    read_frames,
-    unpack_tokens,
-)
+from remote.protocol import Alive, Card, Error, Frame, decode, digest_of, encode, read_frames
 from remote.verifier.holders import Tokens
 from remote.verifier.http import VerifierApp, create_app
 from remote.verifier.options import ServeOptions
 from remote.verifier.sessions.turns import Turn, Turns
+from tests.remote.verifier.test_hosted import ask, tokens_of
 from tests.remote.verifier.test_http import PATIENT, PROMPT, counter, message, reached, until
 from tests.remote.verifier.tiny import generated
 
@@ -43,7 +31,7 @@ class Paced:
     """Lets the model compute a given number of forwards, and holds the others until more are allowed."""
 
     def __init__(self, target: Engine) -> None:
-        self._module = target.model  # type: ignore[attr-defined]
+        self._module = target.model
         self._allowed = threading.Semaphore(0)
 
     def allow(self, forwards: int = 10_000) -> None:
@@ -70,30 +58,26 @@ def endless(card: Card) -> Card:
 @pytest.fixture
 def own(target: Engine) -> list[int]:
     """What the target says by itself."""
-    return generated(target.model, PROMPT, MOST)  # type: ignore[attr-defined]
+    return generated(target.model, PROMPT, MOST)
 
 
 def app_of(target: Engine, card: Card, **options: object) -> VerifierApp:
-    return create_app(target, card, ServeOptions(**{"while_away": AWAY} | options))  # type: ignore[arg-type]
+    return create_app(target, card, ServeOptions(**{"while_away": AWAY} | options))
 
 
-def stream(number: int = 1, session: str = "s", **fields: object) -> bytes:
-    asked = {"session": session, "round": number, "base": 0, "digest": digest_of([]), "append": pack_tokens(PROMPT)}
-    return encode(Stream(**asked | {"most": MOST, "resumable": True} | fields))  # type: ignore[arg-type]
+def stream(number: int = 1, **fields: object) -> bytes:
+    return encode(ask([], PROMPT, number, MOST, **{"resumable": True} | fields))
 
 
 async def begun(client: httpx.AsyncClient, body: bytes, count: int = 1) -> list[int]:
     """Begin a stream, and hang up after so many frames with tokens. The tokens that arrived."""
-    tokens: list[int] = []
+    tokens: list[list[int]] = []
     async with client.stream("POST", "/v1/streams", content=body) as response:
         assert response.status_code == 200, await response.aread()
-        async for frame in read_frames(response.aiter_raw()):
-            if isinstance(frame, Progress):
-                tokens += unpack_tokens(frame.tokens)
-                count -= 1
-            if not count:
-                return tokens
-    raise AssertionError("it ended before")
+        frames = read_frames(response.aiter_raw())
+        while len(tokens) < count:
+            tokens += [found] if (found := tokens_of([await anext(frames)])) else []
+    return sum(tokens, [])
 
 
 def kept(number: int, position: int, session: str = "s") -> str:
@@ -106,20 +90,13 @@ async def frames_at(client: httpx.AsyncClient, path: str) -> list[Frame]:
         return [frame async for frame in read_frames(response.aiter_raw()) if not isinstance(frame, Alive)]
 
 
-def tokens_of(frames: list[Frame]) -> list[int]:
-    assert all(isinstance(frame, Progress) for frame in frames)
-    return [token for frame in frames if isinstance(frame, Progress) for token in unpack_tokens(frame.tokens)]
-
-
 @asynccontextmanager
-async def left(
-    target: Engine, app: VerifierApp, body: bytes | None = None, **headers: str
-) -> AsyncIterator[tuple[httpx.AsyncClient, Paced]]:
+async def left(target: Engine, app: VerifierApp, number: int = 1) -> AsyncIterator[tuple[httpx.AsyncClient, Paced]]:
     """A client that was away after the first token of its stream. The model writes no more until it may."""
-    async with reached(app, **headers) as client:
+    async with reached(app) as client:
         with Paced(target) as paced:
             paced.allow(1)
-            await begun(client, body or stream())
+            await begun(client, stream(number))
             await until(client, "away_sessions", 1)
             yield client, paced
 
@@ -137,10 +114,10 @@ async def test_it_goes_on_for_as_long_as_the_server_says(target: Engine, endless
                 assert tokens == own[position : position + len(tokens)] and len(tokens) >= AWAY - position
                 end = len(PROMPT) + position + len(tokens)
                 (last,) = frames
-                assert isinstance(last, Progress) and not last.finished
+                assert not last.finished
                 assert (last.length, last.digest) == (end, digest_of([*PROMPT, *own[: end - len(PROMPT)]]))
         said = own[: end - len(PROMPT)]
-        rest = await begun(client, stream(2, append=pack_tokens(PROMPT + said), most=5), 5)
+        rest = await begun(client, encode(ask([], PROMPT + said, 2, 5, resumable=True)), 5)
         assert rest == own[len(said) : len(said) + 5], "the device goes on after what it got"
 
 
@@ -200,7 +177,7 @@ async def test_a_device_that_stops_says_so(target: Engine, endless: Card) -> Non
 async def test_a_request_that_comes_late_ends_no_newer_stream(
     target: Engine, endless: Card, own: list[int], over: bool
 ) -> None:
-    async with left(target, app_of(target, endless), stream(2)) as (client, paced):
+    async with left(target, app_of(target, endless), 2) as (client, paced):
         if over:
             paced.allow()
             await until(client, "running_sessions", 0)
@@ -286,23 +263,19 @@ async def test_it_is_kept_for_a_while_and_not_without_bound(
     target: Engine, endless: Card, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with reached(app_of(target, endless)) as client:
-        await begun(client, stream(session="old"))
-        await until(client, "running_sessions", 0)
-        assert (await client.get(kept(1, len(PROMPT), "old"))).status_code == 200
-        monkeypatch.setattr("remote.verifier.absence.KEPT_TOKENS", 1)
-        assert (await client.get(kept(1, len(PROMPT), "old"))).status_code == 404
-        monkeypatch.undo()
-        monkeypatch.setattr("remote.verifier.absence.KEPT_STREAMS", 2)
-        for session in ("one", "two", "three"):
+
+        async def found(*sessions: str) -> list[int]:
+            return [(await client.get(kept(1, len(PROMPT), session))).status_code for session in sessions]
+
+        for session in ("one", "two", "three", "four"):
             await begun(client, stream(session=session))
             await until(client, "running_sessions", 0)
-        found = [(await client.get(kept(1, len(PROMPT), session))).status_code for session in ("one", "two", "three")]
-        assert found == [404, 200, 200]
-        monkeypatch.undo()
-        await begun(client, stream(session="new"))
-        await until(client, "running_sessions", 0)
+        assert await found("one", "four") == [200, 200]
+        for limit, most, those in (("STREAMS", 2, [404, 404, 200, 200]), ("TOKENS", 20, [404, 404, 404, 200])):
+            monkeypatch.setattr(f"remote.verifier.absence.KEPT_{limit}", most)
+            assert await found("one", "two", "three", "four") == those
         monkeypatch.setattr("remote.verifier.absence.KEPT_SECONDS", 0.0)
-        assert (await client.get(kept(1, len(PROMPT), "new"))).status_code == 404
+        assert await found("four") == [404]
 
 
 async def test_sessions_of_absent_devices_wait_for_others(target: Engine) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from models.engines.engine import Engine
-from remote.protocol import Card, Error, Verdict, decode, encode
+from remote.protocol import Card, Error, decode, encode
 from remote.verifier.admission import RESUMED_SECONDS, RUNNING_SECONDS, Admission, RateLimited
 from remote.verifier.holders import Tokens
 from remote.verifier.http import create_app
@@ -22,14 +24,10 @@ MOST = 300
 """Tokens of the longest session."""
 
 
-class Time:
-    """A clock that tests move."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
+def admitting(**options: int) -> tuple[Admission, SimpleNamespace]:
+    """The rules, and the time that they go by, which tests move."""
+    time = SimpleNamespace(now=1000.0)
+    return Admission(ServeOptions(**options), lambda: time.now), time
 
 
 def bearer(token: str) -> dict[str, str]:
@@ -52,8 +50,7 @@ def played(
 
 
 def test_requests_of_a_minute_come_back_one_by_one() -> None:
-    time = Time()
-    admission = Admission(ServeOptions(requests_per_minute=2), time)
+    admission, time = admitting(requests_per_minute=2)
     for _ in range(2):
         record = Record()
         admission.begin(record, "anna")
@@ -67,8 +64,7 @@ def test_requests_of_a_minute_come_back_one_by_one() -> None:
 
 
 def test_tokens_are_counted_when_they_are_there_and_a_debt_is_waited_for() -> None:
-    time = Time()
-    admission = Admission(ServeOptions(tokens_per_minute=60), time)
+    admission, time = admitting(tokens_per_minute=60)
     long = Record()
     admission.begin(long, "anna")
     long.read(100)
@@ -85,8 +81,7 @@ def test_tokens_are_counted_when_they_are_there_and_a_debt_is_waited_for() -> No
 
 
 def test_rounds_of_a_running_answer_are_never_refused() -> None:
-    time = Time()
-    admission = Admission(ServeOptions(max_per_token=1, requests_per_minute=1, tokens_per_minute=1), time)
+    admission, time = admitting(max_per_token=1, requests_per_minute=1, tokens_per_minute=1)
     length = 10
     for _ in range(20):
         played(admission, "anna/s", length, wrote=3)
@@ -97,8 +92,7 @@ def test_rounds_of_a_running_answer_are_never_refused() -> None:
 
 
 def test_a_place_is_free_again_when_the_device_falls_silent_or_says_so() -> None:
-    time = Time()
-    admission = Admission(ServeOptions(max_per_token=1), time)
+    admission, time = admitting(max_per_token=1)
     for session, leave in (
         ("anna/a", lambda: admission.ended("anna/a")),
         ("anna/b", lambda: setattr(time, "now", time.now + RUNNING_SECONDS)),
@@ -113,8 +107,7 @@ def test_a_place_is_free_again_when_the_device_falls_silent_or_says_so() -> None
 
 def test_no_more_answers_are_remembered_than_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("remote.verifier.admission.MAX_ANSWERS", 20)
-    time = Time()
-    admission = Admission(ServeOptions(), time)
+    admission, time = admitting()
     for number in range(30):
         played(admission, f"anna/{number}", 10)
     assert admission.running == 20
@@ -123,16 +116,13 @@ def test_no_more_answers_are_remembered_than_may_be(monkeypatch: pytest.MonkeyPa
     assert admission.running == 1
 
 
-@given(
-    st.integers(1, 3),
-    st.lists(
-        st.tuples(st.sampled_from(["begin", "end", "sleep"]), st.sampled_from("ab"), st.integers(0, 3)), max_size=40
-    ),
-)
+steps = st.tuples(st.sampled_from(["begin", "end", "sleep"]), st.sampled_from("ab"), st.integers(0, 3))
+
+
+@given(st.integers(1, 3), st.lists(steps, max_size=40))
 def test_a_holder_never_has_more_answers_than_are_allowed(most: int, steps: list[tuple[str, str, int]]) -> None:
     """Whatever order they begin and end in. Who is refused had them all, and a refusal takes no place."""
-    time = Time()
-    admission = Admission(ServeOptions(max_per_token=most), time)
+    admission, time = admitting(max_per_token=most)
     running: dict[str, list[Record]] = {"a": [], "b": []}
     for step, holder, number in steps:
         if step == "sleep":
@@ -165,10 +155,7 @@ async def test_a_holder_over_the_limit_is_told_when_to_come_again(target: Engine
         error = decode(refused.content, Error)
         assert (refused.status_code, error.code, error.retry) == (429, "busy", True)
         assert 1 <= int(refused.headers["retry-after"]) <= 60
-        (verdict,) = frames_of(first.content)
-        assert isinstance(verdict, Verdict) and verdict.bonus is not None
-        tokens = [*PROMPT, verdict.bonus]
-        next_round = message(2, tokens, [])
+        next_round = message(2, [*PROMPT, frames_of(first.content)[0].bonus], [])
         assert (await client.post("/v1/rounds", content=next_round, headers=bearer(ANNA))).status_code == 200
         page = (await client.get("/metrics", headers=bearer(ANNA))).text
     assert 'outrider_not_admitted_total{reason="requests"} 1' in page
@@ -190,14 +177,9 @@ async def test_nobody_goes_on_with_the_session_of_another_holder(target: Engine,
     app = create_app(target, card, ServeOptions(tokens=TOKENS))
     async with connected(app) as client:
         first = await client.post("/v1/rounds", content=message(1, [], PROMPT), headers=bearer(ANNA))
-        (verdict,) = frames_of(first.content)
-        assert isinstance(verdict, Verdict) and verdict.bonus is not None
-        tokens = [*PROMPT, verdict.bonus]
-        for path, body in (
-            ("/v1/rounds", message(2, tokens, [])),
-            ("/v1/streams", encode(ask(tokens, [], most=2, session="s", round=2))),
-        ):
-            stolen = await client.post(path, content=body, headers=bearer(BERT))
+        tokens = [*PROMPT, frames_of(first.content)[0].bonus]
+        for path, body in (("rounds", message(2, tokens, [])), ("streams", encode(ask(tokens, [], 2, most=2)))):
+            stolen = await client.post(f"/v1/{path}", content=body, headers=bearer(BERT))
             assert stolen.status_code == 409, "to another holder it is a session that is not there"
         assert (await client.delete("/v1/sessions/s", headers=bearer(BERT))).status_code == 404
         again = await client.post("/v1/rounds", content=message(2, tokens, []), headers=bearer(ANNA))

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import Any
 
+import msgspec
 import numpy as np
 import openai
 import pytest
@@ -90,14 +91,12 @@ either = pytest.mark.parametrize("url", ["no drafts", "drafts"], indirect=True)
 
 
 async def test_several_answers_are_those_of_seeds_in_a_row(client: AsyncOpenAI, engine: Engine) -> None:
-    expected = []
-    for seed in (11, 12, 13):
-        tokens, _ = plain(engine.model, PROMPT, 20, Sampling(temperature=0.9, top_p=0.95, seed=seed))
-        expected.append(TEXT.decode(tokens))
+    seeded = [msgspec.structs.replace(SAMPLED, seed=seed) for seed in (11, 12, 13)]
+    expected = [TEXT.decode(plain(engine.model, PROMPT, 20, sampling)[0]) for sampling in seeded]
     asked: dict[str, Any] = {"model": "target", "messages": MESSAGES, "n": 3, "max_tokens": 20, **fields(SAMPLED)}
     whole = await client.chat.completions.create(**asked)
     assert [(choice.index, choice.message.content) for choice in whole.choices] == list(enumerate(expected))
-    assert whole.usage is not None and whole.usage.prompt_tokens == len(PROMPT)
+    assert whole.usage.prompt_tokens == len(PROMPT)
 
     said, reasons = Counter[int](), dict[int, str | None]()
     texts = ["", "", ""]
@@ -130,7 +129,6 @@ async def test_log_probabilities_are_the_targets_own(client: AsyncOpenAI, engine
         text = "".join(chunk.choices[0].delta.content or "" for chunk in chunks)
     else:
         choice = (await client.chat.completions.create(**asked)).choices[0]
-        assert choice.logprobs is not None and choice.logprobs.content is not None
         noted, text = choice.logprobs.content, choice.message.content or ""
     assert len(noted) == len(tokens) and text == TEXT.decode(tokens)
     assert b"".join(bytes(one.bytes or []) for one in noted).decode(errors="replace") == text
@@ -165,15 +163,12 @@ async def test_biases_and_penalties_change_the_logits_before_each_choice(client:
 
 
 SCHEMA = {
-    "type": "object",
+    "type": "object", "required": ["command", "files", "sure"], "additionalProperties": False,
     "properties": {
-        "command": {"enum": ["tar", "unzip"]},
+        "command": {"enum": ["tar", "unzip"]}, "sure": {"type": "boolean"},
         "files": {"type": "integer", "minimum": 1, "maximum": 9},
-        "sure": {"type": "boolean"},
     },
-    "required": ["command", "files", "sure"],
-    "additionalProperties": False,
-}
+}  # fmt: skip
 
 
 async def test_an_answer_fits_its_schema(client: AsyncOpenAI) -> None:
@@ -205,29 +200,20 @@ async def test_a_prediction_changes_no_answer_and_is_counted(client: AsyncOpenAI
             prediction={"type": "content", "content": predicted},
         )  # fmt: skip
         assert answer.choices[0].message.content == text
-        assert answer.usage is not None and answer.usage.completion_tokens_details is not None
         details = answer.usage.completion_tokens_details
         accepted, rejected = details.accepted_prediction_tokens, details.rejected_prediction_tokens
-        assert accepted is not None and rejected is not None
         assert least <= accepted and accepted + rejected == len(TEXT.encode(predicted))
 
 
 def test_a_predicted_text_is_kept_once_for_all_answers_and_no_longer_than_one(loaded: Target, engine: Engine) -> None:
-    served = card(loaded, engine, max_tokens=512)
-    reader = RequestReader(served, loaded.text)
+    reader = RequestReader(card(loaded, engine, max_tokens=512), loaded.text)
+    given = {"messages": MESSAGES, "prediction": {"type": "content", "content": "list all files " * 999}}
 
     def asked(count: int) -> tuple[list[PredictedText], int]:
-        given = {
-            "messages": MESSAGES,
-            "n": count,
-            "prediction": {"type": "content", "content": "list all files " * 999},
-        }
         tracemalloc.start()
         try:
-            choices = reader.chat(json.dumps(given).encode()).choices
-            return [one.options.predicted for one in choices if one.options.predicted], tracemalloc.get_traced_memory()[
-                0
-            ]
+            choices = reader.chat(json.dumps(given | {"n": count}).encode()).choices
+            return [one.options.predicted for one in choices], tracemalloc.get_traced_memory()[0]
         finally:
             tracemalloc.stop()
 
@@ -252,40 +238,30 @@ async def test_plain_text_is_continued(client: AsyncOpenAI, engine: Engine) -> N
         answer = await client.completions.create(prompt=several, **one, n=2, echo=True)
         echoed = [start + text for start, text in zip(("unpack a tar", "list all"), expected)]
         assert [choice.text for choice in answer.choices] == [echoed[0], echoed[0], echoed[1], echoed[1]]
-        assert answer.usage is not None and answer.usage.prompt_tokens == len(first) + len(second)
+        assert answer.usage.prompt_tokens == len(first) + len(second)
     stream = await client.completions.create(prompt="unpack a tar", **one, stream=True, echo=True)
     assert "".join([chunk.choices[0].text async for chunk in stream]) == "unpack a tar" + expected[0]
     short = await client.completions.create(model="target", prompt="list all", temperature=0)
-    assert short.usage is not None and short.usage.completion_tokens <= 16
+    assert short.usage.completion_tokens <= 16
 
 
 async def test_plain_text_has_log_probabilities_of_the_older_shape(client: AsyncOpenAI, engine: Engine) -> None:
     tokens, logits = plain(engine.model, TEXT.encode("list all"), 9, GREEDY)
     answer = await client.completions.create(model="target", prompt="list all", max_tokens=9, temperature=0, logprobs=3)
     noted = answer.choices[0].logprobs
-    assert noted is not None and noted.tokens is not None and noted.token_logprobs is not None
     assert noted.tokens == [TEXT.spelling(token)[0] for token in tokens]
     expected = [log_probs(row)[token] for token, row in zip(tokens, logits)]
     assert np.allclose(np.array(noted.token_logprobs, float), expected, atol=1e-3)
     assert noted.text_offset == [len("".join(noted.tokens[:at])) for at in range(len(tokens))]
-    assert noted.top_logprobs is not None and all(
-        max(row, key=lambda name: row[name]) == token for row, token in zip(noted.top_logprobs, noted.tokens)
-    )
+    assert [max(row, key=row.get) for row in noted.top_logprobs] == noted.tokens
 
 
 CHAT_ALONE: dict[str, Any] = {
-    "response_format": {"type": "json_object"},
-    "tools": [{"type": "function", "function": {"name": "look"}}],
-    "tool_choice": "required",
-    "functions": [{"name": "look"}],
-    "function_call": {"name": "look"},
-    "prediction": {"type": "content", "content": "tar"},
-    "top_logprobs": 2,
-    "max_completion_tokens": 5,
-    "messages": ["no message"],
-    "continue_final_message": True,
-    "add_generation_prompt": True,
-}
+    "response_format": {"type": "json_object"}, "tools": [{"type": "function", "function": {"name": "look"}}],
+    "tool_choice": "required", "functions": [{"name": "look"}], "function_call": {"name": "look"}, "top_logprobs": 2,
+    "prediction": {"type": "content", "content": "tar"}, "max_completion_tokens": 5, "messages": ["no message"],
+    "continue_final_message": True, "add_generation_prompt": True,
+}  # fmt: skip
 
 
 async def test_what_plain_text_cannot_be_asked_is_refused(client: AsyncOpenAI) -> None:
@@ -311,13 +287,8 @@ async def test_what_plain_text_cannot_be_asked_is_refused(client: AsyncOpenAI) -
 
 async def test_fields_of_chat_that_change_no_text_are_taken(client: AsyncOpenAI) -> None:
     asked: dict[str, Any] = {"model": "target", "prompt": "list all", "temperature": 0}
-    neutral = dict.fromkeys(CHAT_ALONE) | {
-        "tool_choice": "none",
-        "tools": CHAT_ALONE["tools"],
-        "response_format": {"type": "text"},
-        "top_logprobs": 0,
-        "messages": [],
-    }
+    neutral = {"tool_choice": "none", "tools": CHAT_ALONE["tools"], "response_format": {"type": "text"}}
+    neutral = dict.fromkeys(CHAT_ALONE) | neutral | {"top_logprobs": 0, "messages": []}
     plain = await client.completions.create(**asked)
     for extra in (dict.fromkeys(CHAT_ALONE), neutral):
         assert (await client.completions.create(**asked, extra_body=extra)).choices == plain.choices
@@ -332,8 +303,7 @@ async def test_tokens_after_a_stop_string_are_not_counted(client: AsyncOpenAI, e
         model="target", messages=MESSAGES, max_tokens=40, stop=[stop], logprobs=True, **fields(SAMPLED)
     )
     assert answer.choices[0].message.content == text.partition(stop)[0]
-    assert answer.usage is not None and answer.usage.completion_tokens == least
-    assert answer.choices[0].logprobs is not None and len(answer.choices[0].logprobs.content or []) == least
+    assert answer.usage.completion_tokens == len(answer.choices[0].logprobs.content) == least
 
 
 @pytest.mark.parametrize("kind", ["json_object", "json_schema"])

@@ -20,7 +20,7 @@ from remote.verifier.making.birth import BUDGET, CHECKPOINT
 from remote.verifier.making.maker import GROWN, LOCK, PART, MakingProgress, MakingTask, kept_drafter, look_up
 from remote.verifier.making.maker_worker import FILE, make, newborn
 from remote.verifier.options import ServeOptions
-from storage import Store
+from tests.pty.test_session import stored
 from tests.support.deep import LAYERS, write_deep_target
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.serving import REPOSITORY, VerifierProcess
@@ -65,11 +65,10 @@ def deep(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def hasty() -> Iterator[pytest.MonkeyPatch]:
     """Little time between checkpoints, short talks, and a low floor."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("drafter.training.self_talk.QUESTION", 4)
-        patch.setattr("drafter.training.self_talk.ANSWER", 12)
-        patch.setattr("remote.verifier.making.birth.SAVED", 1.5)
-        patch.setattr("remote.verifier.making.birth.MEASURED", 1)
-        patch.setattr("remote.verifier.making.birth.PATIENCE", 20)
+        for name, value in {"QUESTION": 4, "ANSWER": 12}.items():
+            patch.setattr(f"drafter.training.self_talk.{name}", value)
+        for name, value in {"SAVED": 1.5, "MEASURED": 1, "PATIENCE": 20}.items():
+            patch.setattr(f"remote.verifier.making.birth.{name}", value)
         patch.setattr("drafter.floors.LEAST_TAU", FLOOR)
         yield patch
 
@@ -192,10 +191,8 @@ def test_killed_in_mid_answer_nothing_is_appended(deep: Path, tiny_pair: Path, t
     with VerifierProcess(tiny_pair, model=deep / "target", home=deep / "home", said=said) as serving:
         settings = {"OUTRIDER_HOME": str(home), "OUTRIDER_DRAFTER": str(tiny_pair / "drafter"), "HOME": str(home)}
         command = [sys.executable, "-m", "app.cli", "ask", "--remote", serving.url, "--max-tokens", "900", question]
-        asking = subprocess.Popen(
-            command, env=os.environ | settings, cwd=REPOSITORY, text=True,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        )  # fmt: skip
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        asking = subprocess.Popen(command, env=os.environ | settings, cwd=REPOSITORY, **pipes)
         try:
             ends = time.monotonic() + PATIENCE_SECONDS
             while len(answer_in(home)[0]) < 40 and time.monotonic() < ends:
@@ -215,11 +212,5 @@ def test_killed_in_mid_answer_nothing_is_appended(deep: Path, tiny_pair: Path, t
 
 def answer_in(home: Path) -> tuple[str, list[bool]]:
     """What is stored of the only answer of a device, and who wrote which token."""
-    if not (home / "data/outrider.db").is_file():
-        return "", []
-    with Store.open(home / "data/outrider.db") as store:
-        found = store.conversations.recent(1)
-        thread = store.branches.thread(found[0].id) if found else []
-    if len(thread) < 2:
-        return "", []
-    return thread[-1].text, list(thread[-1].provenance)
+    thread = stored(home / "data/outrider.db")
+    return (thread[1].text, list(thread[1].provenance)) if len(thread) > 1 else ("", [])

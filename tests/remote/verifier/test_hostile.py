@@ -23,7 +23,6 @@ from tests.remote.verifier.hostile import (
     JSON_BOMBS,
     MOST_CONNECTIONS,
     MOST_SESSIONS,
-    PATIENT,
     ROUND,
     LoggedVerifier,
     answered,
@@ -34,6 +33,7 @@ from tests.remote.verifier.hostile import (
     sent,
     streaming,
 )
+from tests.remote.verifier.test_http import PATIENT
 from tests.remote.verifier.tiny import generated
 
 pytestmark = pytest.mark.faults
@@ -163,22 +163,21 @@ async def hundreds_of_sessions(port: int) -> AsyncIterator[None]:
         await task
 
 
-ATTACKS = [
-    half_open_heads,
-    slow_bodies,
-    streams_that_are_never_read,
-    answers_that_are_never_read,
-    hang_ups,
+Attack = Callable[[int], AbstractAsyncContextManager[None]]
+ATTACKS: list[Attack] = [
+    half_open_heads, slow_bodies, streams_that_are_never_read, answers_that_are_never_read, hang_ups,
     hundreds_of_sessions,
-]
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.__name__)
+async def unharmed(verifier: LoggedVerifier, prompt: list[int], text: list[int]) -> None:
+    assert await answered(verifier.url, prompt, COUNT) == text
+    assert verifier.alive() and "Traceback" not in verifier.log(), verifier.log()[-4000:]
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
 async def test_a_healthy_client_is_answered_all_the_while(
-    verifier: LoggedVerifier,
-    prompt: list[int],
-    text: list[int],
-    attack: Callable[[int], AbstractAsyncContextManager[None]],
+    verifier: LoggedVerifier, prompt: list[int], text: list[int], attack: Attack
 ) -> None:
     assert await answered(verifier.url, prompt, COUNT) == text
     files, resident = verifier.open_files(), verifier.resident_bytes()
@@ -186,48 +185,34 @@ async def test_a_healthy_client_is_answered_all_the_while(
         for _ in range(3):
             assert await answered(verifier.url, prompt, COUNT) == text
             seen = await gauges(verifier)
-            assert seen["sessions"] <= MOST_SESSIONS
-            assert seen["cached_bytes"] <= CACHE_MB << 20
+            assert seen["sessions"] <= MOST_SESSIONS and seen["cached_bytes"] <= CACHE_MB << 20
             assert verifier.open_files() < files + MOST_CONNECTIONS + 300
             assert verifier.resident_bytes() < resident + GROWTH
     await settled(verifier, files)
-    assert await answered(verifier.url, prompt, COUNT) == text
-    assert verifier.alive()
-    assert "Traceback" not in verifier.log(), verifier.log()[-4000:]
+    await unharmed(verifier, prompt, text)
 
 
 async def test_nonsense_gets_an_answer_or_a_closed_door(
     verifier: LoggedVerifier, prompt: list[int], text: list[int]
 ) -> None:
-    for bomb in BOMBS:
-        for path in ("/v1/rounds", "/v1/streams"):
-            answer = await sent(verifier.port, post(path, bomb))
-            assert b" 400 " in answer[:30] or b" 413 " in answer[:30], (bomb[:20], answer[:200])
-    for bomb in JSON_BOMBS:
-        answer = await sent(verifier.port, post("/v1/chat/completions", bomb))
-        assert b" 400 " in answer[:30] or b" 413 " in answer[:30], (bomb[:20], answer[:200])
+    paths = {"/v1/rounds": BOMBS, "/v1/streams": BOMBS, "/v1/chat/completions": JSON_BOMBS}
+    for path, bomb in ((path, bomb) for path, bombs in paths.items() for bomb in bombs):
+        answer = await sent(verifier.port, post(path, bomb))
+        assert b" 400 " in answer[:30] or b" 413 " in answer[:30], (path, bomb[:20], answer[:200])
     for head in HEADS:
         await sent(verifier.port, head)
-    assert await answered(verifier.url, prompt, COUNT) == text
-    assert verifier.alive() and "Traceback" not in verifier.log(), verifier.log()[-4000:]
+    await unharmed(verifier, prompt, text)
 
 
 async def test_changed_bytes_break_nothing(verifier: LoggedVerifier, prompt: list[int], text: list[int]) -> None:
     rng = random.Random(18)
-    seeds = [
-        post("/v1/rounds", ROUND),
-        post("/v1/streams", streaming("fuzz", [5, 9], most=3)),
-        post(
-            "/v1/chat/completions", b'{"messages":[{"role":"user","content":"ls"}],"max_tokens":2,"temperature":1e-40}'
-        ),
-        post("/v1/rounds", opening("warm", [5, 9], sampling=Sampling(temperature=1e-40, top_p=1e-30, seed=-1))),
-    ]
+    chat = b'{"messages":[{"role":"user","content":"ls"}],"max_tokens":2,"temperature":1e-40}'
+    warm = opening("warm", [5, 9], sampling=Sampling(temperature=1e-40, top_p=1e-30, seed=-1))
+    seeds = [post("/v1/rounds", ROUND), post("/v1/rounds", warm), post("/v1/chat/completions", chat)]
+    seeds.append(post("/v1/streams", streaming("fuzz", [5, 9], most=3)))
     for _ in range(2):  # As many at the same time as there may be connections.
         data = [mutated(rng, rng.choice(seeds)) for _ in range(MOST_CONNECTIONS - 8)]
-        data += [
-            post("/v1/rounds", mutated(rng, ROUND)),
-            post("/v1/streams", mutated(rng, streaming("f", [5], most=2))),
-        ]
+        data.append(post("/v1/rounds", mutated(rng, ROUND)))
+        data.append(post("/v1/streams", mutated(rng, streaming("f", [5], most=2))))
         await asyncio.gather(*(sent(verifier.port, one) for one in data))
-    assert await answered(verifier.url, prompt, COUNT) == text
-    assert verifier.alive() and "Traceback" not in verifier.log(), verifier.log()[-4000:]
+    await unharmed(verifier, prompt, text)

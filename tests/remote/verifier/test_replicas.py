@@ -12,22 +12,21 @@ import socket
 import ssl
 import subprocess
 import sys
-import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import aclosing, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import httpx
 import pytest
+import trustme
 
 from app.config import ChosenMode, Settings
-from app.events import RoundEnded
 from drafter.runtime import Drafter
 from models.tree import DraftTree
 from remote import RemoteSession, RoundReply, VerifierClient
 from remote.protocol import Sampling
-from tests.support.conversing import Heard, assistant, until_connected
+from tests.support.conversing import ask, assistant, until_connected
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.ray_processes import command, descendants, replicas_of
 from tests.support.serving import REPOSITORY, VerifierProcess
@@ -65,7 +64,7 @@ def served(tiny_pair: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     assert not [left for left in ray if "ray" in command(left)], "Ray runs on"
 
 
-async def ask(session: RemoteSession, tokens: list[int]) -> RoundReply:
+async def played(session: RemoteSession, tokens: list[int]) -> RoundReply:
     reply = await session.round(tokens, DraftTree.empty(), Sampling(), memory_from=None, deadline=PATIENCE_SECONDS)
     async for _ in reply.memory:
         pass
@@ -77,7 +76,7 @@ async def test_a_session_stays_with_its_replica(served: RayProcess):
         for _ in range(8):
             session, tokens = client.session(), list(PROMPT)
             for number in range(4):
-                reply = await ask(session, tokens)
+                reply = await played(session, tokens)
                 assert reply.verdict.bonus is not None
                 # Another replica would have answered 409, which takes a second exchange.
                 assert reply.exchanges == 1, f"round {number}"
@@ -111,14 +110,10 @@ async def test_a_client_that_hangs_up_stops_its_answer(served: RayProcess):
 
 @dataclass
 class Device:
-    """What one device has heard, and how long each of its rounds took."""
+    """What one device has heard: questions with their answers, and failures."""
 
     texts: list[tuple[str, str]] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
-    rounds: list[tuple[float, float]] = field(default_factory=list)
-    """When each round ended, and the seconds that it took."""
-    alone: int = 0
-    """Times that it went on without a server."""
 
     async def converse(
         self, url: str, drafter: Drafter, database: Path, mode: ChosenMode, enough: asyncio.Event
@@ -129,18 +124,9 @@ class Device:
             await until_connected(opened)
             while not enough.is_set():
                 question = QUESTIONS[len(self.texts) % len(QUESTIONS)]
-                heard, before = Heard(), time.monotonic()
-                conversation = opened.store.conversations.create("test").id
-                async with aclosing(opened.reply(conversation, question)) as events:
-                    async for event in events:
-                        heard.apply(event)
-                        if isinstance(event, RoundEnded):
-                            now = time.monotonic()
-                            self.rounds.append((now, now - before))
-                            before = now
+                heard = await ask(opened, question)
                 if heard.failed is not None:
                     self.failures.append(heard.failed.message)
-                self.alone += heard.modes.count("offline")
                 self.texts.append((question, heard.text))
 
 
@@ -179,7 +165,6 @@ async def test_a_replica_that_is_killed_fails_no_answer(
     assert len(expected) == len(QUESTIONS) and all(expected.values()) and not alone.failures
 
     modes: list[ChosenMode] = ["edge", "edge", "hosted", "hosted", "auto", "auto"]
-    kills: list[float] = []
     async with devices(served.url, drafter, tmp_path, modes, asyncio.Event()) as talking:
         for _ in range(2):  # The replica that took over is among those that may be killed next.
             done = [len(device.texts) for device in talking]
@@ -187,16 +172,10 @@ async def test_a_replica_that_is_killed_fails_no_answer(
             before = replicas_of(served.id)
             assert len(before) == 2
             os.kill(min(before), signal.SIGKILL)
-            kills.append(time.monotonic())
             await until("another replica", lambda before=before: len(replicas_of(served.id) - before) == 1)
         done = [len(device.texts) for device in talking]
         await until("more answers", lambda: all(len(d.texts) > n + 1 for d, n in zip(talking, done)))
     answers = [answer for device in talking for answer in device.texts]
-    around = [took for device in talking for at, took in device.rounds for kill in kills if kill <= at <= kill + 15]
-    usual = sorted(took for device in talking for _, took in device.rounds)
-    alone_times, slowest = sum(device.alone for device in talking), [round(took, 2) for took in sorted(around)[-6:]]
-    print(f"{len(answers)} texts, {len(usual)} rounds, {alone_times} times alone; seconds of a round: ", end="")
-    print(f"median {usual[len(usual) // 2]:.3f}, around the kills at most {slowest}")
     assert [said for device in talking for said in device.failures] == []
     assert [answer for answer in answers if answer[1] != expected[answer[0]]] == []
 
@@ -210,7 +189,6 @@ def free_port() -> int:
 
 
 async def test_tokens_and_tls_count_through_the_proxy(tiny_pair: Path, tmp_path: Path):
-    trustme = pytest.importorskip("trustme")
     authority = trustme.CA()
     certificate = authority.issue_cert("127.0.0.1")
     certificate.cert_chain_pems[0].write_to_path(tmp_path / "cert.pem")
@@ -250,8 +228,8 @@ async def test_a_cluster_that_runs_already_is_joined_and_left_as_it_was(
             raise AssertionError(said.read_text()) from None
         async with VerifierClient(served.url) as client:
             session = client.session()
-            first = await ask(session, list(PROMPT))
-            assert (await ask(session, [*PROMPT, first.verdict.bonus])).exchanges == 1  # type: ignore[list-item]
+            first = await played(session, list(PROMPT))
+            assert (await played(session, [*PROMPT, first.verdict.bonus])).exchanges == 1  # type: ignore[list-item]
         served.stop()
         asked = "import ray; ray.init(logging_level=40); print(ray.util.list_named_actors(all_namespaces=True))"
         left = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, timeout=LONG_SECONDS)

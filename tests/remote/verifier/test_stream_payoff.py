@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Sequence
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ import pytest
 from drafter.pacer import SHARE
 from models.tree import Candidates, DraftTree
 from remote.verifier.drafting.forward_times import FIRST_ROW, ForwardTimes
-from remote.verifier.drafting.pruner import WINDOW, Chances, Pruner
+from remote.verifier.drafting.pruner import WINDOW, Pruner
 from remote.verifier.drafting.stream_payoff import PLAIN, REST, SAVED, TRIAL, Judged, StreamPayoff
 
 # ---- what a forward takes --------------------------------------------------------------------------------------------
@@ -113,55 +114,48 @@ def test_what_was_not_read_is_read_only_where_that_is_within_the_allowance(payof
 FORK = DraftTree([1, 2, 3, 4, 5, 6], [-1, -1, -1, 0, 3, 4])
 
 
-class Clock:
-    now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
+@pytest.fixture
+def clock() -> SimpleNamespace:
+    return SimpleNamespace(now=100.0)
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def pruner(clock: Clock) -> Pruner:
-    made = Pruner(clock)
+def pruner(clock: SimpleNamespace) -> Pruner:
+    made = Pruner(lambda: clock.now)
     for rows in (1, 8, 32) * 20:  # A row takes a millisecond.
         made.forwards.add(1, rows, 0.002 + 0.001 * rows)
     return made
 
 
-def ran(pruner: Pruner, clock: Clock, session: str, tokens: int, seconds: float = 0.1, times: int = 20) -> None:
-    """The engine was busy with rounds of this session all the while."""
-    for _ in range(times):
-        clock.now += seconds
-        pruner.ran(session, Judged((), None, [7] * tokens, rows=1000, seconds=seconds, sessions=1), pending=1000)
+def ran(pruner: Pruner, clock: SimpleNamespace, tokens: int) -> None:
+    """The engine was busy with rounds of the session `a` all the while."""
+    for _ in range(20):
+        clock.now += 0.1
+        pruner.ran("a", Judged((), None, [7] * tokens, rows=1000, seconds=0.1, sessions=1), pending=1000)
 
 
-def learn(chances: Chances, accepted: Sequence[int], bonus: int, times: int = 400) -> None:
-    for _ in range(times):
-        chances.learn(FORK, accepted, bonus)
+def learn(pruner: Pruner, accepted: Sequence[int]) -> None:
+    for _ in range(400):
+        pruner.chances.learn(FORK, accepted, 9)
 
 
-def test_alone_and_drawn_drafts_stay_whole(pruner: Pruner, clock: Clock) -> None:
-    learn(pruner.chances, [], 9)
-    ran(pruner, clock, "a", tokens=200)
+def test_alone_and_drawn_drafts_stay_whole(pruner: Pruner, clock: SimpleNamespace) -> None:
+    learn(pruner, [])
+    ran(pruner, clock, tokens=200)
     assert pruner.price("a") == 0.0 and pruner.kept("a", FORK) is None and pruner.price("b") > 0.0
     drawn = DraftTree([1], [-1], candidates={-1: Candidates([1, 2], [3, 1])})
     assert pruner.kept("b", DraftTree.chain([1])) is not None and pruner.kept("b", drawn) is None
 
 
 def test_in_company_nodes_stay_while_they_gain_more_than_others_would_in_their_time(
-    pruner: Pruner, clock: Clock
+    pruner: Pruner, clock: SimpleNamespace
 ) -> None:
-    learn(pruner.chances, [0, 3, 4, 5], 9)
-    ran(pruner, clock, "a", tokens=30)
+    learn(pruner, [0, 3, 4, 5])
+    ran(pruner, clock, tokens=30)
     assert pruner.price("b") == pytest.approx(0.001 * 300, rel=0.2)  # 300 tokens a second.
     kept = pruner.kept("b", FORK)
     assert kept is not None and kept.tolist() == [True, False, False, True, True, True]
-    ran(pruner, clock, "a", tokens=200)
+    ran(pruner, clock, tokens=200)
     kept = pruner.kept("b", FORK)
     assert kept is not None and not kept.any(), "a row takes as long as two tokens of somebody else"
     busy = pruner.price("b")

@@ -36,19 +36,10 @@ VOCABULARY = 48
 STOP = 1
 
 _SHAPE = {
-    "vocab_size": VOCABULARY,
-    "hidden_size": 32,
-    "intermediate_size": 48,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "head_dim": 8,
-    "num_hidden_layers": 3,
-    "max_position_embeddings": 512,
-    "initializer_range": 0.4,
-    "bos_token_id": None,
-    "eos_token_id": None,
-    "pad_token_id": 0,
-}
+    "vocab_size": VOCABULARY, "hidden_size": 32, "intermediate_size": 48, "num_attention_heads": 4,
+    "num_key_value_heads": 2, "head_dim": 8, "num_hidden_layers": 3, "max_position_embeddings": 512,
+    "initializer_range": 0.4, "bos_token_id": None, "eos_token_id": None, "pad_token_id": 0,
+}  # fmt: skip
 _MIXED = {"sliding_window": 5, "layer_types": ["sliding_attention", "full_attention", "sliding_attention"]}
 
 CONFIGS = {
@@ -64,37 +55,25 @@ CONFIGS = {
     "gemma2-eager": lambda: Gemma2Config(**_SHAPE, **_MIXED, query_pre_attn_scalar=8),
     "gemma3-mixed": lambda: Gemma3TextConfig(**_SHAPE | {"head_dim": 16}, **_MIXED, query_pre_attn_scalar=16),
     "gpt2": lambda: GPT2Config(
-        vocab_size=VOCABULARY,
-        n_embd=32,
-        n_layer=3,
-        n_head=4,
-        n_positions=512,
-        initializer_range=0.4,
-        bos_token_id=None,
-        eos_token_id=None,
+        vocab_size=VOCABULARY, n_embd=32, n_layer=3, n_head=4, n_positions=512, initializer_range=0.4,
+        bos_token_id=None, eos_token_id=None,
     ),
-}
+}  # fmt: skip
 
 TREELESS = {
     "bloom": lambda: BloomConfig(vocab_size=VOCABULARY, hidden_size=32, n_layer=2, n_head=4, initializer_range=0.4),
     "mamba": lambda: MambaConfig(
-        vocab_size=VOCABULARY, hidden_size=32, num_hidden_layers=2, state_size=8, initializer_range=0.4
+        vocab_size=VOCABULARY, hidden_size=32, num_hidden_layers=2, state_size=8, initializer_range=0.4,
     ),
     "lfm2": lambda: Lfm2Config(
-        **_SHAPE | {"layer_types": ["conv", "full_attention", "conv"]}, block_auto_adjust_ff_dim=False
+        **_SHAPE | {"layer_types": ["conv", "full_attention", "conv"]}, block_auto_adjust_ff_dim=False,
     ),
     "qwen3-next": lambda: Qwen3NextConfig(
-        **_SHAPE | {"num_hidden_layers": 4},
-        linear_num_key_heads=2,
-        linear_num_value_heads=2,
-        linear_key_head_dim=8,
-        linear_value_head_dim=8,
-        num_experts=4,
-        num_experts_per_tok=2,
-        moe_intermediate_size=16,
+        **_SHAPE | {"num_hidden_layers": 4}, linear_num_key_heads=2, linear_num_value_heads=2, linear_key_head_dim=8,
+        linear_value_head_dim=8, num_experts=4, num_experts_per_tok=2, moe_intermediate_size=16,
         shared_expert_intermediate_size=16,
     ),
-}
+}  # fmt: skip
 """Models that cannot read a draft tree."""
 
 
@@ -128,25 +107,10 @@ def save_speaking(kind: str, folder: Path, corpus: Sequence[str] = CORPUS) -> Pa
 
 def encoder_config(inference_layers: int = 1) -> DrafterConfig:
     return DrafterConfig(
-        target="tiny",
-        vocabulary=VOCABULARY,
-        hidden=32,
-        target_layers=3,
-        target_kv_heads=2,
-        target_head_size=8,
-        heads=2,
-        kv_heads=2,
-        head_size=16,
-        ffn=48,
-        encoder_ffn=48,
-        inference_layers=inference_layers,
-        target_heads=4,
-        target_ffn=48,
-        rope_theta=10_000.0,
-        norm_eps=1e-6,
-        stop_tokens=(STOP,),
-        memory="ab" * 16,
-    )
+        target="tiny", vocabulary=VOCABULARY, hidden=32, target_layers=3, target_kv_heads=2, target_head_size=8,
+        heads=2, kv_heads=2, head_size=16, ffn=48, encoder_ffn=48, inference_layers=inference_layers, target_heads=4,
+        target_ffn=48, rope_theta=10_000.0, norm_eps=1e-6, stop_tokens=(STOP,), memory="ab" * 16,
+    )  # fmt: skip
 
 
 def tiny_encoder(inference_layers: int = 1) -> MemoryEncoder:
@@ -168,38 +132,29 @@ def plain_logits(model: PreTrainedModel, tokens: list[int]) -> np.ndarray:
 
 
 def random_tree(rng: random.Random, nodes: int, vocabulary: int = VOCABULARY) -> DraftTree:
-    parents: list[int] = []
-    tokens: list[int] = []
-    taken: set[tuple[int, int]] = set()
-    for node in range(nodes):
-        pair = (rng.randrange(-1, node), rng.randrange(vocabulary))
-        while pair in taken:
-            pair = (rng.randrange(-1, node), rng.randrange(vocabulary))
-        taken.add(pair)
-        parents.append(pair[0])
-        tokens.append(pair[1])
-    return DraftTree(np.array(tokens, np.int32), np.array(parents, np.int32))
+    pairs: list[tuple[int, int]] = []
+    while len(pairs) < nodes:
+        pair = (rng.randrange(-1, len(pairs)), rng.randrange(vocabulary))
+        if pair not in pairs:
+            pairs.append(pair)
+    return DraftTree([token for _, token in pairs], [parent for parent, _ in pairs])
 
 
 def tree_around(rng: random.Random, path: list[int], nodes: int) -> DraftTree:
     """A tree that holds `path` among random other nodes."""
-    tokens, parents, at = [], [], -1
-    taken: set[tuple[int, int]] = set()
+    pairs, at = list[tuple[int, int]](), -1
 
-    def add(parent: int, token: int) -> int:
-        taken.add((parent, token))
-        tokens.append(token)
-        parents.append(parent)
-        return len(tokens) - 1
+    def other() -> None:
+        pair = (rng.randrange(-1, len(pairs)), rng.randrange(VOCABULARY))
+        if pair not in pairs:
+            pairs.append(pair)
 
     for token in path:
         for _ in range(rng.randrange(3)):
-            pair = (rng.randrange(-1, len(tokens)), rng.randrange(VOCABULARY))
-            if pair not in taken and pair != (at, token):
-                add(*pair)
-        at = add(at, token)
-    while len(tokens) < nodes:
-        pair = (rng.randrange(-1, len(tokens)), rng.randrange(VOCABULARY))
-        if pair not in taken:
-            add(*pair)
-    return DraftTree(np.array(tokens, np.int32), np.array(parents, np.int32))
+            other()
+        if (at, token) not in pairs:
+            pairs.append((at, token))
+        at = pairs.index((at, token))
+    while len(pairs) < nodes:
+        other()
+    return DraftTree([token for _, token in pairs], [parent for parent, _ in pairs])
