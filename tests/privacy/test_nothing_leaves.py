@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import json
 import os
 import re
@@ -11,13 +12,13 @@ import subprocess
 import sys
 from collections.abc import Iterable
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 from app.shell.place import ROOT
 from models.config import GRAPH, SPECIAL_TOKENS
 from tests.app.reply.test_server_text import respelt
-from tests.privacy.tracing import Strace
 from tests.pty.test_session import stored
 from tests.pty.tmux import Tmux
 from tests.support.conversing import until
@@ -32,6 +33,61 @@ QUESTION = "list files"
 PATIENCE_SECONDS = 300
 
 
+CALLS = (
+    "connect,sendto,sendmsg,sendmmsg,open,openat,openat2,creat,rename,renameat,renameat2,link,linkat,symlink,symlinkat"
+)
+DNS = 53
+ADDRESS = re.compile(r'sa_family=AF_INET6?, .*?port=htons\((\d+)\).*?(?:inet_addr\(|AF_INET6, )"([^"]+)"')
+CALL = re.compile(r"(\w+)\((.*)\)\s+= (-?\d+)")
+PLACE = re.compile(r'(?:(?:AT_FDCWD|\d+)<([^>]*)>, )?"((?:[^"\\]|\\.)*)"')
+WRITES = ("O_CREAT", "O_WRONLY", "O_RDWR")
+
+
+class Seen(NamedTuple):
+    """What a tracer saw. `connections`: those that left this device. `files`: opened to write, renamed or linked."""
+
+    connections: list[str]
+    files: set[Path]
+
+
+class Strace:
+    """Traces every system call that connects or writes, of a program and its children. `folder` is new.
+
+    Libraries in C++ open sockets and files without Python, so hooks inside the interpreter are not enough.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir()
+        self._folder = folder
+        self.prefix = ["strace", "-ff", "--seccomp-bpf", "-qq", "-y", "-s", "300", "-e", f"trace={CALLS}"]
+        self.prefix += ["-e", "signal=none", "-o", str(folder / "calls"), "--"]
+
+    def seen(self) -> Seen:
+        """What was seen; to be called after the program has ended."""
+        seen = Seen([], set())
+        for log in self._folder.iterdir():
+            for line in log.read_text(errors="replace").splitlines():
+                self._read(line, seen)
+        return seen
+
+    def _read(self, line: str, seen: Seen) -> None:
+        found = CALL.match(line)
+        if found is None:
+            return
+        name, arguments, result = found.groups()
+        if name in ("connect", "sendto", "sendmsg", "sendmmsg"):
+            if "systemd/resolve" in arguments or any(_leaves(*one) for one in ADDRESS.findall(arguments)):
+                seen.connections.append(line[:200])
+        elif int(result) >= 0 and (not name.startswith("open") or any(flag in arguments for flag in WRITES)):
+            places = [Path(folder or "/", name) for folder, name in PLACE.findall(arguments)]
+            seen.files.update(one for one in places if not str(one).startswith(("/dev/pts", "/dev/null", "/proc")))
+
+
+def _leaves(port: str, address: str) -> bool:
+    """Whether a connection leaves this device. A name server on loopback may ask others, so port 53 counts."""
+    return int(port) == DNS or not ipaddress.ip_address(address.partition("%")[0]).is_loopback
+
+
 class Person:
     """A person who uses Outrider for the first time, on a machine that is no build server."""
 
@@ -40,18 +96,12 @@ class Person:
         for place in (self.home, self.temporary, self.made):
             place.mkdir()
         self.environment = {
-            "PATH": os.environ["PATH"],
-            "HOME": str(self.home),
-            "TMPDIR": str(self.temporary),
-            "LANG": "C.UTF-8",
-            "TERM": "xterm-256color",
-            "PYTHONPATH": str(REPOSITORY),
+            "PATH": os.environ["PATH"], "HOME": str(self.home), "TMPDIR": str(self.temporary), "LANG": "C.UTF-8",
+            "TERM": "xterm-256color", "PYTHONPATH": str(REPOSITORY), "OMP_NUM_THREADS": "1",
             "PYTHONDONTWRITEBYTECODE": "1",  # Python writes its own files where Outrider is installed.
-            "OMP_NUM_THREADS": "1",
-            "OUTRIDER_TARGET": str(pair / "target"),
-            "OUTRIDER_DRAFTER": str(pair / "drafter"),
+            "OUTRIDER_TARGET": str(pair / "target"), "OUTRIDER_DRAFTER": str(pair / "drafter"),
             "OUTRIDER_MAX_TOKENS": "40",
-        }
+        }  # fmt: skip
 
     @property
     def database(self) -> Path:
