@@ -101,8 +101,7 @@ async def test_a_server_that_loads_says_so_when_it_is_greeted() -> None:
     assert isinstance(error, Busy) and "Loading model" in str(error) and "proxy" not in str(error)
 
 
-def in_date(seconds: float) -> str:
-    return format_datetime(datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=seconds), usegmt=True)
+IN_AN_HOUR = format_datetime(datetime.datetime.now(datetime.UTC) + datetime.timedelta(hours=1), usegmt=True)
 
 
 @pytest.mark.parametrize(
@@ -112,7 +111,7 @@ def in_date(seconds: float) -> str:
         ("retry-after-ms: 1500\r\nretry-after: 2", 1.5, 1.5),
         ("retry-after: Sun, 06 Nov 1994 08:49:37 GMT", 0, 0),
         ("date: Sun, 06 Nov 1994 08:49:37 GMT\r\nretry-after: Sun, 06 Nov 1994 08:49:52 GMT", 15, 15),
-        pytest.param(f"retry-after: {in_date(3600)}", 1, 3600, id="in an hour"),
+        pytest.param(f"retry-after: {IN_AN_HOUR}", 1, 3600, id="in an hour"),
         ("retry-after: soon", None, None),
         ("retry-after: 1e999", None, None),
     ],
@@ -153,12 +152,15 @@ async def test_what_tls_servers_answer_without_tls(reply: bytes) -> None:
 # ---- a proxy ---------------------------------------------------------------------------------------------------------
 
 
-async def test_a_proxy_that_wants_a_password_is_named() -> None:
+@pytest.mark.parametrize("environment", [False, True])
+async def test_a_proxy_that_wants_another_password_is_named(monkeypatch: pytest.MonkeyPatch, environment: bool) -> None:
     reply = page("407 Proxy Authentication Required", "ERR_CACHE_ACCESS_DENIED")
     async with raw_peer(lambda _: reply) as port:
-        options = TransportOptions(proxy=f"http://127.0.0.1:{port}")
-        said = await trouble("http://models.example", options)
-    assert f"the proxy 127.0.0.1:{port} wants a name and a password (407)" in said
+        address = f"http://anna:S3cret@127.0.0.1:{port}"
+        if environment:
+            monkeypatch.setenv("ALL_PROXY", address)
+        said = await trouble("http://models.example", TransportOptions(proxy=None if environment else address))
+    assert f"the proxy 127.0.0.1:{port} wants a name and a password (407)" in said and "S3cret" not in said
 
 
 async def test_the_network_that_wants_a_login_is_still_known() -> None:

@@ -217,9 +217,8 @@ def test_files_that_cannot_be_used(authority: Authority, stranger: Authority, tm
 
 @dataclass
 class HttpProxy:
-    """A proxy: CONNECT for TLS, forwarding for the rest. `refuses`: it refuses with that status."""
+    """A proxy: CONNECT for TLS, forwarding for the rest."""
 
-    refuses: str = ""
     asked: list[str] = field(default_factory=list)
 
     @asynccontextmanager
@@ -231,10 +230,6 @@ class HttpProxy:
         head = await reader.readuntil(b"\r\n\r\n")
         method, target, _version = head.split(b"\r\n")[0].decode().split(" ")
         self.asked.append(f"{method} {target}")
-        if self.refuses:
-            writer.write(f"HTTP/1.1 {self.refuses}\r\ncontent-length: 0\r\n\r\n".encode())
-            await writer.drain()
-            return
         place, path = target, ""
         if method != "CONNECT":
             place, _, path = target.removeprefix("http://").partition("/")
@@ -318,9 +313,9 @@ async def test_a_proxy_that_refuses_is_not_there_or_says_nothing() -> None:
     async def said(proxy: str, address: str = "https://localhost:1", patience: float = PATIENCE) -> str:
         return await trouble(address, TransportOptions(proxy=proxy, connect_seconds=patience), patience)
 
-    async with HttpProxy("403 Forbidden").listening() as address:
-        refused = await said(address)
-        assert f"the proxy {address.removeprefix('http://')} does not let" in refused and "403 Forbidden" in refused
+    async with raw_peer(lambda _: http(b"", status="403 Forbidden")) as port:
+        refused = await said(f"http://127.0.0.1:{port}")
+        assert f"the proxy 127.0.0.1:{port} does not let" in refused and "403 Forbidden" in refused
     assert "nothing listens at the proxy 127.0.0.1:9" in await said("http://127.0.0.1:9")
     lost = await said("http://proxy.invalid:3128", "http://localhost:1")
     assert "the name of the proxy proxy.invalid:3128 was not found" in lost

@@ -1,5 +1,4 @@
-"""Connections that end: a client that does not ask or does not read is given up, and the oldest make room for new
-ones."""
+"""Connections that end: who does not ask or does not read is given up, and the oldest make room for new ones."""
 
 from __future__ import annotations
 
@@ -35,14 +34,8 @@ class Service:
     def __init__(self) -> None:
         self.let_go, self.held, self.ended = threading.Event(), 0, threading.Event()
         self.refused: list[str] = []
-        self.app = Starlette(
-            routes=[
-                Route("/", lambda request: PlainTextResponse("ok")),
-                Route("/held", self._hold),
-                Route("/endless", self._endless),
-                Route("/cut", self._cut),
-            ]
-        )
+        held, endless, cut = Route("/held", self._hold), Route("/endless", self._endless), Route("/cut", self._cut)
+        self.app = Starlette(routes=[Route("/", lambda request: PlainTextResponse("ok")), held, endless, cut])
 
     async def _hold(self, request: Request) -> Response:
         self.held += 1
@@ -176,15 +169,27 @@ def test_the_oldest_that_asks_for_nothing_makes_room() -> None:
         assert clients[2].recv(1000).startswith(b"HTTP/1.1 200 OK")
 
 
-def test_where_all_are_being_answered_a_newcomer_is_told_to_come_again() -> None:
+@pytest.mark.parametrize(
+    ("limit", "count", "status", "why"), [("most", 3, 503, "full"), ("most_per_address", 2, 429, "address")]
+)
+def test_where_all_are_being_answered_a_newcomer_is_told_to_come_again(
+    monkeypatch: pytest.MonkeyPatch, limit: str, count: int, status: int, why: str
+) -> None:
+    """Where one address has as many as it may, another one is served on."""
     service = Service()
-    with serving(service, most=3) as port, contextlib.ExitStack() as stack:
-        clients = holding(service, port, 3, stack)
+    # Tests have no other addresses than those of loopback, which are not counted otherwise.
+    monkeypatch.setattr(connections, "network_of", lambda address: address)
+    with serving(service, **{limit: count}) as port, contextlib.ExitStack() as stack:
+        clients = holding(service, port, count, stack)
         head, _, body = read(stack.enter_context(connect(port))).partition(b"\r\n\r\n")
-        assert head.startswith(b"HTTP/1.1 503 ") and b"Retry-After: 1" in head
-        assert service.refused == ["full"]
+        assert head.startswith(b"HTTP/1.1 %d " % status) and b"Retry-After: 1" in head
+        assert service.refused == [why]
         error = decode(body, Error)
         assert (error.code, error.retry) == ("busy", True)
+        if limit == "most_per_address":
+            other = stack.enter_context(connect(port, "127.0.0.2"))
+            other.sendall(ASK)
+            assert other.recv(1000).startswith(b"HTTP/1.1 200 OK")
         service.let_go.set()
         assert all(read(client).endswith(b"let go") for client in clients)
 
@@ -196,9 +201,8 @@ def test_a_cut_answer_is_one_line_in_the_log_and_nobody_takes_it_for_whole(caplo
         answer = read(client)
     assert b"half" in answer and not answer.endswith(b"0\r\n\r\n")
     assert service.ended.is_set()
-    assert [record.getMessage() for record in caplog.records if record.levelname != "DEBUG"] == [
-        "An answer was cut off: memory is full."
-    ]
+    told = [record.getMessage() for record in caplog.records if record.levelname != "DEBUG"]
+    assert told == ["An answer was cut off: memory is full."]
     assert not any(record.exc_info for record in caplog.records)
 
 
@@ -242,23 +246,6 @@ def test_a_long_head_is_told_in_the_shape_of_its_path(path: bytes, devices: bool
             assert (b"Content-Type: application/json" in head) == openai
             assert (json.loads(body)["error"]["code"] if openai else decode(body, Error).code) == "too_large"
     assert service.refused == ["head"] * 2
-
-
-def test_one_address_does_not_take_all_connections(monkeypatch: pytest.MonkeyPatch) -> None:
-    service = Service()
-    # Tests have no other addresses than those of loopback, which are not counted otherwise.
-    monkeypatch.setattr(connections, "network_of", lambda address: address)
-    with serving(service, most_per_address=2) as port, contextlib.ExitStack() as stack:
-        clients = holding(service, port, 2, stack)
-        head, _, body = read(stack.enter_context(connect(port))).partition(b"\r\n\r\n")
-        assert head.startswith(b"HTTP/1.1 429 ") and b"Retry-After: 1" in head
-        assert service.refused == ["address"]
-        assert decode(body, Error).code == "busy"
-        other = stack.enter_context(connect(port, "127.0.0.2"))
-        other.sendall(ASK)
-        assert other.recv(1000).startswith(b"HTTP/1.1 200 OK")
-        service.let_go.set()
-        assert all(read(client).endswith(b"let go") for client in clients)
 
 
 @pytest.mark.parametrize(("most", "most_per_address"), [(2, 9), (9, 2)])
