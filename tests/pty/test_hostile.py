@@ -8,13 +8,13 @@ import re
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from storage import Store
-from tests.remote.toy_verifier import http, listening
+from tests.remote.toy_verifier import http, listening, request_of
 from tests.support.chat_server import JSON, event
 from tests.support.serving import REPOSITORY
 from tests.support.terminal import Terminal
@@ -85,7 +85,7 @@ class HostileServer:
 
     piece: int
     """Characters that are sent at once, so that sequences are cut anywhere."""
-    asked: list[bytes] = field(default_factory=list)
+    asked: int = 0
 
     @asynccontextmanager
     async def listening(self) -> AsyncIterator[str]:
@@ -93,27 +93,24 @@ class HostileServer:
             yield f"http://127.0.0.1:{port}"
 
     async def _serve(self, number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        head = await reader.readuntil(b"\r\n\r\n")
-        path = head.split(b" ")[1]
+        path = (await request_of(reader))[0].split(b" ")[1]
+        self.asked += path == b"/v1/chat/completions"
         if path == b"/v1/models":
-            listed = {"object": "list", "data": [{"id": hostile_line("model"), "owned_by": hostile_line("owner")}]}
-            writer.write(http(json.dumps(listed).encode(), content_type=JSON))
+            status, told = "200 OK", {"data": [{"id": hostile_line("model"), "owned_by": hostile_line("owner")}]}
         elif path != b"/v1/chat/completions":
-            body = json.dumps({"error": {"message": hostile_line("lost"), "code": None}}).encode()
-            writer.write(http(body, status="404 Not Found", content_type=JSON))
+            status, told = "404 Not Found", {"error": {"message": hostile_line("lost"), "code": None}}
+        elif self.asked % 2 == 0:
+            status, told = "400 Bad Request", {"error": {"message": hostile_line("refused"), "code": "nope"}}
         else:
-            size = next(int(line[15:]) for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:"))
-            self.asked.append(await reader.readexactly(size))
-            if len(self.asked) % 2 == 0:
-                body = json.dumps({"error": {"message": hostile_line("refused"), "code": "nope"}}).encode()
-                writer.write(http(body, status="400 Bad Request", content_type=JSON))
-            else:
-                writer.write(http(b"", content_type="text/event-stream"))
-                text = hostile("answer")
-                for at in range(0, len(text), self.piece):
-                    writer.write(event({"content": text[at : at + self.piece]}))
-                    await writer.drain()
-                writer.write(event({}, "stop") + b"data: [DONE]\n\n")
+            writer.write(http(b"", content_type="text/event-stream"))
+            text = hostile("answer")
+            for at in range(0, len(text), self.piece):
+                writer.write(event({"content": text[at : at + self.piece]}))
+                await writer.drain()
+            writer.write(event({}, "stop") + b"data: [DONE]\n\n")
+            await writer.drain()
+            return
+        writer.write(http(json.dumps(told).encode(), status=status, content_type=JSON))
         await writer.drain()
 
 
@@ -175,7 +172,7 @@ async def test_the_screen(environment: dict[str, str], conversation: str) -> Non
             for shown in (f"stored-{END}", f"answer-{END}"):  # The queued prompt is sent by itself.
                 await asyncio.to_thread(terminal.wait_for, shown)
             terminal.type("and this?")
-            while len(server.asked) < 2:  # While the first answer runs, the question stays in the prompt.
+            while server.asked < 2:  # While the first answer runs, the question stays in the prompt.
                 terminal.type("\r")
                 await asyncio.to_thread(terminal.read, 0.2)
             await asyncio.to_thread(terminal.wait_for, f"refused-{END}")
@@ -188,17 +185,11 @@ async def test_the_screen(environment: dict[str, str], conversation: str) -> Non
 def test_what_is_imported(environment: dict[str, str], tmp_path: Path) -> None:
     """Import a ChatGPT export with hostile text everywhere, also in its file name, and show it on the screen."""
     parts = {"q": (None, "user", "imported"), "a": ("q", "assistant", "told")}
-    mapping = {
-        name: {
-            "parent": parent,
-            "message": {
-                "author": {"role": role},
-                "content": {"content_type": "text", "parts": [hostile(word)]},
-                "metadata": {"model_slug": hostile_line("slug")},
-            },
-        }
-        for name, (parent, role, word) in parts.items()
-    }
+    mapping = {}
+    for name, (parent, role, word) in parts.items():
+        content = {"content_type": "text", "parts": [hostile(word)]}
+        message = {"author": {"role": role}, "content": content, "metadata": {"model_slug": hostile_line("slug")}}
+        mapping[name] = {"parent": parent, "message": message}
     whole = {"title": hostile_line("heading"), "id": hostile_line("id"), "mapping": mapping, "current_node": "a"}
     odd = {"title": hostile_line("odd"), "id": "2", "mapping": {}}
     file = tmp_path / "conversations\x1b]0;PWNED\x07.json"

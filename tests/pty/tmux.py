@@ -8,7 +8,6 @@ import shutil
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 import pytest
@@ -46,9 +45,7 @@ class Tmux:
         )  # fmt: skip
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         subprocess.run([*self._tmux, "kill-server"], check=False, capture_output=True)
 
     def _run(self, *arguments: str) -> str:

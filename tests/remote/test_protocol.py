@@ -15,40 +15,14 @@ from hypothesis import strategies as st
 
 from models.config import DIGEST_BYTES
 from models.tree import MAX_WEIGHT, Candidates, DraftTree
-from remote.protocol import (
-    MAX_CANDIDATES,
-    MAX_FRAME_BYTES,
-    MAX_LIKELIEST,
-    MAX_NODES,
-    MOST_PROPOSED,
-    Alive,
-    Card,
-    Conflict,
-    DrafterOffer,
-    Error,
-    Likeliest,
-    Limits,
-    Memory,
-    MemoryFormat,
-    Progress,
-    Propose,
-    Proposed,
-    ProtocolError,
-    Round,
-    RunningDigest,
-    Sampling,
-    Stream,
-    Struct,
-    Tree,
-    Verdict,
-    decode,
-    decode_frame,
-    digest_of,
-    encode,
-    pack_tokens,
-    read_frames,
-    unpack_tokens,
-)
+from remote.protocol.card import Card, DrafterOffer, Limits, MemoryFormat
+from remote.protocol.codec import decode, decode_frame, encode, pack_tokens, read_frames, unpack_tokens
+from remote.protocol.digest import RunningDigest, digest_of
+from remote.protocol.fields import MAX_CANDIDATES, MAX_FRAME_BYTES, MAX_LIKELIEST, MAX_NODES, ProtocolError, Struct
+from remote.protocol.likeliest import Likeliest
+from remote.protocol.messages import Alive, Conflict, Error, Memory, Progress, Round, Sampling, Stream, Verdict
+from remote.protocol.proposals import MOST_PROPOSED, Propose, Proposed
+from remote.protocol.tree import Tree
 
 unhurried = settings(deadline=None, max_examples=60)  # A busy machine is no failure.
 
@@ -134,7 +108,6 @@ def test_a_tree_survives_its_bytes_with_its_candidates_and_without(tree: DraftTr
     unpacked = packed.unpack(WIDE)
     assert unpacked.tokens.tolist() == tree.tokens.tolist()
     assert unpacked.parents.tolist() == tree.parents.tolist()
-    assert tree.candidates is not None
     plain = Tree.pack(DraftTree(tree.tokens, tree.parents)).unpack(WIDE)
     assert (plain.tokens.tolist(), plain.parents.tolist()) == (tree.tokens.tolist(), tree.parents.tolist())
     assert plain.candidates is None
@@ -202,21 +175,12 @@ def test_hostile_bytes_are_refused(data: bytes) -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        {"session": ""},
-        {"session": "x" * 65},
-        {"session": "../etc"},
-        {"session": "a\n"},
-        {"round": -1},
-        {"base": -1},
-        {"digest": b"short"},
-        {"memory_from": -1},
-        {"likeliest": -1},
-        {"likeliest": MAX_LIKELIEST + 1},
+        *({"session": name} for name in ("", "x" * 65, "../etc", "a\n")),
+        *({field: -1} for field in ("round", "base", "memory_from", "likeliest")),
+        *({"digest": b"short"}, {"likeliest": MAX_LIKELIEST + 1}),
         *({"sampling": {"temperature": value}} for value in (math.nan, math.inf, -math.inf, -1e-9, -1.0, 100.1)),
         *({"sampling": {"top_p": value}} for value in (math.nan, math.inf, -math.inf, -0.5, 0.0, 1.1)),
-        {"sampling": {"top_k": -1}},
-        {"sampling": {"top_k": 1 << 31}},
-        {"sampling": {"seed": 1 << 63}},
+        *({"sampling": change} for change in ({"top_k": -1}, {"top_k": 1 << 31}, {"seed": 1 << 63})),
     ],
 )
 def test_a_round_out_of_bounds_is_refused(change: dict[str, Any]) -> None:

@@ -24,15 +24,10 @@ from tests.support.listeners import stop_listening
 
 TOKENIZER = bytes(range(DIGEST_BYTES))
 CARD = Card(
-    version=VERSION,
-    target="toy",
-    vocabulary=50,
-    tokenizer=TOKENIZER,
-    chat_template="",
-    stop_tokens=(),
+    version=VERSION, target="toy", vocabulary=50, tokenizer=TOKENIZER, chat_template="", stop_tokens=(),
     limits=Limits(max_nodes=64, max_depth=16, max_tokens=4096, max_body_bytes=1 << 20),
     memory=MemoryFormat(digest=bytes(DIGEST_BYTES), layers=((1, 1),)),
-)
+)  # fmt: skip
 
 
 @dataclass
@@ -119,8 +114,7 @@ def raw_peer(answer: Callable[[int], bytes | None]) -> contextlib.AbstractAsyncC
 
 
 def cutting_relay(port: int, limits: Sequence[int]) -> contextlib.AbstractAsyncContextManager[int]:
-    """Relay to `port`, and hang up on the nth connection after `limits[n]` bytes of reply. Later ones are left
-    whole."""
+    """Relay to `port`, and hang up on the nth connection after `limits[n]` bytes of reply, and later never."""
 
     async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, limit: float) -> None:
         while data := await reader.read(65536):

@@ -10,19 +10,9 @@ from typing import Any
 
 import pytest
 
-from remote import (
-    Broken,
-    ChatStream,
-    CompletionsClient,
-    Incompatible,
-    LinkDown,
-    Refused,
-    RemoteError,
-    Stranger,
-    Unsent,
-    VerifierClient,
-)
+from remote import ChatStream, CompletionsClient, Incompatible, LinkDown, Refused, RemoteError, VerifierClient
 from remote.detect import detect
+from remote.errors import Broken, Stranger, Unsent
 from remote.openai.schema import GATEWAY_OWNER, OWNER, Model
 from remote.protocol import Card, Sampling
 from tests.remote.toy_verifier import cutting_relay, http, listening, raw_peer, refusal, request_of

@@ -108,17 +108,10 @@ PICTURE = ContentPart(type="image_url", image_url="data:image/png;base64,AAAA")
 
 def test_late_system_messages_and_neighbours_of_one_role_are_joined() -> None:
     said: list[tuple[str, Content]] = [
-        ("system", "Be brief."),
-        ("user", "how?"),
-        ("system", "Be polite."),
-        ("user", "and why?"),
-        ("assistant", ""),
-        ("assistant", "So."),
-        ("assistant", "Because."),
-        ("developer", "Be brief."),
-        ("user", "what is this?"),
+        ("system", "Be brief."), ("user", "how?"), ("system", "Be polite."), ("user", "and why?"), ("assistant", ""),
+        ("assistant", "So."), ("assistant", "Because."), ("developer", "Be brief."), ("user", "what is this?"),
         ("user", (PICTURE,)),
-    ]
+    ]  # fmt: skip
     assert ordered(said) == [
         ("system", "Be brief.\n\nBe polite."),
         ("user", "how?\n\nand why?"),

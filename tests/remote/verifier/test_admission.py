@@ -34,15 +34,12 @@ def bearer(token: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {token}"}
 
 
-def played(
-    admission: Admission, session: str, length: int, read: int = 0, wrote: int = 0, finished: bool = False
-) -> None:
+def played(admission: Admission, session: str, length: int, wrote: int = 0) -> None:
     """A round of a session, from its beginning to its end."""
     record = Record()
     admission.go_on(record, session.partition("/")[0], session, length, MOST)
-    record.read(read)
     if wrote:
-        record.wrote(wrote, 0.1, length + wrote, finished)
+        record.wrote(wrote, 0.1, length + wrote, False)
     record.end()
 
 

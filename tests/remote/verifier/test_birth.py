@@ -56,9 +56,8 @@ def test_the_budget_decides_what_runs_on_the_device() -> None:
     )  # fmt: skip
     with torch.device("meta"):
         target = AutoModelForCausalLM.from_config(config)
-    shapes = [
-        shapes_within(target, "deep", budget)[0] for budget in (7_000_000, 6_200_000, 5_600_000, 5_000_000, 4_500_000)
-    ]
+    budgets = (7_000_000, 6_200_000, 5_600_000, 5_000_000, 4_500_000)
+    shapes = [shapes_within(target, "deep", budget)[0] for budget in budgets]
     layers = [shape.first_layers + shape.inference_layers for shape in shapes]
     assert layers == [6, 3, 6, 6, 2]
     assert [shape.vocabulary for shape in shapes] == [32_768, 32_768, 16_384, 8_192, 8_192]

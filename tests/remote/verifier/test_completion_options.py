@@ -59,11 +59,7 @@ async def client(url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Asy
 
 
 def plain(
-    model: PreTrainedModel,
-    prompt: Sequence[int],
-    count: int,
-    sampling: Sampling,
-    change: Changing = lambda logits, answer: logits,
+    model: PreTrainedModel, prompt: Sequence[int], count: int, sampling: Sampling, change: Changing | None = None
 ) -> tuple[list[int], list[Floats]]:
     """An answer token by token, without sessions or drafts, and the target's logits before each token."""
     answer, seen = list[int](), list[Floats]()
@@ -71,7 +67,7 @@ def plain(
         with torch.inference_mode():
             logits = model(torch.tensor([[*prompt, *answer]])).logits[0, -1].numpy()
         seen.append(logits)
-        changed = change(logits.copy(), answer)
+        changed = change(logits.copy(), answer) if change else logits
         answer.append(chooser(changed[None], sampling)(0, len(prompt) + len(answer)))
     return answer, seen
 

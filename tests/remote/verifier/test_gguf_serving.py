@@ -62,13 +62,16 @@ def foreign(llama: Path) -> Path:
 QUESTION = {"messages": [{"role": "user", "content": "list all files"}], "max_tokens": 12, "temperature": 0}
 
 
+def posted(serving: VerifierProcess, path: str, **body: object) -> httpx.Response:
+    return httpx.post(f"{serving.url}/v1/{path}", json=body, timeout=PATIENCE_SECONDS, trust_env=False)
+
+
 def test_it_starts_answers_says_what_it_lacks_and_stops(
     files: dict[str, Path], tiny_pair: Path, tmp_path: Path
 ) -> None:
     said, told = tmp_path / "said", "no drafter: For tiny-gemma3-mixed, its memory cannot be read: "
     with VerifierProcess(tiny_pair, model=files[WINDOWS], home=tmp_path / "home", said=said) as serving:
-        url = f"{serving.url}/v1/chat/completions"
-        answer = httpx.post(url, json=QUESTION, timeout=PATIENCE_SECONDS, trust_env=False).json()
+        answer = posted(serving, "chat/completions", **QUESTION).json()
         assert serving.interrupt() == 0
     assert answer["usage"]["completion_tokens"] == 12 and told in said.read_text()
 
@@ -118,7 +121,6 @@ def test_a_file_that_is_missing_among_several_is_named(parts: list[Path], tmp_pa
 def test_its_tokenizer_reads_and_writes_as_the_same_one_elsewhere(llama: Path) -> None:
     side, engine = llama_engine(str(llama), None, EngineOptions(threads=1))
     own = engine.text_side("tiny")
-    assert own is not None and own.text is not None and side.text is not None
     special = side.text.spelling(side.stop_tokens[0])[0]
     for text in (*texts(), f"Never {special} in the midst", special):
         conversation = [("user", text), ("assistant", "Use tar."), ("user", text)]
@@ -138,13 +140,9 @@ def test_a_program_asks_it_for_text_and_json(foreign: Path, tiny_pair: Path, tmp
     said = tmp_path / "said"
     format = {"type": "json_schema", "json_schema": {"name": "x", "schema": {"enum": ["ab"]}}}
     with VerifierProcess(tiny_pair, model=foreign, home=tmp_path / "home", said=said) as serving:
-        url = f"{serving.url}/v1/chat/completions"
-        plain, json = (
-            httpx.post(url, json=QUESTION | more, timeout=PATIENCE_SECONDS, trust_env=False).json()
-            for more in ({"logprobs": True}, {"response_format": format})
-        )
-        unknown = {"prompt": [2**31 - 1], "echo": True}
-        refused = httpx.post(f"{serving.url}/v1/completions", json=unknown, timeout=PATIENCE_SECONDS, trust_env=False)
+        plain = posted(serving, "chat/completions", **QUESTION, logprobs=True).json()
+        json = posted(serving, "chat/completions", **QUESTION, response_format=format).json()
+        refused = posted(serving, "completions", prompt=[2**31 - 1], echo=True)
         assert serving.interrupt() == 0
     assert plain["usage"]["completion_tokens"] == 12 == len(plain["choices"][0]["logprobs"]["content"])
     assert json["choices"][0]["message"]["content"] == '"ab"', said.read_text()

@@ -12,16 +12,7 @@ from models.engines.engine import Engine, UnfitDrafter
 from models.memory import dequantise, unpack_memory
 from models.tree import DraftTree
 from remote import VerifierClient
-from remote.protocol import (
-    Conflict,
-    Limits,
-    Progress,
-    Sampling,
-    Stream,
-    digest_of,
-    pack_tokens,
-    unpack_tokens,
-)
+from remote.protocol import Conflict, Limits, Progress, Sampling, Stream, digest_of, pack_tokens, unpack_tokens
 from remote.verifier.drafting.lookups import OwnLookups
 from remote.verifier.drafting.own_drafter import OwnDrafter
 from remote.verifier.drafting.stream_payoff import StreamPayoff
@@ -173,25 +164,33 @@ def fits(sessions: Sessions, tokens: int, most: int) -> bool:
     return sessions.table.largest(sessions.table.get("s"), tokens) == tokens
 
 
+def interleaved(sessions: Sessions, streams: dict) -> tuple[dict[str, list], set[str]]:
+    """What streams tell that are advanced in turn, and which of them were dropped. All keep to the bound."""
+    told, dropped = {name: [] for name in streams}, set()
+    while streams:
+        for name, stream in list(streams.items()):
+            try:
+                told[name].append(next(stream))
+            except (StopIteration, Dropped) as end:
+                dropped |= {name} if isinstance(end, Dropped) else set()
+                del streams[name]
+            assert sessions.table.bytes <= sessions.table.max_bytes
+    return told, dropped
+
+
 def test_streams_are_not_dropped_for_others_and_keep_to_the_bound(engine, drafter, prompt):
     each = size(engine, drafter, len(prompt) + 150 + 128)
     sessions = table(engine, drafter, max_sessions=9, max_bytes=each * 2 + each // 2)
     streams = {name: streaming(sessions, [], prompt, most=150, session=name) for name in "ab"}
-    told = {name: [next(stream)] for name, stream in streams.items()}
+    begun = {name: [next(stream)] for name, stream in streams.items()}
     for name in "cd":  # Others come. The idle one of them has to go, not a stream.
         (*_,) = streaming(sessions, [], [5, 6], most=1, session=name, draft=False)
     with pytest.raises(Overloaded):
         next(streaming(sessions, [], prompt, most=150, session="e"))
     assert {"a", "b"} <= set(sessions.table)
-    while streams:
-        for name, stream in list(streams.items()):
-            frame = next(stream, "end")
-            told[name].append(frame)
-            assert sessions.table.bytes <= sessions.table.max_bytes
-            if frame == "end":
-                del streams[name]
+    told, dropped = interleaved(sessions, streams)
     text = generated(engine.model, prompt, 150)
-    assert tokens_of(told["a"]) == tokens_of(told["b"]) == text
+    assert not dropped and tokens_of(begun["a"] + told["a"]) == tokens_of(begun["b"] + told["b"]) == text
     assert tokens_of(streaming(sessions, [], prompt, most=150, session="e")) == text
 
 
@@ -201,19 +200,7 @@ def test_a_stream_that_outgrows_memory_ends_itself_and_no_other(engine, drafter,
     large = size(engine, drafter, len(prompt) + 250 + 129)
     sessions = table(engine, drafter, max_bytes=max(small * 2, large))
     streams = {name: streaming(sessions, [], prompt, most=250, session=name) for name in "ab"}
-    told, dropped = {"a": [], "b": []}, set()
-    while streams:
-        for name, stream in list(streams.items()):
-            try:
-                frame = next(stream, "end")
-            except Dropped:
-                dropped.add(name)
-                frame = "end"
-            told[name].append(frame)
-            assert sessions.table.bytes <= sessions.table.max_bytes
-            if frame == "end":
-                del streams[name]
-    assert len(dropped) == 1
+    told, dropped = interleaved(sessions, streams)
     text = generated(engine.model, prompt, 250)
     (lost,) = dropped
     (whole,) = {"a", "b"} - dropped

@@ -9,43 +9,35 @@ import threading
 import anyio
 import httpx
 import pytest
+from starlette.applications import Starlette
 
 from models.engines.engine import Engine
-from remote.protocol import Card, Error, Verdict, decode, encode
+from models.tree import DraftTree
+from remote import Refused, VerifierClient
+from remote.protocol import Card, Sampling, encode
 from remote.verifier.completions.line import Line
 from remote.verifier.http import create_app
 from remote.verifier.options import ServeOptions
 from remote.verifier.refusals import Overloaded
 from remote.verifier.sessions.turns import Turns
 from tests.remote.verifier.test_hosted import ask, tokens_of
-from tests.remote.verifier.test_http import (
-    PATIENT,
-    PROMPT,
-    connected,
-    counter,
-    frames_of,
-    message,
-)
+from tests.remote.verifier.test_http import PATIENT, PROMPT, connected, counter, frames_of, message
 from tests.remote.verifier.tiny import generated
 
 
-async def device(client: httpx.AsyncClient, name: str, rounds: int, text: list[int]) -> None:
-    """A device that asks round by round, and sends all it has if its session was dropped meanwhile."""
-    tokens, base = list(PROMPT), 0
-    for number in range(1, rounds + 1):
-        while True:
-            body = message(number, tokens[:base], tokens[base:], session=name)
-            reply = await client.post("/v1/rounds", content=body)
-            if reply.status_code == 200:
-                break
-            assert reply.status_code in (409, 503)
-            if reply.status_code == 503:
-                assert decode(reply.content, Error).retry and reply.headers["retry-after"] == "1"
+async def device(app: Starlette, rounds: int, text: list[int]) -> None:
+    """A device that asks round by round, and again where there is no room."""
+    async with VerifierClient("http://127.0.0.1", transport=httpx.ASGITransport(app)) as client:
+        session, tokens, tree = client.session(), list(PROMPT), DraftTree.empty()
+        while len(tokens) < len(PROMPT) + rounds:
+            try:
+                reply = await session.round(tokens, tree, Sampling(), memory_from=None, deadline=PATIENT)
+            except Refused as refused:
+                assert refused.retry
                 await asyncio.sleep(0.01)
-            base = 0
-        verdict = frames_of(reply.content)[0]
-        assert isinstance(verdict, Verdict) and verdict.bonus is not None
-        tokens, base = [*tokens, verdict.bonus], len(tokens) + 1
+            else:
+                tokens.append(reply.verdict.bonus)
+                await reply.aclose()
     assert tokens == PROMPT + text[:rounds]
 
 
@@ -61,7 +53,7 @@ async def test_chats_are_finished_beside_more_devices_than_there_are_sessions(ta
 
         chats, _ = await asyncio.gather(
             asyncio.gather(*(chat(f"chat{index}") for index in range(8))),
-            asyncio.gather(*(device(client, f"device{index}", 6, text) for index in range(44))),
+            asyncio.gather(*(device(app, 6, text) for _ in range(44))),
         )
         assert chats == [text] * 8
         # Half of all are served in company, whatever the machine does meanwhile: a cycle takes all who wait.
@@ -101,24 +93,14 @@ async def test_turns_go_round_the_sessions_however_many_calls_each_has(target: E
         await turns.take(name, lambda: served.append(name))
 
     async with anyio.create_task_group() as group:
-
-        async def first() -> None:
-            await turns.take("first", lambda: go.wait(PATIENT))
-
-        group.start_soon(first)
+        group.start_soon(turns.take, "first", lambda: go.wait(PATIENT))
         await anyio.wait_all_tasks_blocked()
         for name in ("greedy", "greedy", "greedy", "greedy", "a", "b"):
             group.start_soon(call, name)
             await anyio.wait_all_tasks_blocked()
-        given_up = anyio.CancelScope()
-
-        async def leaves() -> None:
-            with given_up:
-                await call("left")
-
-        group.start_soon(leaves)
+        leaves = asyncio.create_task(call("left"))
         await anyio.wait_all_tasks_blocked()
-        given_up.cancel()
+        leaves.cancel()
         await anyio.wait_all_tasks_blocked()
         go.set()
     assert served == ["greedy", "a", "b", "greedy", "greedy", "greedy"]
@@ -149,19 +131,18 @@ async def stays() -> bool:
 
 
 async def test_who_waits_comes_in_order_and_no_more_run_than_there_are_places() -> None:
-    line, order, most = Line(2, 10), list[int](), 0
+    line, order, running = Line(2, 10), list[int](), list[int]()
 
     async def answer(number: int) -> None:
-        nonlocal most
         async with line.place(stays):
             order.append(number)
-            most = max(most, line.running)
+            running.append(line.running)
             await anyio.sleep(0.01)
 
     async with anyio.create_task_group() as group:
         for number in range(6):
             group.start_soon(answer, number)
-    assert order == list(range(6)) and most == 2
+    assert order == list(range(6)) and max(running) == 2
     assert (line.running, line.waiting) == (0, 0)
 
 

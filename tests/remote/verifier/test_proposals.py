@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import threading
+import contextlib
+from collections.abc import Iterator
 
 import httpx
 import numpy as np
@@ -18,12 +19,11 @@ from remote.verifier.http import create_app
 from remote.verifier.options import ServeOptions
 from remote.verifier.refusals import Dropped, Superseded
 from remote.verifier.sessions.proposals import propose
-from remote.verifier.sessions.sessions import Sessions
 from remote.verifier.sessions.turns import alone
 from tests.remote.verifier.conftest import LIMITS
-from tests.remote.verifier.test_http import TOKEN, connected, counter, message, running
-from tests.remote.verifier.tiny import STOP, VOCABULARY
-from tests.support.patience import PATIENCE_SECONDS
+from tests.remote.verifier.test_http import PATIENT, TOKEN, Gate, connected, counter, message, running
+from tests.remote.verifier.test_sessions import table
+from tests.remote.verifier.tiny import VOCABULARY
 
 PROMPT = [5, 9, 2, 30, 7]
 TOP = 4
@@ -111,8 +111,20 @@ def wanted(append: list[int]) -> Propose:
     return Propose(session="s", base=0, top=TOP, vocabulary=VOCABULARY, append=pack_tokens(append))
 
 
+@pytest.fixture
+def url(target: Engine, card: Card) -> Iterator[str]:
+    with running(create_app(target, card)) as url:
+        yield url
+
+
+@pytest.fixture
+def proposer(url: str) -> Iterator[Proposer]:
+    with contextlib.closing(Proposer(url, None)) as made:
+        yield made
+
+
 def test_one_whose_session_is_dropped_while_it_reads_ends_and_leaves_no_rows(target: Engine) -> None:
-    sessions = Sessions(target, LIMITS, frozenset({STOP}), max_sessions=8, max_bytes=1 << 26)
+    sessions = table(target)
     first = alone(target, propose(sessions, wanted(LONG)))
     assert next(first) is None
     session = sessions.table.get("s")
@@ -123,7 +135,7 @@ def test_one_whose_session_is_dropped_while_it_reads_ends_and_leaves_no_rows(tar
 
 
 def test_a_newer_one_takes_the_place_of_one_that_reads(target: Engine) -> None:
-    sessions = Sessions(target, LIMITS, frozenset({STOP}), max_sessions=8, max_bytes=1 << 26)
+    sessions = table(target)
     first = alone(target, propose(sessions, wanted(LONG)))
     assert next(first) is None
     other = [7, *LONG[1:]]
@@ -135,18 +147,14 @@ def test_a_newer_one_takes_the_place_of_one_that_reads(target: Engine) -> None:
     assert newer == afresh
 
 
-async def test_several_threads_ask_over_one_connection(target: Engine, card: Card) -> None:
-    with running(create_app(target, card)) as url:
-        proposer = Proposer(url, None)
+async def test_several_threads_ask_over_one_connection(proposer: Proposer) -> None:
+    def ask_often(first: int) -> list[int]:
+        asks = proposer.begin()
+        return [int(asks(Growth(at, (), [first + at]), VOCABULARY)[1][0, 0]) for at in range(20)]
 
-        def ask_often(first: int) -> list[int]:
-            asks = proposer.begin()
-            return [int(asks(Growth(at, (), [first + at]), VOCABULARY)[1][0, 0]) for at in range(20)]
-
-        firsts = range(0, 32, 8)
-        together = await asyncio.gather(*(asyncio.to_thread(ask_often, first) for first in firsts))
-        assert together == [ask_often(first) for first in firsts]
-        proposer.close()
+    firsts = range(0, 32, 8)
+    together = await asyncio.gather(*(asyncio.to_thread(ask_often, first) for first in firsts))
+    assert together == [ask_often(first) for first in firsts]
 
 
 async def test_a_connection_that_a_pause_has_closed_costs_nothing(target: Engine, card: Card) -> None:
@@ -163,37 +171,20 @@ async def test_a_connection_that_a_pause_has_closed_costs_nothing(target: Engine
         proposer.close()
 
 
-async def test_a_call_in_progress_fails_when_the_connection_is_closed(target: Engine, card: Card) -> None:
-    asked, goes_on = threading.Event(), threading.Event()
-
-    def wait(*_: object) -> None:
-        asked.set()
-        assert goes_on.wait(PATIENCE_SECONDS)
-
-    with running(create_app(target, card)) as url:
-        proposer = Proposer(url, None)
-        hook = target.model.register_forward_pre_hook(wait)  # type: ignore[attr-defined]
-        try:
-            begun = await asyncio.to_thread(proposer.begin)
-            call = asyncio.create_task(asyncio.to_thread(begun, Growth(0, (), PROMPT), VOCABULARY))
-            assert await asyncio.to_thread(asked.wait, PATIENCE_SECONDS)
-            proposer.close()
-            with pytest.raises(ModelAway):
-                await asyncio.wait_for(call, PATIENCE_SECONDS)
-        finally:
-            goes_on.set()
-            hook.remove()
-
-
-async def test_a_conversation_that_nobody_continues_is_dropped_when_another_begins(target: Engine, card: Card) -> None:
-    with running(create_app(target, card)) as url:
-        proposer = Proposer(url, None)
-
-        def ask_anew() -> None:
-            for _ in range(4):
-                proposer.begin()(Growth(0, (), PROMPT), VOCABULARY)
-
-        await asyncio.to_thread(ask_anew)
-        async with httpx.AsyncClient(base_url=url) as client:
-            assert await counter(client, "sessions") == 1
+async def test_a_call_in_progress_fails_when_the_connection_is_closed(proposer: Proposer, target: Engine) -> None:
+    async with Gate(target.model) as held:
+        begun = await asyncio.to_thread(proposer.begin)
+        call = asyncio.create_task(asyncio.to_thread(begun, Growth(0, (), PROMPT), VOCABULARY))
+        await held.entered()
         proposer.close()
+        with pytest.raises(ModelAway):
+            await asyncio.wait_for(call, PATIENT)
+
+
+async def test_a_conversation_that_nobody_continues_is_dropped_when_another_begins(
+    proposer: Proposer, url: str
+) -> None:
+    for _ in range(4):
+        await asyncio.to_thread(lambda: proposer.begin()(Growth(0, (), PROMPT), VOCABULARY))
+    async with httpx.AsyncClient(base_url=url) as client:
+        assert await counter(client, "sessions") == 1

@@ -24,6 +24,9 @@ from tests.remote.verifier.conftest import LIMITS
 from tests.remote.verifier.test_http import PROMPT, round_of
 from tests.remote.verifier.tiny import STOP, VOCABULARY, generated, random_tree
 
+LONG = [2 + token % 40 for token in range(280)]
+"""A prompt that is read in several chunks."""
+
 
 class Reply(NamedTuple):
     """Everything that came of a round."""
@@ -186,7 +189,6 @@ def test_memory_covers_what_was_asked_newest_first(target: Engine) -> None:
     found = reply.memory
     spans = [(frame.start, frame.start + frame.count) for frame in found]
     assert spans == [(136, 200), (72, 136), (10, 72)]
-    assert target.encoder is not None
     for frame in found:
         assert frame.digest == target.encoder.digest
         unpack_memory(frame.data, frame.count, target.encoder.layers)
@@ -323,7 +325,7 @@ def test_a_session_that_runs_is_never_dropped_for_another(target: Engine) -> Non
 
 def test_of_an_absent_device_none_is_dropped_while_a_forward_for_its_prompt_is_on_its_way(target: Engine) -> None:
     sessions = table(target, max_sessions=1)
-    reading = sessions.round(Device(sessions).message([2 + token % 40 for token in range(280)]))
+    reading = sessions.round(Device(sessions).message(LONG))
     sessions.table.away.add("a")
     forward = next(reading)
     assert isinstance(forward, Forward)
@@ -339,27 +341,25 @@ def test_of_an_absent_device_none_is_dropped_while_a_forward_for_its_prompt_is_o
 def test_a_long_prompt_is_read_in_turns_and_a_break_keeps_what_was_read(target: Engine) -> None:
     sessions = table(target)
     device, other = Device(sessions), Device(sessions, "b")
-    long = [2 + token % 40 for token in range(280)]
-    first = alone(sessions.engine, sessions.round(device.message(long)))
+    first = alone(sessions.engine, sessions.round(device.message(LONG)))
     assert next(first) is None
     assert other.play(PROMPT).verdict.bonus == generated(target.model, PROMPT, 1)[0]
     assert next(first) is None
     first.close()
     computed = sessions.table.get("a").context.computed
     assert computed >= 256
-    again = alone(sessions.engine, sessions.round(device.message(long)))
+    again = alone(sessions.engine, sessions.round(device.message(LONG)))
     verdict = next(again)
-    assert isinstance(verdict, Verdict) and verdict.bonus == generated(target.model, long, 1)[0]
+    assert isinstance(verdict, Verdict) and verdict.bonus == generated(target.model, LONG, 1)[0]
 
 
 def test_a_newer_round_takes_the_place_of_one_that_is_read(target: Engine) -> None:
     sessions = table(target)
     device = Device(sessions)
-    long = [2 + token % 40 for token in range(280)]
-    first = alone(sessions.engine, sessions.round(device.message(long)))
+    first = alone(sessions.engine, sessions.round(device.message(LONG)))
     assert next(first) is None
     device.tokens = []
-    assert device.play([7, *long[1:]]).verdict.bonus == generated(target.model, [7, *long[1:]], 1)[0]
+    assert device.play([7, *LONG[1:]]).verdict.bonus == generated(target.model, [7, *LONG[1:]], 1)[0]
     with pytest.raises(Superseded):
         next(first)
     assert sessions.table.running == 0

@@ -162,7 +162,6 @@ async def test_of_two_servers_of_one_model_only_the_first_makes_and_replaces_its
 ) -> None:
     model = brief / "target"
     kept = kept_drafter(str(model), BUDGET, tmp_path / "home/data/drafters/made")
-    assert kept is not None
     grown = beside(kept, GROWN)
     grown.mkdir(parents=True)
     with VerifierProcess(brief, model=model, home=tmp_path / "home"):
@@ -179,7 +178,6 @@ async def test_a_drafter_of_no_use_is_neither_used_nor_made_again(
     brief: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     kept = kept_drafter(str(brief / "target"), BUDGET, tmp_path / "made")
-    assert kept is not None
     kept.mkdir(parents=True)
     useless = msgspec.structs.replace(read_config(brief / "drafter"), measured=msgspec.structs.replace(GOOD, tau=1.04))
     write_config(kept, useless)

@@ -8,24 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import torch
+import transformers
 from tokenizers import Tokenizer, models
-from transformers import (
-    AutoModelForCausalLM,
-    BloomConfig,
-    Gemma2Config,
-    Gemma3TextConfig,
-    GemmaConfig,
-    GPT2Config,
-    Lfm2Config,
-    LlamaConfig,
-    MambaConfig,
-    MistralConfig,
-    PreTrainedModel,
-    PreTrainedTokenizerFast,
-    Qwen2Config,
-    Qwen3Config,
-    Qwen3NextConfig,
-)
+from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerFast
 
 from drafter.model import MemoryEncoder
 from models.config import DrafterConfig
@@ -43,32 +28,36 @@ _SHAPE = {
 _MIXED = {"sliding_window": 5, "layer_types": ["sliding_attention", "full_attention", "sliding_attention"]}
 
 CONFIGS = {
-    "llama": lambda: LlamaConfig(**_SHAPE, tie_word_embeddings=False),
-    "llama-tied": lambda: LlamaConfig(**_SHAPE, tie_word_embeddings=True),
-    "llama-multi-query": lambda: LlamaConfig(**{**_SHAPE, "num_key_value_heads": 1}),
-    "llama-many-heads": lambda: LlamaConfig(**{**_SHAPE, "num_key_value_heads": 4}),
-    "qwen2": lambda: Qwen2Config(**_SHAPE, tie_word_embeddings=True),
-    "qwen3": lambda: Qwen3Config(**_SHAPE),
-    "qwen3-mixed": lambda: Qwen3Config(**_SHAPE, use_sliding_window=True, **_MIXED),
-    "mistral-window": lambda: MistralConfig(**_SHAPE, sliding_window=5),
-    "gemma": lambda: GemmaConfig(**_SHAPE),
-    "gemma2-eager": lambda: Gemma2Config(**_SHAPE, **_MIXED, query_pre_attn_scalar=8),
-    "gemma3-mixed": lambda: Gemma3TextConfig(**_SHAPE | {"head_dim": 16}, **_MIXED, query_pre_attn_scalar=16),
-    "gpt2": lambda: GPT2Config(
+    "llama": lambda: transformers.LlamaConfig(**_SHAPE, tie_word_embeddings=False),
+    "llama-tied": lambda: transformers.LlamaConfig(**_SHAPE, tie_word_embeddings=True),
+    "llama-multi-query": lambda: transformers.LlamaConfig(**{**_SHAPE, "num_key_value_heads": 1}),
+    "llama-many-heads": lambda: transformers.LlamaConfig(**{**_SHAPE, "num_key_value_heads": 4}),
+    "qwen2": lambda: transformers.Qwen2Config(**_SHAPE, tie_word_embeddings=True),
+    "qwen3": lambda: transformers.Qwen3Config(**_SHAPE),
+    "qwen3-mixed": lambda: transformers.Qwen3Config(**_SHAPE, use_sliding_window=True, **_MIXED),
+    "mistral-window": lambda: transformers.MistralConfig(**_SHAPE, sliding_window=5),
+    "gemma": lambda: transformers.GemmaConfig(**_SHAPE),
+    "gemma2-eager": lambda: transformers.Gemma2Config(**_SHAPE, **_MIXED, query_pre_attn_scalar=8),
+    "gemma3-mixed": lambda: transformers.Gemma3TextConfig(
+        **_SHAPE | {"head_dim": 16}, **_MIXED, query_pre_attn_scalar=16,
+    ),
+    "gpt2": lambda: transformers.GPT2Config(
         vocab_size=VOCABULARY, n_embd=32, n_layer=3, n_head=4, n_positions=512, initializer_range=0.4,
         bos_token_id=None, eos_token_id=None,
     ),
 }  # fmt: skip
 
 TREELESS = {
-    "bloom": lambda: BloomConfig(vocab_size=VOCABULARY, hidden_size=32, n_layer=2, n_head=4, initializer_range=0.4),
-    "mamba": lambda: MambaConfig(
+    "bloom": lambda: transformers.BloomConfig(
+        vocab_size=VOCABULARY, hidden_size=32, n_layer=2, n_head=4, initializer_range=0.4,
+    ),
+    "mamba": lambda: transformers.MambaConfig(
         vocab_size=VOCABULARY, hidden_size=32, num_hidden_layers=2, state_size=8, initializer_range=0.4,
     ),
-    "lfm2": lambda: Lfm2Config(
+    "lfm2": lambda: transformers.Lfm2Config(
         **_SHAPE | {"layer_types": ["conv", "full_attention", "conv"]}, block_auto_adjust_ff_dim=False,
     ),
-    "qwen3-next": lambda: Qwen3NextConfig(
+    "qwen3-next": lambda: transformers.Qwen3NextConfig(
         **_SHAPE | {"num_hidden_layers": 4}, linear_num_key_heads=2, linear_num_value_heads=2, linear_key_head_dim=8,
         linear_value_head_dim=8, num_experts=4, num_experts_per_tok=2, moe_intermediate_size=16,
         shared_expert_intermediate_size=16,

@@ -24,6 +24,7 @@ from remote.verifier.serve import build_app
 from tests.support.learnable import bewilder, build_learnable
 from tests.support.made_once import made_once
 from tests.support.patience import IDLE_PATIENCE_SECONDS, PATIENCE_SECONDS
+from tests.support.ray_processes import command, descendants
 from tests.support.serving import VerifierProcess
 
 pytestmark = pytest.mark.training
@@ -79,22 +80,17 @@ async def until(holds: Callable[[], object], what: str) -> None:
         await asyncio.sleep(0.2)
 
 
-def read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError:  # The process has ended.
-        return b""
-
-
-def about(process: Path) -> list[bytes]:
-    """The state of a process, by its folder in /proc, and its parent."""
-    return read(process / "stat").rpartition(b")")[2].split() or [b"gone", b""]
-
-
-def learners(of: VerifierProcess) -> list[Path]:
+def learners(of: VerifierProcess) -> list[int]:
     """The processes that learn for this server. Linux only."""
-    working = (one for one in Path("/proc").glob("[0-9]*") if b"learning.worker" in read(one / "cmdline"))
-    return [one for one in working if about(one)[1] == b"%d" % of.id]
+    return [one for one in descendants(of.id) if "learning.worker" in command(one)]
+
+
+def state(process: int) -> str:
+    """The letter that /proc has for it, such as `T` if it is stopped; empty if it has ended."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return ""
 
 
 def assert_no_text(drafter: Drafter, *places: Path) -> None:
@@ -134,7 +130,6 @@ async def test_each_holder_gets_a_drafter_that_learnt_from_their_answers_alone(
             old = await fetch_drafter(client, first, tmp_path / "shelf")
             assert (old / GRAPH).read_bytes() == (learnable_pair / "drafter" / GRAPH).read_bytes(), "it is there still"
         async with VerifierClient(serving.url, BERT) as client:
-            assert learnt.drafter is not None
             with pytest.raises(Refused):
                 async for _ in client.delivered(learnt.drafter.digest, None, 0, PATIENCE_SECONDS):
                     pass
@@ -155,7 +150,7 @@ async def test_learning_stands_back_and_a_kill_leaves_nothing_of_it(learnable_pa
         first = await card_of(serving.url, None)
         await ask(serving.url, None, drafter, FEWEST)
         await until(lambda: learners(serving), "nobody learns")
-        os.kill(int(learners(serving)[0].name), signal.SIGKILL)
+        os.kill(learners(serving)[0], signal.SIGKILL)
         await until(lambda: "ended early" in (tmp_path / "said").read_text(), "it is not noticed")
         assert (await card_of(serving.url, None)).drafter == first.drafter
 
@@ -165,11 +160,11 @@ async def test_learning_stands_back_and_a_kill_leaves_nothing_of_it(learnable_pa
 
         async def stopped() -> bool:
             await ask(serving.url, None, drafter, 1)  # Each round stops it, until somebody is quiet for a while.
-            return about(process)[0] == b"T"
+            return state(process) == "T"
 
         await until(stopped, "it goes on")
         serving.kill()
-        await until(lambda: about(process)[0] in (b"gone", b"Z"), "it outlives its server, though it was stopped")
+        await until(lambda: state(process) in ("", "Z"), "it outlives its server, though it was stopped")
     with server(learnable_pair, tmp_path, None) as again:
         assert (await card_of(again.url, None)).drafter == first.drafter
         files = [path.name for path in (home / "data/drafters/made").rglob("*") if path.is_file()]
