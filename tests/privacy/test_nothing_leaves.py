@@ -8,6 +8,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -262,34 +263,31 @@ def test_a_step_of_training(person: Person, tiny_pair: Path, tmp_path: Path) -> 
 
 
 PROGRAM = """
-import os, socket, subprocess, sys
-def reach(family, kind, address):
-    with socket.socket(family, kind) as one:
-        one.setblocking(False)
-        one.connect_ex(address)
+import os, subprocess, sys
 open(sys.argv[1] + "/written", "w").close()
 os.rename(sys.argv[1] + "/written", sys.argv[1] + "/renamed")
-if sys.argv[2] == "loopback":
-    reach(socket.AF_INET, socket.SOCK_STREAM, ("127.0.0.1", 9))
-else:
-    subprocess.run([sys.executable, "-c", sys.argv[3]], check=True)
+subprocess.run([sys.executable, "-c", *sys.argv[2:]], check=True)
 """
-ELSEWHERE = {
-    "tcp": "import socket; s = socket.socket(); s.setblocking(False); s.connect_ex(('192.0.2.1', 443))",
-    "udp": "import socket; s = socket.socket(type=socket.SOCK_DGRAM); s.connect_ex(('192.0.2.1', 53))",
-    "a name server on loopback": (
-        "import socket; s = socket.socket(type=socket.SOCK_DGRAM); s.connect(('127.0.0.1', 53)); s.send(b'?')"
-    ),
-    "tcp, version 6": (
-        "import socket; s = socket.socket(socket.AF_INET6); s.setblocking(False); s.connect_ex(('2001:db8::1', 443))"
-    ),
+CHILD = """
+import socket, sys
+host, port, family, kind = sys.argv[1], *map(int, sys.argv[2:])
+with socket.socket(family, kind) as one:
+    one.setblocking(False)
+    one.connect_ex((host, port))
+"""
+PLACES = {
+    "tcp": ("192.0.2.1", 443, socket.AF_INET, socket.SOCK_STREAM),
+    "udp": ("192.0.2.1", 53, socket.AF_INET, socket.SOCK_DGRAM),
+    "a name server on loopback": ("127.0.0.1", DNS, socket.AF_INET, socket.SOCK_DGRAM),
+    "tcp, version 6": ("2001:db8::1", 443, socket.AF_INET6, socket.SOCK_STREAM),
+    "loopback": ("127.0.0.1", 9, socket.AF_INET, socket.SOCK_STREAM),
 }
 
 
-@pytest.mark.parametrize("where", [*ELSEWHERE, "loopback"])
+@pytest.mark.parametrize("where", PLACES)
 def test_a_connection_of_a_child_process_is_seen(where: str, tmp_path: Path) -> None:
-    trace = Strace(tmp_path / "trace")
-    program = [sys.executable, "-c", PROGRAM, str(tmp_path), where, ELSEWHERE.get(where, "")]
+    trace, (host, *numbers) = Strace(tmp_path / "trace"), PLACES[where]
+    program = [sys.executable, "-c", PROGRAM, str(tmp_path), CHILD, host, *(str(int(number)) for number in numbers)]
     subprocess.run([*trace.prefix, *program], check=True)
     seen = trace.seen()
     assert bool(seen.connections) == (where != "loopback"), seen.connections

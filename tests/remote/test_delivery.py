@@ -7,7 +7,7 @@ import os
 import shutil
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import httpx
 import msgspec
@@ -68,19 +68,22 @@ def delivering(folder: Path, offered: Delivery) -> Deliveries:
     return deliveries
 
 
-@pytest.fixture
-def offered(tiny_pair: Path) -> Delivery:
-    return delivery(tiny_pair / "drafter")
+class Offer(NamedTuple):
+    """A verifier's app that delivers a drafter, its card, and what is delivered."""
+
+    app: Starlette
+    card: Card
+    whole: Delivery
 
 
 @pytest.fixture
-def app(tiny_pair: Path, offered: Delivery) -> Starlette:
-    return Starlette(routes=delivering(tiny_pair / "drafter", offered).routes())
+def offer(tiny_pair: Path) -> Offer:
+    return offer_of(tiny_pair / "drafter")
 
 
-@pytest.fixture
-def card(tiny_pair: Path, offered: Delivery) -> Card:
-    return card_of(tiny_pair / "drafter", offered)
+def offer_of(folder: Path) -> Offer:
+    whole = delivery(folder)
+    return Offer(Starlette(routes=delivering(folder, whole).routes()), card_of(folder, whole), whole)
 
 
 def client(app: Starlette, **faults: object) -> tuple[VerifierClient, Line]:
@@ -88,9 +91,8 @@ def client(app: Starlette, **faults: object) -> tuple[VerifierClient, Line]:
     return VerifierClient("http://verifier", transport=line), line
 
 
-async def test_what_arrives_is_a_drafter_and_nothing_private(
-    app: Starlette, card: Card, offered: Delivery, tmp_path: Path
-) -> None:
+async def test_what_arrives_is_a_drafter_and_nothing_private(offer: Offer, tmp_path: Path) -> None:
+    app, card, offered = offer
     asked, line = client(app)
     seen: list[tuple[int, int]] = []
     folder = await fetch_drafter(asked, card, tmp_path, progress=lambda *now: seen.append(now))
@@ -107,8 +109,9 @@ async def test_what_arrives_is_a_drafter_and_nothing_private(
 
 @pytest.mark.parametrize(("cut", "damaged"), [(500, False), (30_000, False), (30_000, True)])
 async def test_a_broken_line_costs_what_was_in_flight_and_what_was_damaged_since(
-    app: Starlette, card: Card, offered: Delivery, tmp_path: Path, cut: int, damaged: bool
+    offer: Offer, tmp_path: Path, cut: int, damaged: bool
 ) -> None:
+    app, card, offered = offer
     asked, line = client(app, cut=cut)
     with pytest.raises(LinkDown):
         await fetch_drafter(asked, card, tmp_path)
@@ -135,14 +138,14 @@ def _flipped(name: str) -> Callable[[str, bytes], bytes]:
     ],
 )
 async def test_a_verifier_that_sends_something_else_is_found_out(
-    app: Starlette, card: Card, offered: Delivery, tmp_path: Path, change: Callable[[str, bytes], bytes], said: str
+    offer: Offer, tmp_path: Path, change: Callable[[str, bytes], bytes], said: str
 ) -> None:
-    asked, _ = client(app, change=change)
+    asked, _ = client(offer.app, change=change)
     with pytest.raises(NotDelivered, match=said):
-        await fetch_drafter(asked, card, tmp_path)
-    assert not (tmp_path / offered.digest.hex()).exists()
+        await fetch_drafter(asked, offer.card, tmp_path)
+    assert not (tmp_path / offer.whole.digest.hex()).exists()
     kept = sum(path.stat().st_size for path in tmp_path.rglob("*") if path.is_file())
-    assert kept <= offered.bytes, "no more is kept than was offered"
+    assert kept <= offer.whole.bytes, "no more is kept than was offered"
 
 
 Change = Callable[[Path, DrafterConfig], DrafterConfig]
@@ -224,9 +227,8 @@ async def test_a_verifier_that_offers_something_else_is_found_out(
     assert not (tmp_path / "escaped").exists() and not (tmp_path / "a" / "escaped").exists()
 
 
-async def test_a_full_disk_is_said_before_anything_is_fetched(
-    app: Starlette, card: Card, offered: Delivery, tmp_path: Path
-) -> None:
+async def test_a_full_disk_is_said_before_anything_is_fetched(offer: Offer, tmp_path: Path) -> None:
+    app, card, offered = offer
     huge = msgspec.structs.replace(card, drafter=msgspec.structs.replace(card.drafter, size=1 << 39))
     asked, line = client(app)
     with pytest.raises(NotDelivered, match="the disk has no room for it"):
@@ -234,9 +236,9 @@ async def test_a_full_disk_is_said_before_anything_is_fetched(
     assert line.carried == len(offered.config)
 
 
-async def test_what_is_not_offered_is_not_sent(app: Starlette, tiny_pair: Path, offered: Delivery) -> None:
-    path = f"http://verifier/v1/drafters/{offered.digest.hex()}"
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app)) as http:
+async def test_what_is_not_offered_is_not_sent(offer: Offer, tiny_pair: Path) -> None:
+    path = f"http://verifier/v1/drafters/{offer.whole.digest.hex()}"
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(offer.app)) as http:
         for address in (f"{path}/{FLOAT}", f"{path}/%2e%2e%2fconfig.json", f"http://verifier/v1/drafters/{'0' * 64}"):
             assert (await http.get(address)).status_code == 404, address
         for begin in ("-1", "99999999999", "x"):
@@ -247,8 +249,8 @@ async def test_what_is_not_offered_is_not_sent(app: Starlette, tiny_pair: Path, 
         assert (await http.get(f"{path}/{GRAPH}?from={len(whole)}")).content == b""
 
 
-async def test_a_verifier_without_an_offer_says_so(app: Starlette, card: Card, tmp_path: Path) -> None:
-    asked, _ = client(app)
+async def test_a_verifier_without_an_offer_says_so(offer: Offer, tmp_path: Path) -> None:
+    card, (asked, _) = offer.card, client(offer.app)
     with pytest.raises(NotDelivered, match="offers no small model"):
         await fetch_drafter(asked, msgspec.structs.replace(card, drafter=None), tmp_path)
     unknown = DrafterOffer(digest=bytes(32), size=5)
@@ -260,11 +262,10 @@ async def test_a_verifier_without_an_offer_says_so(app: Starlette, card: Card, t
 async def test_one_that_is_of_no_use_is_refused_before_its_large_files(
     tiny_pair: Path, tmp_path: Path, figures: dict[str, float] | None, why: str
 ) -> None:
-    folder = with_figures(tiny_pair / "drafter", tmp_path / "bad", figures)
-    offered = delivery(folder)
-    asked, line = client(Starlette(routes=delivering(folder, offered).routes()))
+    app, card, offered = offer_of(with_figures(tiny_pair / "drafter", tmp_path / "bad", figures))
+    asked, line = client(app)
     with pytest.raises(NotDelivered, match=f"is not fetched: .*{why}"):
-        await fetch_drafter(asked, card_of(folder, offered), tmp_path / "shelf")
+        await fetch_drafter(asked, card, tmp_path / "shelf")
     assert len(line.asked) == 1 and line.carried == len(offered.config) and not list((tmp_path / "shelf").iterdir())
 
 

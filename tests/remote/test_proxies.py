@@ -30,37 +30,28 @@ async def test_an_entry_that_cannot_be_read_is_skipped(monkeypatch: pytest.Monke
             pass
 
 
-@pytest.mark.parametrize(
-    ("entries", "address", "direct"),
-    [
-        ("near.example,*", "https://far.example", True),
-        ("example.com", "https://www.example.com", True),
-        ("example.com", "https://badexample.com", False),
-        (".example.com", "https://www.example.com", True),
-        (".example.com", "https://example.com", True),
-        ("*.example.com", "https://www.example.com", True),
-        ("EXAMPLE.com", "https://Example.COM.", True),
-        ("bücher.example", "https://xn--bcher-kva.example", True),
-        ("example.com:8443", "https://example.com", False),
-        ("example.com:443", "https://example.com", True),
-        ("one two\texample.com", "https://example.com", True),
-        ("https://example.com", "https://example.com", True),
-        ("http://example.com", "https://example.com", False),
-        ("10.0.0.7/8", "http://10.1.2.3:8000", True),
-        ("10.0.0.0/8", "http://11.1.2.3", False),
-        ("10.0.0.0/8", "http://ten.example", False),
-        ("192.168.*", "http://192.168.3.4", True),
-        ("10.1.2.3:8000", "http://10.1.2.3:8001", False),
-        ("[fe80::]/10", "http://[fe80::7]:8000", True),
-        ("fd00::7", "http://[fd00:0::7]", True),
-        ("[fd00::7]:8000", "http://[fd00::7]:8000", True),
-        ("fe80::/10", "http://10.0.0.1", False),
-    ],
-)
-def test_what_no_proxy_means(monkeypatch: pytest.MonkeyPatch, entries: str, address: str, direct: bool) -> None:
+DIRECT = [
+    ("near.example,*", "https://far.example"), ("example.com", "https://www.example.com"),
+    (".example.com", "https://www.example.com"), (".example.com", "https://example.com"),
+    ("*.example.com", "https://www.example.com"), ("EXAMPLE.com", "https://Example.COM."),
+    ("bücher.example", "https://xn--bcher-kva.example"), ("example.com:443", "https://example.com"),
+    ("one two\texample.com", "https://example.com"), ("https://example.com", "https://example.com"),
+    ("10.0.0.7/8", "http://10.1.2.3:8000"), ("192.168.*", "http://192.168.3.4"),
+    ("[fe80::]/10", "http://[fe80::7]:8000"), ("fd00::7", "http://[fd00:0::7]"),
+    ("[fd00::7]:8000", "http://[fd00::7]:8000"),
+]  # fmt: skip
+PROXIED = [
+    ("example.com", "https://badexample.com"), ("example.com:8443", "https://example.com"),
+    ("http://example.com", "https://example.com"), ("10.0.0.0/8", "http://11.1.2.3"),
+    ("10.0.0.0/8", "http://ten.example"), ("10.1.2.3:8000", "http://10.1.2.3:8001"), ("fe80::/10", "http://10.0.0.1"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("entries", "address"), [*DIRECT, *PROXIED])
+def test_what_no_proxy_means(monkeypatch: pytest.MonkeyPatch, entries: str, address: str) -> None:
     monkeypatch.setenv("ALL_PROXY", "proxy.example:3128")
     monkeypatch.setenv("NO_PROXY", entries)
-    assert environment_proxy(address) == (None if direct else "http://proxy.example:3128")
+    assert environment_proxy(address) == (None if (entries, address) in DIRECT else "http://proxy.example:3128")
 
 
 def test_loopback_is_never_reached_through_a_proxy(monkeypatch: pytest.MonkeyPatch) -> None:

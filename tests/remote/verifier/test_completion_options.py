@@ -67,7 +67,7 @@ def plain(
         with torch.inference_mode():
             logits = model(torch.tensor([[*prompt, *answer]])).logits[0, -1].numpy()
         seen.append(logits)
-        changed = change(logits.copy(), answer) if change else logits
+        changed = change(logits.copy(), answer) if change else logits.copy()
         answer.append(chooser(changed[None], sampling)(0, len(prompt) + len(answer)))
     return answer, seen
 

@@ -20,7 +20,7 @@ from models.engines.engine import Engine, slab_rows
 from models.engines.target import Target
 from models.engines.torch_engine import TorchEngine
 from remote import VerifierClient
-from remote.protocol import CONTENT_TYPE, Progress, Sampling, unpack_tokens
+from remote.protocol import Error, Progress, Sampling, decode, unpack_tokens
 from remote.verifier.completions.completions import KEPT
 from remote.verifier.drafting.own_drafter import OwnDrafter
 from remote.verifier.holders import Tokens
@@ -346,7 +346,7 @@ async def test_a_slip_in_the_address_is_told_the_right_path(client: httpx.AsyncC
         error = refused.json()["error"]
         assert error["code"] == "not_found" and "below /v1: /v1/chat/completions" in error["message"]
     for own in ("/v1/card/x", "/v1/v1/card", "/v1/sessions"):
-        assert (await client.get(own)).headers["content-type"] == CONTENT_TYPE
+        assert decode((await client.get(own)).content, Error).code == "not_found"
 
 
 async def test_paths_methods_and_tokens_too(loaded: Target, engine: Engine) -> None:
@@ -363,7 +363,7 @@ async def test_paths_methods_and_tokens_too(loaded: Target, engine: Engine) -> N
             missing = await client.post(path, json={})
             assert missing.status_code == 404 and path in missing.json()["error"]["message"]
         own = await client.post("/v1/card")
-        assert own.status_code == 405 and own.headers["content-type"] == CONTENT_TYPE
+        assert (own.status_code, decode(own.content, Error).code) == (405, "bad_request")
 
 
 async def test_a_target_without_a_template_takes_no_messages(loaded: Target, engine: Engine) -> None:
