@@ -144,7 +144,6 @@ def ran(trace: Strace, person: Person, *arguments: str) -> subprocess.CompletedP
 
 @pytest.mark.pty
 async def test_a_chat(person: Person, tmp_path: Path) -> None:
-    """A chat with the bundled model."""
     trace = Strace(tmp_path / "trace")
     given = [f"{name}={value}" for name, value in person.environment.items()]
     command = ["env", "-i", *given, *trace.prefix, *OUTRIDER, "chat"]

@@ -68,8 +68,6 @@ async def test_silence_ends_at_the_deadline_which_spans_a_retry(breaks: bool) ->
         assert asyncio.get_running_loop().time() - start < PATIENCE / 2
 
 
-# ---- somebody else answers -------------------------------------------------------------------------------------------
-
 PAGE = b"<html>Welcome to Airport Wi-Fi</html>"
 
 
@@ -100,9 +98,6 @@ async def test_an_endless_body_is_not_read_to_its_end() -> None:
             await client.card(PATIENCE)
 
 
-# ---- refusals --------------------------------------------------------------------------------------------------------
-
-
 BUSY = refusal("busy", status="503 Service Unavailable", retry=True, message="Full.\x1b[31m Try again.")
 TOO_LONG = http(
     msgspec.json.encode({"code": "too_long", "message": "Try again with less.", "retry": False}),
@@ -116,9 +111,6 @@ async def test_a_typed_error_is_a_refusal_in_msgpack_and_json(reply: bytes, code
         with pytest.raises(Refused, match="Try again") as caught:
             await ask(client)
     assert (caught.value.code, caught.value.retry) == (code, retry) and str(caught.value).isprintable()
-
-
-# ---- compatibility ---------------------------------------------------------------------------------------------------
 
 
 async def test_the_card_tells_who_the_verifier_is() -> None:
@@ -153,9 +145,6 @@ async def test_a_stream_says_no_more_than_was_asked_for() -> None:
             )
             with contextlib.nullcontext() if fits else pytest.raises(Incompatible, match="cannot have"):
                 assert [frame async for frame in stream] == [progress]
-
-
-# ---- addresses -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,6 @@ def observed(*rtts: float) -> Link:
     return link
 
 
-@settings(deadline=None, max_examples=40)
 @given(st.lists(st.floats(0, 5), min_size=1))
 def test_the_mean_stays_within_what_was_observed(rtts: list[float]) -> None:
     link = observed(*rtts)

@@ -126,9 +126,6 @@ async def test_when_to_ask_again_is_read_in_each_form(header: str, least: float 
             assert error.after is not None and least <= error.after <= most
 
 
-# ---- the wrong scheme ------------------------------------------------------------------------------------------------
-
-
 async def test_a_tls_server_that_is_asked_without_tls(tmp_path: Path) -> None:
     certificate, key = Authority(tmp_path).issue("localhost")
     with serving(ToyVerifier().app(), ssl_certfile=str(certificate), ssl_keyfile=str(key)) as port:
@@ -147,9 +144,6 @@ async def test_a_tls_server_that_is_asked_without_tls(tmp_path: Path) -> None:
 async def test_what_tls_servers_answer_without_tls(reply: bytes) -> None:
     for error in (await asked(reply), await greeted(reply)):
         assert "try https://" in str(error), str(error)
-
-
-# ---- a proxy ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("environment", [False, True])

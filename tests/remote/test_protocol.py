@@ -135,9 +135,6 @@ def test_tokens_survive_their_bytes(tokens: list[int]) -> None:
             unpack_tokens(wrong)
 
 
-# ---- digests ---------------------------------------------------------------------------------------------------------
-
-
 @unhurried
 @given(st.lists(token), st.lists(token), st.integers(0, 10))
 def test_a_running_digest_equals_the_digest_of_what_it_holds(one: list[int], other: list[int], keep: int) -> None:
@@ -275,9 +272,6 @@ def test_any_candidates_unpack_to_a_sound_tree_or_raise_protocol_error(
         return
     for parent, children in tree.children().items():
         assert tree.candidates is None or set(children) <= set(tree.candidates[parent].tokens.tolist())
-
-
-# ---- frames ----------------------------------------------------------------------------------------------------------
 
 
 async def test_a_frame_over_the_limit_is_refused_before_it_arrives() -> None:

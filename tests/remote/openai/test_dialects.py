@@ -101,8 +101,6 @@ def test_who_takes_predictions(url: str, owner: str, takes: bool | None) -> None
     assert takes_prediction(url, owner) is takes
 
 
-# ---- the order of messages -------------------------------------------------------------------------------------------
-
 PICTURE = ContentPart(type="image_url", image_url="data:image/png;base64,AAAA")
 
 

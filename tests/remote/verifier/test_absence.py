@@ -6,7 +6,6 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Self
 
 import httpx
 import msgspec
@@ -19,34 +18,12 @@ from remote.verifier.http import VerifierApp, create_app
 from remote.verifier.options import ServeOptions
 from remote.verifier.sessions.turns import Turn, Turns
 from tests.remote.verifier.test_hosted import ask, tokens_of
-from tests.remote.verifier.test_http import PATIENT, PROMPT, counter, message, reached, until
+from tests.remote.verifier.test_http import PATIENT, PROMPT, Gate, counter, message, reached, until
 from tests.remote.verifier.tiny import generated
 
 AWAY = 12
 """Tokens for which a stream goes on here."""
 MOST = 60
-
-
-class Paced:
-    """Lets the model compute a given number of forwards, and holds the others until more are allowed."""
-
-    def __init__(self, target: Engine) -> None:
-        self._module = target.model
-        self._allowed = threading.Semaphore(0)
-
-    def allow(self, forwards: int = 10_000) -> None:
-        self._allowed.release(forwards)
-
-    def __enter__(self) -> Self:
-        def wait(*_: object) -> None:
-            assert self._allowed.acquire(timeout=PATIENT)
-
-        self._hook = self._module.register_forward_pre_hook(wait)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.allow()
-        self._hook.remove()
 
 
 @pytest.fixture
@@ -91,19 +68,18 @@ async def frames_at(client: httpx.AsyncClient, path: str) -> list[Frame]:
 
 
 @asynccontextmanager
-async def left(target: Engine, app: VerifierApp, number: int = 1) -> AsyncIterator[tuple[httpx.AsyncClient, Paced]]:
+async def left(target: Engine, app: VerifierApp, number: int = 1) -> AsyncIterator[tuple[httpx.AsyncClient, Gate]]:
     """A client that was away after the first token of its stream. The model writes no more until it may."""
-    async with reached(app) as client:
-        with Paced(target) as paced:
-            paced.allow(1)
-            await begun(client, stream(number))
-            await until(client, "away_sessions", 1)
-            yield client, paced
+    async with reached(app) as client, Gate(target.model) as held:
+        held.allow(1)
+        await begun(client, stream(number))
+        await until(client, "away_sessions", 1)
+        yield client, held
 
 
 async def test_it_goes_on_for_as_long_as_the_server_says(target: Engine, endless: Card, own: list[int]) -> None:
-    async with left(target, app_of(target, endless)) as (client, paced):
-        paced.allow()
+    async with left(target, app_of(target, endless)) as (client, held):
+        held.allow()
         await until(client, "running_sessions", 0)
         assert AWAY <= await counter(client, "away_tokens_total") <= AWAY + 2
         for position in (0, 1, 5):
@@ -128,7 +104,7 @@ async def test_it_goes_on_where_the_line_breaks_before_its_first_token(
     monkeypatch.setattr(target, "chunk", 1)
     app = app_of(target, endless)
     async with reached(app) as client:
-        with Paced(target) as paced:
+        async with Gate(target.model) as held:
             asking = asyncio.create_task(begun(client, stream()))
             async with asyncio.timeout(PATIENT):
                 while not app.turns.waiting:
@@ -136,10 +112,10 @@ async def test_it_goes_on_where_the_line_breaks_before_its_first_token(
                 asking.cancel()
                 await asyncio.gather(asking, return_exceptions=True)
                 while not await counter(client, "away_sessions"):
-                    paced.allow(1)
+                    held.allow(1)
             if stopped:
                 assert (await client.delete("/v1/streams/s?round=1")).status_code == 204
-            paced.allow()
+            held.allow()
             await until(client, "running_sessions", 0)
         if stopped:
             assert (await client.get(kept(1, len(PROMPT)))).status_code == 404
@@ -149,24 +125,24 @@ async def test_it_goes_on_where_the_line_breaks_before_its_first_token(
 
 
 async def test_it_is_read_while_it_is_written(target: Engine, endless: Card, own: list[int]) -> None:
-    async with left(target, app_of(target, endless)) as (client, paced):
-        paced.allow(3)
+    async with left(target, app_of(target, endless)) as (client, held):
+        held.allow(3)
         await until(client, "away_tokens_total", 3)
         async with client.stream("GET", kept(1, len(PROMPT) + 1)) as response:
             frames = (frame async for frame in read_frames(response.aiter_raw()) if not isinstance(frame, Alive))
             first = tokens_of([await anext(frames)])
             assert first == own[1 : 1 + len(first)] and len(first) >= 3
-            paced.allow()
+            held.allow()
             rest = tokens_of([frame async for frame in frames])
     assert first + rest == own[1:], "somebody reads it, so it goes on to its end"
 
 
 async def test_a_device_that_stops_says_so(target: Engine, endless: Card) -> None:
-    async with left(target, app_of(target, endless)) as (client, paced):
+    async with left(target, app_of(target, endless)) as (client, held):
         assert (await client.delete("/v1/streams/s?round=2")).status_code == 404
         assert (await client.delete("/v1/streams/s?round=1")).status_code == 204
         assert (await client.delete("/v1/streams/s?round=1")).status_code == 404
-        paced.allow()
+        held.allow()
         await until(client, "running_sessions", 0)
         assert await counter(client, "away_tokens_total") <= 2
         missing = await client.get(kept(1, len(PROMPT)))
@@ -177,13 +153,13 @@ async def test_a_device_that_stops_says_so(target: Engine, endless: Card) -> Non
 async def test_a_request_that_comes_late_ends_no_newer_stream(
     target: Engine, endless: Card, own: list[int], over: bool
 ) -> None:
-    async with left(target, app_of(target, endless), 2) as (client, paced):
+    async with left(target, app_of(target, endless), 2) as (client, held):
         if over:
-            paced.allow()
+            held.allow()
             await until(client, "running_sessions", 0)
         late = await client.post("/v1/streams", content=stream(1))
         assert (late.status_code, decode(late.content, Error).code) == (412, "out_of_order")
-        paced.allow()
+        held.allow()
         await until(client, "running_sessions", 0)
         tokens = tokens_of(await frames_at(client, kept(2, len(PROMPT))))
         assert tokens == own[: len(tokens)] and len(tokens) >= AWAY
@@ -200,10 +176,10 @@ async def test_a_stream_that_another_one_ends_at_once_ends(target: Engine, endle
 async def test_without_it_a_stream_ends_with_its_line(target: Engine, endless: Card) -> None:
     async with reached(app_of(target, endless, while_away=0)) as client:
         assert decode((await client.get("/v1/card")).content, Card).while_away == 0
-        with Paced(target) as paced:
-            paced.allow(1)
+        async with Gate(target.model) as held:
+            held.allow(1)
             await begun(client, stream())
-            paced.allow(3)
+            held.allow(3)
             await until(client, "running_sessions", 0)
         assert await counter(client, "away_tokens_total") == 0
         assert (await client.get(kept(1, len(PROMPT)))).status_code == 404
@@ -234,8 +210,8 @@ async def test_what_is_not_there_or_not_said_is_refused(target: Engine, endless:
 
 
 async def test_its_room_is_for_those_who_are_there(target: Engine, endless: Card, own: list[int]) -> None:
-    async with left(target, app_of(target, endless, max_sessions=1)) as (client, paced):
-        paced.allow(5)
+    async with left(target, app_of(target, endless, max_sessions=1)) as (client, held):
+        held.allow(5)
         response = await client.post("/v1/rounds", content=message(1, [], PROMPT, session="other"))
         assert response.status_code == 200
         assert await counter(client, "evictions_total") == 1
@@ -244,17 +220,17 @@ async def test_its_room_is_for_those_who_are_there(target: Engine, endless: Card
 
 
 async def test_a_session_that_is_dropped_keeps_nothing(target: Engine, endless: Card) -> None:
-    async with left(target, app_of(target, endless)) as (client, paced):
-        paced.allow()
+    async with left(target, app_of(target, endless)) as (client, held):
+        held.allow()
         assert (await client.delete("/v1/sessions/s")).status_code == 204
         assert (await client.get(kept(1, len(PROMPT)))).status_code == 404
 
 
 async def test_a_draining_server_writes_for_nobody(target: Engine, endless: Card) -> None:
     app = app_of(target, endless)
-    async with left(target, app) as (client, paced):
+    async with left(target, app) as (client, held):
         app.admission.drain()
-        paced.allow()
+        held.allow()
         await until(client, "running_sessions", 0)
         assert await counter(client, "away_tokens_total") <= 2
 

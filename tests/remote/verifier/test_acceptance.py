@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers.generation.logits_process import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
 
@@ -114,7 +114,7 @@ def assert_follows(propose: Callable[[Sampling], Propose], sampling: Sampling, s
     assert statistic < limit, f"chi-square {statistic:.1f} with {freedom} degrees of freedom"
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=30)
 @given(seed=st.integers(-(2**63), 2**63 - 1), temperature=st.floats(0.05, 3), shape=st.integers(0, 99))
 def test_speculation_on_or_off_gives_the_same_tokens(seed: int, temperature: float, shape: int) -> None:
     language = Language(8, seed=1)
@@ -126,19 +126,17 @@ def test_speculation_on_or_off_gives_the_same_tokens(seed: int, temperature: flo
     assert language.decode(3, in_turn(DraftTree.chain(off[:5]), random_tree(rng, 9, 8)), sampling, 30) == off
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(
-    weights=st.lists(
-        st.sampled_from([0.0, 0.0, 5e-324, 1e-300, 1e-9, 0.3, 1.0, 1 + 2**-52, 17.0]), min_size=1, max_size=40
-    ).filter(any),
-    uniform=st.one_of(st.floats(0, 1, exclude_max=True), st.sampled_from([0.0, 1 - 2**-53])),
-)
+weight = st.sampled_from([0.0, 0.0, 5e-324, 1e-300, 1e-9, 0.3, 1.0, 1 + 2**-52, 17.0])
+toss = st.floats(0, 1, exclude_max=True) | st.sampled_from([0.0, 1 - 2**-53])
+
+
+@given(weights=st.lists(weight, min_size=1, max_size=40).filter(any), uniform=toss)
 def test_a_token_of_probability_zero_is_never_drawn(weights: list[float], uniform: float) -> None:
     probabilities = np.array(weights)
     assert probabilities[draw(probabilities, uniform)] > 0
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     seed=st.integers(0, 1 << 30),
     temperature=st.sampled_from([0.05, 0.6, 1.0, 1.7]),
@@ -226,13 +224,8 @@ def tries(draw: st.DrawFn) -> tuple[np.ndarray, Candidates, list[int]]:
     return target / target.sum(), Candidates(np.array(listed), np.array(shares)), tried
 
 
-tosses = st.lists(
-    st.one_of(st.floats(0, 1, exclude_max=True), st.sampled_from([0.0, 1 - 2**-53])), min_size=13, max_size=13
-)
-
-
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(tries(), tosses)
+@settings(max_examples=200)
+@given(tries(), st.lists(toss, min_size=13, max_size=13))
 def test_a_lying_list_yields_a_token_that_the_target_allows(
     case: tuple[np.ndarray, Candidates, list[int]], tossed: list[float]
 ) -> None:

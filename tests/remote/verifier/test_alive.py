@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -42,21 +43,24 @@ async def device(beating: VerifierApp) -> AsyncIterator[VerifierClient]:
             yield client
 
 
-async def stream_of(
-    client: VerifierClient, prompt: list[int], signs: Signs | None = SIGNS, silence: float = BEARS
-) -> HostedStream:
-    return await client.session().stream(
-        prompt, Sampling(), most=20, memory_from=0, deadline=PATIENT, silence=silence, signs=signs
-    )
+@asynccontextmanager
+async def begun(
+    client: VerifierClient, engine: Engine, prompt: list[int], signs: Signs | None = SIGNS, silence: float = BEARS
+) -> AsyncIterator[tuple[HostedStream, Gate]]:
+    """A stream whose first token has come. Its memory is held."""
+    async with Gate(engine.encoder) as held:
+        stream = await client.session().stream(
+            prompt, Sampling(), most=20, memory_from=0, deadline=PATIENT, silence=silence, signs=signs
+        )
+        assert isinstance(await anext(stream), Progress)
+        yield stream, held
 
 
 @pytest.mark.parametrize("signs", [SIGNS, None])
 async def test_a_slow_server_is_borne_for_as_long_as_it_says_that_it_is_there(
     device: VerifierClient, engine: Engine, prompt: list[int], signs: Signs | None
 ) -> None:
-    async with Gate(engine.encoder) as held:
-        stream = await stream_of(device, prompt, signs)
-        assert isinstance(await anext(stream), Progress)
+    async with begun(device, engine, prompt, signs) as (stream, held):
         coming = asyncio.ensure_future(anext(stream))
         await asyncio.wait([coming], timeout=4 * BEARS)
         if signs is None:
@@ -64,7 +68,7 @@ async def test_a_slow_server_is_borne_for_as_long_as_it_says_that_it_is_there(
                 await coming
             return
         assert not coming.done()
-        held.open.set()
+        held.allow()
         assert isinstance(await coming, Memory)
         await stream.aclose()
 
@@ -72,20 +76,18 @@ async def test_a_slow_server_is_borne_for_as_long_as_it_says_that_it_is_there(
 async def test_a_server_that_says_nothing_else_is_given_up(
     device: VerifierClient, engine: Engine, prompt: list[int]
 ) -> None:
-    async with Gate(engine.encoder):
-        stream = await stream_of(device, prompt, Signs(line=PATIENT, busy=BEARS), silence=PATIENT)
-        assert isinstance(await anext(stream), Progress)
-        begun = time.monotonic()
+    async with begun(device, engine, prompt, Signs(line=PATIENT, busy=BEARS), silence=PATIENT) as (stream, _):
+        since = time.monotonic()
         with pytest.raises(LinkDown, match=f"within {BEARS} s"):
             await anext(stream)
-    assert BEARS / 2 < time.monotonic() - begun < PATIENT / 2
+    assert BEARS / 2 < time.monotonic() - since < PATIENT / 2
 
 
 async def test_who_does_not_ask_is_told_nothing(beating: VerifierApp, engine: Engine, prompt: list[int]) -> None:
     async def kinds(alive: bool) -> list[type]:
         body = encode(ask([], prompt, most=3, memory_from=0, alive=alive, session=f"s{alive}"))
         async with Gate(engine.encoder) as held, client.stream("POST", "/v1/streams", content=body) as response:
-            asyncio.get_running_loop().call_later(4 * BEAT, held.open.set)
+            asyncio.get_running_loop().call_later(4 * BEAT, held.allow)
             return [type(frame) async for frame in read_frames(response.aiter_raw())]
 
     async with reached(beating) as client:
@@ -97,15 +99,13 @@ async def test_who_does_not_ask_is_told_nothing(beating: VerifierApp, engine: En
 async def test_a_device_that_stood_still_reads_what_came_meanwhile(
     device: VerifierClient, engine: Engine, prompt: list[int]
 ) -> None:
-    async with Gate(engine.encoder) as held:
-        stream = await stream_of(device, prompt)
-        assert isinstance(await anext(stream), Progress)
+    async with begun(device, engine, prompt) as (stream, held):
         coming = asyncio.ensure_future(anext(stream))
         for _ in range(3):
             await asyncio.wait([coming], timeout=2 * BEAT)
             time.sleep(BEARS + 3 * BEAT)
         await asyncio.wait([coming], timeout=2 * BEAT)
         assert not coming.done()
-        held.open.set()
+        held.allow()
         assert isinstance(await coming, Memory)
         await stream.aclose()

@@ -6,7 +6,7 @@ import json
 import math
 import tracemalloc
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -72,6 +72,10 @@ def plain(
     return answer, seen
 
 
+def chat(client: AsyncOpenAI, **fields: Any) -> Coroutine[None, None, Any]:
+    return client.chat.completions.create(model="target", messages=MESSAGES, **fields)
+
+
 def fields(sampling: Sampling) -> dict[str, Any]:
     return {"temperature": sampling.temperature, "top_p": sampling.top_p, "seed": sampling.seed}
 
@@ -83,20 +87,17 @@ def log_probs(logits: Floats) -> np.ndarray:
 either = pytest.mark.parametrize("url", ["no drafts", "drafts"], indirect=True)
 
 
-# ---- several answers -------------------------------------------------------------------------------------------------
-
-
 async def test_several_answers_are_those_of_seeds_in_a_row(client: AsyncOpenAI, engine: Engine) -> None:
     seeded = [msgspec.structs.replace(SAMPLED, seed=seed) for seed in (11, 12, 13)]
     expected = [TEXT.decode(plain(engine.model, PROMPT, 20, sampling)[0]) for sampling in seeded]
-    asked: dict[str, Any] = {"model": "target", "messages": MESSAGES, "n": 3, "max_tokens": 20, **fields(SAMPLED)}
-    whole = await client.chat.completions.create(**asked)
+    asked = {"n": 3, "max_tokens": 20, **fields(SAMPLED)}
+    whole = await chat(client, **asked)
     assert [(choice.index, choice.message.content) for choice in whole.choices] == list(enumerate(expected))
     assert whole.usage.prompt_tokens == len(PROMPT)
 
     said, reasons = Counter[int](), dict[int, str | None]()
     texts = ["", "", ""]
-    stream = await client.chat.completions.create(**asked, stream=True, stream_options={"include_usage": True})
+    stream = await chat(client, **asked, stream=True, stream_options={"include_usage": True})
     async for chunk in stream:
         for choice in chunk.choices:
             assert (choice.delta.role == "assistant") == (said[choice.index] == 0)
@@ -115,16 +116,13 @@ async def test_several_answers_are_those_of_seeds_in_a_row(client: AsyncOpenAI, 
 @pytest.mark.parametrize("stream", [False, True])
 async def test_log_probabilities_are_the_targets_own(client: AsyncOpenAI, engine: Engine, stream: bool) -> None:
     tokens, logits = plain(engine.model, PROMPT, 24, SAMPLED)
-    asked: dict[str, Any] = {
-        "model": "target", "messages": MESSAGES, "max_tokens": 24, "logprobs": True, "top_logprobs": 4,
-        **fields(SAMPLED),
-    }  # fmt: skip
+    asked = {"max_tokens": 24, "logprobs": True, "top_logprobs": 4, **fields(SAMPLED)}
     if stream:
-        chunks = [chunk async for chunk in await client.chat.completions.create(**asked, stream=True)]
+        chunks = [chunk async for chunk in await chat(client, **asked, stream=True)]
         noted = [one for chunk in chunks if (said := chunk.choices[0].logprobs) for one in said.content or []]
         text = "".join(chunk.choices[0].delta.content or "" for chunk in chunks)
     else:
-        choice = (await client.chat.completions.create(**asked)).choices[0]
+        choice = (await chat(client, **asked)).choices[0]
         noted, text = choice.logprobs.content, choice.message.content or ""
     assert len(noted) == len(tokens) and text == TEXT.decode(tokens)
     assert b"".join(bytes(one.bytes or []) for one in noted).decode(errors="replace") == text
@@ -150,11 +148,8 @@ async def test_biases_and_penalties_change_the_logits_before_each_choice(client:
     for sampling in (GREEDY, SAMPLED):
         tokens, _ = plain(engine.model, PROMPT, 40, sampling, changed)
         assert tokens != plain(engine.model, PROMPT, 40, sampling)[0]
-        answer = await client.chat.completions.create(
-            model="target", messages=MESSAGES, max_tokens=40, presence_penalty=0.7, frequency_penalty=0.4,
-            logit_bias={str(token): int(added * 10) / 10 for token, added in bias.items()},  # type: ignore[misc]
-            **fields(sampling),
-        )  # fmt: skip
+        biased = {"logit_bias": {str(token): added for token, added in bias.items()}, "presence_penalty": 0.7}
+        answer = await chat(client, max_tokens=40, **biased, frequency_penalty=0.4, **fields(sampling))
         assert answer.choices[0].message.content == TEXT.decode(tokens)
 
 
@@ -170,20 +165,12 @@ SCHEMA = {
 async def test_an_answer_fits_its_schema(client: AsyncOpenAI) -> None:
     wanted: Any = {"type": "json_schema", "json_schema": {"name": "call", "schema": SCHEMA, "strict": True}}
     for seed in range(4):
-        answer = await client.chat.completions.create(
-            model="target", messages=MESSAGES, response_format=wanted, max_tokens=300, temperature=1, seed=seed
-        )
-        choice = answer.choices[0]
+        choice = (await chat(client, response_format=wanted, max_tokens=300, temperature=1, seed=seed)).choices[0]
         found = json.loads(choice.message.content or "")
         assert choice.finish_reason == "stop" and found.keys() == {"command", "files", "sure"}
         assert found["command"] in ("tar", "unzip") and 1 <= found["files"] <= 9 and isinstance(found["sure"], bool)
-    stream = await client.chat.completions.create(
-        model="target", messages=MESSAGES, response_format={"type": "json_object"}, max_tokens=30, stream=True
-    )
+    stream = await chat(client, response_format={"type": "json_object"}, max_tokens=30, stream=True)
     assert "".join([chunk.choices[0].delta.content or "" async for chunk in stream]).startswith("{")
-
-
-# ---- predicted text --------------------------------------------------------------------------------------------------
 
 
 async def test_a_prediction_changes_no_answer_and_is_counted(client: AsyncOpenAI, engine: Engine) -> None:
@@ -191,10 +178,8 @@ async def test_a_prediction_changes_no_answer_and_is_counted(client: AsyncOpenAI
     text = TEXT.decode(tokens)
     expected = TEXT.encode(text)
     for predicted, least in ((text, len(expected) // 2), ("zzz" + text[len(text) // 2 :], 2), ("quite another", 0)):
-        answer = await client.chat.completions.create(
-            model="target", messages=MESSAGES, max_tokens=40, **fields(SAMPLED),
-            prediction={"type": "content", "content": predicted},
-        )  # fmt: skip
+        prediction = {"type": "content", "content": predicted}
+        answer = await chat(client, max_tokens=40, **fields(SAMPLED), prediction=prediction)
         assert answer.choices[0].message.content == text
         details = answer.usage.completion_tokens_details
         accepted, rejected = details.accepted_prediction_tokens, details.rejected_prediction_tokens
@@ -295,9 +280,7 @@ async def test_tokens_after_a_stop_string_are_not_counted(client: AsyncOpenAI, e
     text = TEXT.decode(tokens)
     stop = next(text[at : at + 3] for at in range(6, 30) if text.find(text[at : at + 3]) == at)
     least = next(count for count in range(1, 41) if stop in TEXT.decode(tokens[:count]))
-    answer = await client.chat.completions.create(
-        model="target", messages=MESSAGES, max_tokens=40, stop=[stop], logprobs=True, **fields(SAMPLED)
-    )
+    answer = await chat(client, max_tokens=40, stop=[stop], logprobs=True, **fields(SAMPLED))
     assert answer.choices[0].message.content == text.partition(stop)[0]
     assert answer.usage.completion_tokens == len(answer.choices[0].logprobs.content) == least
 

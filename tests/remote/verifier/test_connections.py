@@ -288,9 +288,6 @@ def test_addresses_of_one_network_are_counted_together_and_loopback_is_not() -> 
         assert network_of(near) is None
 
 
-# ---- a stream whose client goes --------------------------------------------------------------------------------------
-
-
 SIGN = b"still here"
 SCOPE = {"type": "http", "method": "GET", "asgi": {"spec_version": "2.3"}}
 

@@ -240,9 +240,6 @@ def test_what_cannot_be_gone_on_with_is_refused_and_changes_nothing(engine, draf
     assert tokens_of(streaming(sessions, prompt + text, [], 5, most=2)) == generated(engine.model, prompt, 5)[3:]
 
 
-# ---- over HTTP -------------------------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def app(loaded, engine, drafter):
     return create_app(engine, card(loaded, engine), own=OwnDrafter(drafter, engine))

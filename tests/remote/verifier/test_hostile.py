@@ -119,9 +119,6 @@ async def answered(url: str, prompt: list[int]) -> list[int]:
     return tokens
 
 
-# ---- what is sent ----------------------------------------------------------------------------------------------------
-
-
 def post(path: str, body: bytes, length: int | None = None, **headers: str) -> bytes:
     head = [f"POST {path} HTTP/1.1", "Host: 127.0.0.1", f"Content-Length: {len(body) if length is None else length}"]
     head += [f"{name}: {value}" for name, value in headers.items()]

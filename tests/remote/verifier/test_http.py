@@ -107,15 +107,17 @@ async def until(client: httpx.AsyncClient, name: str, count: float) -> None:
 
 
 class Gate:
-    """Holds the target's forward, or the encoder's, until it is opened; counts who came."""
+    """Holds the target's forwards, or the encoder's, until they are allowed; counts who came."""
 
     def __init__(self, module: object) -> None:
-        self.open, self.came = threading.Event(), 0
-        self._module = module
+        self._module, self._allowed, self.came = module, threading.Semaphore(0), 0
 
     def _wait(self, *_: object) -> None:
         self.came += 1
-        assert self.open.wait(PATIENT)
+        assert self._allowed.acquire(timeout=PATIENT)
+
+    def allow(self, forwards: int = 10_000) -> None:
+        self._allowed.release(forwards)
 
     async def entered(self) -> None:
         """Wait until somebody is held."""
@@ -127,7 +129,7 @@ class Gate:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        self.open.set()
+        self.allow()
         self._hook.remove()
 
 
@@ -195,7 +197,7 @@ async def test_the_verdict_arrives_before_memory_is_computed(target: Engine, car
         assert response.headers["content-type"] == CONTENT_TYPE
         frames = read_frames(response.aiter_raw())
         verdict = await anext(frames)
-        held.open.set()
+        held.allow()
         (memory,) = [frame async for frame in frames]
     assert isinstance(verdict, Verdict) and isinstance(memory, Memory)
     assert (verdict.accepted, verdict.bonus) == ((0, 1), expected[2])
@@ -211,7 +213,7 @@ async def test_a_client_that_hangs_up_gets_everything_when_it_returns(target: En
             async with client.stream("POST", "/v1/rounds", content=body) as response:
                 frames = read_frames(response.aiter_raw())
                 verdict = await anext(frames)
-            held.open.set()
+            held.allow()
         again = frames_of((await client.post("/v1/rounds", content=body)).content)
         assert (again[0].length, again[0].digest, again[0].bonus) == (verdict.length, verdict.digest, verdict.bonus)
         assert sum(frame.count for frame in again[1:]) == 200
@@ -226,7 +228,7 @@ async def test_a_round_whose_client_left_is_still_committed_once(target: Engine,
         async with Gate(target.model) as held:
             with pytest.raises(httpx.ReadTimeout):
                 await client.post("/v1/rounds", content=body, timeout=httpx.Timeout(PATIENT, read=0.3))
-            held.open.set()
+            held.allow()
         retried = frames_of((await client.post("/v1/rounds", content=body)).content)
         assert retried[0].bonus == generated(target.model, PROMPT, 1)[0]
         assert await counter(client, "rounds_total") == 1

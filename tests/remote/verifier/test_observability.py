@@ -26,8 +26,6 @@ from tests.remote.verifier.test_hosted import ask
 from tests.remote.verifier.test_http import PATIENT, PROMPT, Gate, connected, message, reached
 from tests.support.serving import REPOSITORY, VerifierProcess
 
-# ---- readiness -------------------------------------------------------------------------------------------------------
-
 
 async def looked_at(client: httpx.AsyncClient) -> tuple[int, str]:
     assert (await client.get("/healthz")).status_code == 200
@@ -52,7 +50,7 @@ async def test_a_full_line_and_a_stuck_engine_are_not_ready(
             patched.setattr("remote.verifier.readiness.STUCK_SECONDS", 0.0)
             status, text = await looked_at(client)
         assert status == 503 and text.startswith("the engine has finished nothing for ")
-        held.open.set()
+        held.allow()
         assert (await waits).status_code == 200
         assert await looked_at(client) == (200, "ready\n")
 

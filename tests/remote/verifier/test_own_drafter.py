@@ -68,9 +68,6 @@ def test_the_drafters_answers_in_training_are_looked_up(engine: Engine, tiny_pai
     assert after(drafts, [20, 21, 3, 4]).tokens.tolist()[:2] == [5, 6]
 
 
-# ---- streams ---------------------------------------------------------------------------------------------------------
-
-
 def serving(engine: Engine, drafter: Drafter) -> Sessions:
     own = OwnDrafter(drafter, engine)
     return Sessions(engine, LIMITS, frozenset(), max_sessions=16, max_bytes=1 << 30, own=own)

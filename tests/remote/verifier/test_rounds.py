@@ -156,9 +156,6 @@ def test_whatever_happens_to_either_side_every_round_is_right(
     asyncio.run(play())
 
 
-# ---- broken lines ----------------------------------------------------------------------------------------------------
-
-
 async def test_a_reply_cut_anywhere_before_the_verdict_is_fetched_again(
     client: VerifierClient, plain: httpx.AsyncClient
 ) -> None:

@@ -16,8 +16,6 @@ from remote.verifier.drafting.forward_times import FIRST_ROW, ForwardTimes
 from remote.verifier.drafting.pruner import WINDOW, Pruner
 from remote.verifier.drafting.stream_payoff import PLAIN, REST, SAVED, TRIAL, Judged, StreamPayoff
 
-# ---- what a forward takes --------------------------------------------------------------------------------------------
-
 
 def taken(sessions: int, rows: int) -> float:
     """A target that needs 1 ms, 0.2 ms for each session, and 0.1 ms for each row."""

@@ -29,8 +29,7 @@ from remote.verifier.learning.worker import unpacked
 from remote.verifier.options import ServeOptions
 from remote.verifier.sessions.sessions import Sessions
 from remote.verifier.sessions.turns import alone
-from remote.verifier.sessions.verification import Answer as Answering
-from tests.remote.verifier.test_hosted import ask, streaming, tokens_of
+from tests.remote.verifier.test_hosted import ask, streaming, tokens_of, told
 from tests.remote.verifier.test_http import round_of
 
 LIMITS = Limits(max_nodes=200, max_depth=64, max_tokens=300, max_body_bytes=1 << 16)
@@ -59,15 +58,12 @@ class Server:
     def stream(self, known: list[int], append: list[int], holder: str = "anna", **more: object) -> list:
         self._number += 1
         message = ask(known, append, self._number, **{"most": 24, "memory_from": 0} | more)
-        return self._frames(self.sessions.stream(message, holder))
+        return told(alone(self.sessions.engine, self.sessions.stream(message, holder)))
 
     def round(self, known: list[int], append: list[int], tree: DraftTree, memory: int | None) -> list:
         self._number += 1
         message = round_of(self._number, known, append, tree, session="r", memory_from=memory)
-        return self._frames(self.sessions.round(message, "anna"))
-
-    def _frames(self, answer: Answering) -> list:
-        return [frame for frame in alone(self.sessions.engine, answer) if frame is not None]
+        return told(alone(self.sessions.engine, self.sessions.round(message, "anna")))
 
     def kept(self, holder: str = "anna") -> list[Answer]:
         return [answer for _, answer in self.learning.answers.of(holder)]
