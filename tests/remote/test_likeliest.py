@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from drafter.learning.distributions import MOST, NONE
@@ -106,7 +106,6 @@ def test_a_stream_tells_of_no_nodes() -> None:
         taken.take(Likeliest.pack(12, 1, [0], *rows({3: 0.5}, {4: 0.5})), 14)
 
 
-@settings(deadline=None, max_examples=200)
 @given(
     nodes=st.binary(max_size=20), counts=st.binary(max_size=6), tokens=st.binary(max_size=30),
     log_probs=st.binary(max_size=16), count=st.integers(0, 6),

@@ -144,9 +144,7 @@ def test_a_running_digest_equals_the_digest_of_what_it_holds(one: list[int], oth
     running.extend(other)
     tokens = one[:keep] + other
     assert len(running) == len(tokens)
-    assert [running.at(length) for length in range(len(tokens) + 1)] == [
-        digest_of(tokens[:length]) for length in range(len(tokens) + 1)
-    ]
+    assert all(running.at(length) == digest_of(tokens[:length]) for length in range(len(tokens) + 1))
 
 
 # ---- bytes that are no message ---------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -73,6 +74,7 @@ def guarded_port(authority: Authority) -> Iterator[int]:
     context.load_cert_chain(*authority.issue("localhost"))
     context.load_verify_locations(authority.file)
     context.verify_mode = ssl.CERT_REQUIRED
+    encrypted = partial(context.wrap_socket, server_side=True, do_handshake_on_connect=False)
     listener = socket.create_server(("127.0.0.1", 0))
 
     def serve() -> None:
@@ -81,7 +83,7 @@ def guarded_port(authority: Authority) -> Iterator[int]:
                 accepted, _ = listener.accept()
             except OSError:
                 return
-            with contextlib.suppress(OSError), accepted, _encrypted(accepted, context) as tls:
+            with contextlib.suppress(OSError), accepted, encrypted(accepted) as tls:
                 try:
                     tls.do_handshake()
                     tls.recv(65536)
@@ -98,10 +100,6 @@ def guarded_port(authority: Authority) -> Iterator[int]:
     listener.shutdown(socket.SHUT_RDWR)
     listener.close()
     thread.join()
-
-
-def _encrypted(accepted: socket.socket, context: ssl.SSLContext) -> ssl.SSLSocket:
-    return context.wrap_socket(accepted, server_side=True, do_handshake_on_connect=False)
 
 
 def _serving(certificate: Path, key: Path, **options: object) -> Iterator[int]:

@@ -29,8 +29,7 @@ class Answering:
     """A question whose last bytes are held back."""
 
     def __init__(self) -> None:
-        self.rest = asyncio.Event()
-        self.task: asyncio.Task[httpx.Response]
+        self.rest, self.task = asyncio.Event(), None
 
     async def question(self) -> AsyncIterator[bytes]:
         yield b" " * PADDING

@@ -33,7 +33,6 @@ def url(target: Engine, card: Card) -> Iterator[str]:
 
 @pytest.fixture
 async def plain(url: str) -> AsyncIterator[httpx.AsyncClient]:
-    """Any other client of that server."""
     async with httpx.AsyncClient(base_url=url, timeout=PATIENT, trust_env=False) as client:
         yield client
 

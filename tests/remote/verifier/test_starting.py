@@ -45,11 +45,9 @@ def brief(tiny_pair: Path, tmp_path: Path) -> Path:
     """The tiny pair, but every fourth token ends an answer, so that what asks the target is done in seconds."""
     pair = tmp_path / "pair"
     shutil.copytree(tiny_pair, pair)
-    size, about = (
-        json.loads((pair / "target" / name).read_text()) for name in ("config.json", "generation_config.json")
-    )
-    stops = list(range(1, size["vocab_size"], 4))
-    (pair / "target/generation_config.json").write_text(json.dumps(about | {"eos_token_id": stops}))
+    size = json.loads((pair / "target/config.json").read_text())["vocab_size"]
+    about = json.loads((file := pair / "target/generation_config.json").read_text())
+    file.write_text(json.dumps(about | {"eos_token_id": list(range(1, size, 4))}))
     return pair
 
 
