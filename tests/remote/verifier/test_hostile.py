@@ -192,13 +192,13 @@ async def connections(port: int, count: int) -> AsyncIterator[list[tuple[asyncio
             writer.transport.abort()
 
 
-async def sent(port: int, data: bytes, *, read: bool = True) -> bytes:
+async def sent(port: int, data: bytes) -> bytes:
     """The response to these bytes, until the verifier closes the connection or has answered."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     try:
         writer.write(data)
         await writer.drain()
-        return await asyncio.wait_for(reader.read(1 << 16), PATIENT) if read else b""
+        return await asyncio.wait_for(reader.read(1 << 16), PATIENT)
     except OSError:
         return b""
     finally:
