@@ -269,9 +269,9 @@ async def test_one_that_is_of_no_use_is_refused_before_its_large_files(
     assert len(line.asked) == 1 and line.carried == len(offered.config) and not list((tmp_path / "shelf").iterdir())
 
 
-async def test_a_config_that_is_no_text_is_found_out(tiny_pair: Path, offered: Delivery, tmp_path: Path) -> None:
+async def test_a_config_that_is_no_text_is_found_out(tiny_pair: Path, offer: Offer, tmp_path: Path) -> None:
     odd = b'{"\xff": 0}'
-    made = Delivery(hashlib.sha256(odd).digest(), odd, offered.sizes)
+    made = Delivery(hashlib.sha256(odd).digest(), odd, offer.whole.sizes)
     asked, _ = client(Starlette(routes=delivering(tiny_pair / "drafter", made).routes()))
     with pytest.raises(NotDelivered, match="its config cannot be read"):
         await fetch_drafter(asked, card_of(tiny_pair / "drafter", made), tmp_path)
