@@ -42,8 +42,8 @@ class Offer:
         return (
             f"{sanitise(self.server)} offers a small model for {model}: {self.size}"
             f"{f', licence {licence}' if licence else ''}.\n\n"
-            "With it this device drafts the answers, so they come faster, and\n"
-            "goes on alone when the line is lost. Fetch it now?"
+            "With it, this device can draft answers itself, and continue them\n"
+            "when the connection breaks. Download it now?"
         )
 
     @property
@@ -51,8 +51,9 @@ class Offer:
         """The hint that a command prints instead of asking."""
         model = sanitise(short_model(self.card.target))
         return (
-            f"{sanitise(self.server)} offers a small model for {model} ({self.size}), with which answers come faster "
-            f"and go on without a line. To fetch it: outrider drafter fetch {sanitise(self.server)}"
+            f"{sanitise(self.server)} offers a small model for {model} ({self.size}), with which this device can draft "
+            "answers, and continue them when the connection breaks. "
+            f"To fetch it: outrider drafter fetch {sanitise(self.server)}"
         )
 
 
