@@ -93,7 +93,7 @@ class Redrawn:
     temperature: float
 
     def __str__(self) -> str:
-        return f"Drawn at temperature {self.temperature:g}, because the likeliest answer is there already."
+        return f"Sampled at temperature {self.temperature:g}, because the likeliest answer exists already."
 
 
 @dataclass(frozen=True)

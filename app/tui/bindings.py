@@ -22,12 +22,12 @@ EVERYWHERE = (
     Binding("f1", "show_help", "Help", id="app.help", priority=True),
     Binding("f2", "toggle_theme", "Light or dark", id="app.theme", priority=True),
     Binding("f4", "show_remotes", "Servers: add, test, switch", id="app.remotes", priority=True),
-    Binding("f5", "pick", "Models: choose who answers", id="app.models", priority=True),
+    Binding("f5", "pick", "Models: choose the one that answers", id="app.models", priority=True),
     Binding("f12", "look_nearby", "Look for model servers on this device", id="app.look", priority=True),
-    Binding("f8", "show_log", "Log of the program", id="app.log", priority=True),
+    Binding("f8", "show_log", "Program log", id="app.log", priority=True),
     Binding("ctrl+p", "command_palette", "Commands", id="app.commands", priority=True),
-    Binding("ctrl+l", "redraw", "Draw the screen again", id="app.redraw", priority=True),
-    Binding("ctrl+z", "suspend_process", "Suspend; `fg` in the shell comes back", id="app.suspend", priority=True),
+    Binding("ctrl+l", "redraw", "Redraw the screen", id="app.redraw", priority=True),
+    Binding("ctrl+z", "suspend_process", "Suspend; `fg` in the shell resumes", id="app.suspend", priority=True),
 )
 """The application's own keys."""
 MODIFIERS = ("ctrl", "shift", "alt", "super", "hyper", "meta")
@@ -69,13 +69,13 @@ def rooms() -> tuple[Room, ...]:
         Room("List of conversations", ConversationList, False),
         Room("Search", SearchBox, False),
         Room("New name", TitleBox, False),
-        Room("What you asked", RecallScreen, False, over=True),
+        Room("Earlier questions", RecallScreen, False, over=True),
         Room("Queue", QueueScreen, False, over=True),
         Room("A queued prompt", Rewording, False, over=True),
         Room("Models", ModelsScreen, False, over=True),
         Room("Models on this device", LocalScreen, False, over=True),
         Room("Servers", RemotesScreen, False, over=True),
-        Room("Form of a server", RemoteForm, False, over=True),
+        Room("Server form", RemoteForm, False, over=True),
         Room("System prompts", SystemScreen, False, over=True),
         Room("Text of a system prompt", SystemForm, False, over=True),
         Room("Sampling", SamplingForm, False, over=True),
@@ -136,7 +136,7 @@ def _check(keys: Mapping[str, str]) -> None:
 def _check_key(name: str, key: str, room: Room, binding: Binding) -> None:
     *modifiers, last = key.split("+") if len(key) > 1 else [key]
     if not last or any(modifier not in MODIFIERS for modifier in modifiers) or not (len(last) == 1 or last in NAMED):
-        raise ConfigError(f"{SOURCE}: {name} = {key!r} is no key; write them like 'f5', 'ctrl+n' or 'alt+enter'.")
+        raise ConfigError(f"{SOURCE}: {name} = {key!r} is not a key; write keys as 'f5', 'ctrl+n' or 'alt+enter'.")
     types = not modifiers and (len(last) == 1 or last in ("space", "enter", "backspace"))
     if types and binding.priority and name != "prompt.send":
         raise ConfigError(f"{SOURCE}: {name} = {key!r} could not be typed any more; add ctrl+ or alt+.")

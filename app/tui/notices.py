@@ -52,4 +52,4 @@ def tell_cut(node: Widget, done: Done) -> None:
     """Show that an answer is incomplete and how to continue it. `node`: the widget with the keys for messages."""
     go_on = f"{key_of(node, 'message.previous')}, then {key_of(node, 'message.go_on')}"
     keys = f"{key_of(node, 'chat.new')} begins a new conversation" if done.full else go_on
-    node.notify(sanitise(f"The answer is not whole: {done.cut}. To go on: {keys}."), markup=False)
+    node.notify(sanitise(f"The answer is incomplete: {done.cut}. To continue: {keys}."), markup=False)

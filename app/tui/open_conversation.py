@@ -254,7 +254,7 @@ class OpenConversation:
         turns = [cursor[0]] if cursor is not None else reversed(self.turns)
         turn = next((turn for turn in turns if turn.verifiable), None)
         if turn is None or self.id is None:
-            raise NotPossible("No answer here waits to be checked.")
+            raise NotPossible("No answer here is waiting to be checked.")
         outbox = self.core.outbox
         if turn.awaiting:
             for queued in self.queued():

@@ -43,43 +43,43 @@ COMMANDS = (
     SlashCommand("new", "New conversation", "new", key="chat.new", others=("clear",)),
     SlashCommand("model", "Choose the model that answers", "models", "[NAME]", key="app.models", others=("models",)),
     SlashCommand("system", "Choose the system prompt of this conversation", "system", "[NAME]", key="chat.system"),
-    SlashCommand("sampling", "How words are chosen in this conversation", "sampling", key="chat.sampling"),
+    SlashCommand("sampling", "Sampling settings of this conversation", "sampling", key="chat.sampling"),
     SlashCommand("servers", "Servers: add, test, switch", "show_remotes", key="app.remotes", others=("remotes",)),
     SlashCommand("local", "Models on this device, which answer while a server is away", "show_local"),
     SlashCommand(
         "again",
-        "Another answer to the last question",
+        "Regenerate the last answer",
         "regenerate",
         key="message.regenerate",
         others=("retry", "regenerate"),
     ),
-    SlashCommand("continue", "Continue an answer that is not whole", "resume", key="message.go_on"),
+    SlashCommand("continue", "Continue an incomplete answer", "resume", key="message.go_on"),
     SlashCommand("stop", "Stop the answer, keep its text", "stop_answer", key="chat.stop"),
     SlashCommand("edit", "Edit the last question", "edit_question", key="message.edit"),
     SlashCommand("copy", "Copy the last answer, or its last code", "copy_last", "[code]"),
     SlashCommand(
         "source",
-        "Show the pages that the last answer came from",
+        "Show the pages the last answer is based on",
         "show_sources",
         key="message.source",
         others=("sources",),
     ),
     SlashCommand("check", "Have the model check the drafted answer", "verify", key="chat.verify", others=("verify",)),
-    SlashCommand("queue", "What waits for the server", "show_queue", key="chat.queue"),
+    SlashCommand("queue", "Queue: what waits for the server", "show_queue", key="chat.queue"),
     SlashCommand("list", "Conversations: show or hide the list", "toggle_list", key="chat.list", others=("history",)),
     SlashCommand("search", "Search in all conversations", "search_for", "[WORDS]", key="chat.search"),
-    SlashCommand("rename", "Give this conversation another title", "rename_open", "[TITLE]", key="list.rename"),
-    SlashCommand("pin", "Keep this conversation first in the list, or no longer", "pin_open", key="list.pin"),
-    SlashCommand("fork", "A new conversation from here", "fork", key="message.fork"),
+    SlashCommand("rename", "Rename this conversation", "rename_open", "[TITLE]", key="list.rename"),
+    SlashCommand("pin", "Pin or unpin this conversation", "pin_open", key="list.pin"),
+    SlashCommand("fork", "Fork: a new conversation from here", "fork", key="message.fork"),
     SlashCommand(
         "export", "Write this conversation to a file", "export_open", "[md|html|json] [FILE]", key="chat.export"
     ),
     SlashCommand("delete", "Delete this conversation; it is kept for 30 days", "delete_open", key="list.delete"),
     SlashCommand("learn", "Teach the small model with your checked answers", "learn", "[deep]"),
     SlashCommand("theme", "Choose the colours", "set_theme", "[NAME]"),
-    SlashCommand("panel", "Figures of drafting and checking", "toggle_panel", key="chat.panel"),
-    SlashCommand("rounds", "Figures of the last drafts", "toggle_rounds", key="chat.rounds"),
-    SlashCommand("log", "Log of the program", "show_log", key="app.log"),
+    SlashCommand("panel", "Panel: statistics of drafting and checking", "toggle_panel", key="chat.panel"),
+    SlashCommand("rounds", "Statistics of the last rounds", "toggle_rounds", key="chat.rounds"),
+    SlashCommand("log", "Program log", "show_log", key="app.log"),
     SlashCommand("quit", "Quit", "quit", key="app.quit", others=("exit", "bye")),
 )
 
@@ -92,7 +92,7 @@ class TypedCommand(NamedTuple):
     def problem(self) -> str:
         """Why it cannot be done as typed; empty if it can."""
         if self.argument and not self.command.argument:
-            return f"Nothing can follow {self.command.usage}. {AS_QUESTION}"
+            return f"{self.command.usage} takes no argument. {AS_QUESTION}"
         return ""
 
 

@@ -141,5 +141,5 @@ def _why_not(model: LocalModel) -> str | None:
 def state_of(model: StandIn) -> str:
     """What a model that stands in does now, in words."""
     used = "" if model.memory is None else f", {size_text(model.memory)} of memory"
-    said = {"asleep": "asleep until it is needed", "loading": f"loading{used}", "ready": f"ready{used}"}
+    said = {"asleep": "idle until it is needed", "loading": f"loading{used}", "ready": f"ready{used}"}
     return said.get(model.state, model.why)

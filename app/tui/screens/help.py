@@ -18,9 +18,9 @@ WORDS = (
     ("dimmed text", "drafted here, on its way to be checked"),
     ("solid text", "checked by the model"),
     ("bar on the left", "drafted offline, not checked"),
-    ("danger, warning", "a harm that a command would do; it may be impossible to undo"),
-    ("not asked for", "no word of the question asks for that"),
-    ("struck text", "drafted offline, and not kept by the model"),
+    ("danger, warning", "harm that a command would do; it may be irreversible"),
+    ("not asked for", "the question does not ask for that"),
+    ("struck text", "drafted offline, rejected by the model"),
 )
 
 TWO_COLUMNS = 64

@@ -22,7 +22,7 @@ class LogScreen(Dialog[None]):
 
     BINDINGS = [
         Binding("escape,q", "dismiss", "Close", id="log.close"),
-        Binding("y", "copy_path", "Copy where it is", id="log.copy"),
+        Binding("y", "copy_path", "Copy its path", id="log.copy"),
     ]
 
     def __init__(self, path: Path | None = None) -> None:

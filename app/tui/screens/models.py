@@ -51,9 +51,9 @@ class ModelsScreen(Dialog[PickedModel | Literal["local"] | None]):
 
     BINDINGS = [
         Binding("down", "move(1)", "Next model", id="models.down", priority=True),
-        Binding("up", "move(-1)", "Model before", id="models.up", priority=True),
-        Binding("enter", "pick(False)", "Answer this conversation and new ones", id="models.pick", priority=True),
-        Binding("ctrl+s", "pick(True)", "Answer this conversation alone", id="models.only", priority=True),
+        Binding("up", "move(-1)", "Previous model", id="models.up", priority=True),
+        Binding("enter", "pick(False)", "Use it for this conversation and new ones", id="models.pick", priority=True),
+        Binding("ctrl+s", "pick(True)", "Use it for this conversation only", id="models.only", priority=True),
         Binding("escape", "dismiss", "Close", id="models.close", priority=True),
     ]
 

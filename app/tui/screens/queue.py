@@ -28,7 +28,7 @@ class Rewording(FoldingTextArea):
     """The text of one queued prompt, while it is being changed."""
 
     BINDINGS = [
-        Binding("enter", "keep", "Keep the new text", id="queue.keep", priority=True),
+        Binding("enter", "keep", "Save the new text", id="queue.keep", priority=True),
         Binding("shift+enter,ctrl+j,alt+enter", "newline", "New line", id="queue.newline", priority=True),
         Binding("escape", "drop", "Keep the old text", id="queue.drop", priority=True),
     ]
@@ -57,10 +57,10 @@ class QueueScreen(Dialog[str | None]):
     """Closes with the id of a conversation to open, or None. `removed`: texts of prompts that were taken out."""
 
     BINDINGS = [
-        Binding("e", "reword", "Change its text", id="queue.edit"),
+        Binding("e", "reword", "Edit its text", id="queue.edit"),
         Binding("shift+up,k", "move(-1)", "Send it earlier", id="queue.earlier"),
         Binding("shift+down,j", "move(1)", "Send it later", id="queue.later"),
-        Binding("d,delete", "remove", "Take it out; Up in the prompt recalls it", id="queue.remove"),
+        Binding("d,delete", "remove", "Remove it; Up in the prompt recalls it", id="queue.remove"),
         Binding("escape,q", "dismiss", "Close", id="queue.close"),
     ]
 

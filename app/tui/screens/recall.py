@@ -38,8 +38,8 @@ class RecallScreen(Dialog[str | None]):
 
     def compose(self) -> ComposeResult:
         keys = (("asked.choose", "into the prompt"), ("asked.down", "older"), ("asked.close", "close"))
-        with titled(Vertical(), "What you asked", hint(self, *keys, between=" · ")):
-            yield Input(placeholder="Words of it", compact=True)
+        with titled(Vertical(), "Earlier questions", hint(self, *keys, between=" · ")):
+            yield Input(placeholder="Words to search for", compact=True)
             prompts = OptionList(markup=False, compact=True)
             prompts.can_focus = False  # The words are typed while the list is moved through.
             yield prompts

@@ -40,7 +40,7 @@ REST = (
     Field("offline", "While away", "queue, fail, drafter or local; empty: as in the settings"),
     Field("local", "Local model", "name of the model on this device that answers while away"),
     Field("ca", "Authority", "file; empty: those that this device trusts"),
-    Field("cert", "Certificate", "file; only if the server wants one"),
+    Field("cert", "Certificate", "file; only if the server requires one"),
     Field("key", "Its key", "file; empty: in the same file"),
     Field("proxy", "Proxy", "http://host:port; empty: as the environment says"),
     Field("connect_timeout", "Connect within", "seconds"),
@@ -112,7 +112,7 @@ class RemoteForm(Form[str | None]):
     def _token_hint(self, url: str | None) -> str:
         before = self._before
         if before is None or before.token == "environment":
-            return "none; kept in the keyring, where one works"
+            return "none; saved in the keyring if there is one"
         try:
             same = url is None or same_server(before.url, url)
         except ValueError:  # Not an address yet.
@@ -138,7 +138,7 @@ class RemoteForm(Form[str | None]):
 
     @work(group="save", exclusive=True)
     async def _save(self, name: str, remote: Remote, token: str | None) -> None:
-        self.say("keeping it; the keyring may ask you to unlock it" if token else "keeping it")
+        self.say("saving it; the keyring may ask you to unlock it" if token else "keeping it")
         try:
             await self._switcher.save(name, remote, token, self._was)
         except ConfigError as error:

@@ -17,8 +17,8 @@ from storage import Choices
 FIELDS = {
     "temperature": ("Temperature", "0 to 2; 0: always the likeliest word"),
     "top_k": ("Top k", "choose from this many of the likeliest words; 0: all"),
-    "top_p": ("Top p", "take the likeliest up to this total chance; at most 1"),
-    "seed": ("Seed", "the same whole number gives the same answer"),
+    "top_p": ("Top p", "choose from the likeliest words up to this total probability; at most 1"),
+    "seed": ("Seed", "the same number gives the same answer again"),
     "max_tokens": ("Longest answer", "in tokens"),
 }
 """Label and hint of each field, by the name of the setting."""
@@ -33,8 +33,8 @@ class SamplingForm(Form[Choices | None]):
     """Closes with the choices as they are from now on, or None. `settings`: what counts where nothing is chosen."""
 
     BINDINGS = [
-        Binding("ctrl+s", "save", "Keep it", id="sampling.save", priority=True),
-        Binding("ctrl+r", "reset", "Empty all fields, so that the settings count", id="sampling.reset", priority=True),
+        Binding("ctrl+s", "save", "Save it", id="sampling.save", priority=True),
+        Binding("ctrl+r", "reset", "Clear all fields, so that the settings apply", id="sampling.reset", priority=True),
         Binding("escape", "dismiss", "Cancel", id="sampling.cancel", priority=True),
         Binding("down", "app.focus_next", "Next field", id="sampling.down"),
         Binding("up", "app.focus_previous", "Previous field", id="sampling.up"),
@@ -45,7 +45,7 @@ class SamplingForm(Form[Choices | None]):
         self._choices, self._settings = choices, settings
 
     def compose(self) -> ComposeResult:
-        with titled(Vertical(), "How words are chosen in this conversation", hint(self, *KEYS)):
+        with titled(Vertical(), "Sampling settings of this conversation", hint(self, *KEYS)):
             for name, (label, words) in FIELDS.items():
                 chosen, default = getattr(self._choices, name), getattr(self._settings, name)
                 says = "" if default is None else f"{_plain(default)}; "

@@ -32,8 +32,8 @@ class SystemForm(Dialog[SystemPrompt | None]):
     """
 
     BINDINGS = [
-        Binding("ctrl+s", "save", "Keep it", id="system.save", priority=True),
-        Binding("ctrl+g", "open_editor", "Write it in $VISUAL or $EDITOR", id="system.editor", priority=True),
+        Binding("ctrl+s", "save", "Save it", id="system.save", priority=True),
+        Binding("ctrl+g", "open_editor", "Edit it in $VISUAL or $EDITOR", id="system.editor", priority=True),
         Binding("escape", "dismiss", "Cancel", id="system.cancel", priority=True),
     ]
 
@@ -67,7 +67,7 @@ class SystemForm(Dialog[SystemPrompt | None]):
         if self._naming:
             problem = name_problem(name or "") or problem
             if name in self._taken:
-                problem = f"there is a system prompt {name} already; choose another name"
+                problem = f"a system prompt named {name} exists already; choose another name"
         if problem is not None:
             self.say(problem)
         else:

@@ -108,9 +108,9 @@ class ConversationList(OptionList):
         Binding("enter", "select", "Open the conversation", id="list.open"),
         Binding("slash", "command('search')", "Search titles and texts", id="list.search"),
         Binding("r", "command('rename')", "Rename the conversation", id="list.rename"),
-        Binding("p", "command('pin')", "Pin the conversation, or unpin it", id="list.pin"),
+        Binding("p", "command('pin')", "Pin or unpin the conversation", id="list.pin"),
         Binding("d,delete", "command('delete')", "Delete the conversation", id="list.delete"),
-        Binding("u", "command('undo')", "Bring back the conversation that was deleted last", id="list.undo"),
+        Binding("u", "command('undo')", "Restore the last deleted conversation", id="list.undo"),
         Binding("x", "command('export')", "Export the conversation", id="list.export"),
         Binding("escape", "command('leave')", "Back to the prompt", id="list.leave"),
     ]

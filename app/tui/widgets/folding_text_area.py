@@ -26,7 +26,7 @@ class FoldingTextArea(TextArea):
     with a paste in it shows that folded again, unless the person has unfolded it.
     """
 
-    BINDINGS = [Binding("ctrl+o", "unfold", "Show what was pasted", id="prompt.unfold", priority=True)]
+    BINDINGS = [Binding("ctrl+o", "unfold", "Unfold the paste", id="prompt.unfold", priority=True)]
 
     def __init__(self, placeholder: str) -> None:
         super().__init__(placeholder=placeholder, tab_behavior="focus", highlight_cursor_line=False)

@@ -111,7 +111,7 @@ MEANING: dict[Mode, str] = {
     "warming": "connecting",
 }
 EXPLAINED = (
-    "Round: a draft up, its check back.",
+    "Round: a draft up, a verdict back.",
     "Passes saved: steps that the large",
     "model need not take.",
 )
@@ -127,14 +127,14 @@ ROWS = (
     "τ, tokens per round",
     "checked",
     "drafted only",
-    "dimmed, taken back",
+    "dimmed, retracted",
     "streamed",
     "rounds",
     "passes saved",
     "sent",
     "received",
 )
-VERIFYING = ("τ, tokens per round", "checked", "drafted only", "dimmed, taken back", "rounds", "passes saved")
+VERIFYING = ("τ, tokens per round", "checked", "drafted only", "dimmed, retracted", "rounds", "passes saved")
 """Rows that mean nothing for a server that verifies nothing."""
 STREAMED = ("streamed",)
 

@@ -38,9 +38,9 @@ class Prompt(CompletingTextArea):
     BINDINGS = [
         Binding("enter", "submit", "Send", id="prompt.send", priority=True),
         Binding("shift+enter,ctrl+j,alt+enter", "newline", "New line", id="prompt.newline", priority=True),
-        Binding("up", "cursor_up", "In the first line: an earlier prompt", id="prompt.up"),
-        Binding("down", "cursor_down", "In the last line: a later prompt", id="prompt.down"),
-        Binding("ctrl+g", "edit", "Write it in $VISUAL or $EDITOR", id="prompt.edit", priority=True),
+        Binding("up", "cursor_up", "In the first line: previous prompt", id="prompt.up"),
+        Binding("down", "cursor_down", "In the last line: next prompt", id="prompt.down"),
+        Binding("ctrl+g", "edit", "Edit it in $VISUAL or $EDITOR", id="prompt.edit", priority=True),
         Binding(
             "ctrl+s",
             "keep",
@@ -56,7 +56,7 @@ class Prompt(CompletingTextArea):
             id="prompt.cancel",
         ),
         Binding("ctrl+d", "delete_or_quit", "Delete the next character; in an empty prompt: quit", id="prompt.delete"),
-        Binding("ctrl+underscore", "undo", "Take back the last change", id="prompt.undo"),
+        Binding("ctrl+underscore", "undo", "Undo the last change", id="prompt.undo"),
         Binding("pageup", "scroll_transcript(-1)", "Scroll up", id="prompt.page_up", priority=True),
         Binding("pagedown", "scroll_transcript(1)", "Scroll down", id="prompt.page_down", priority=True),
         Binding("home", "home", "Beginning of the line; in an empty prompt: of the conversation", id="prompt.home"),

@@ -33,10 +33,10 @@ class SearchBox(Input):
     """The search box. The arrow keys move through the results."""
 
     BINDINGS = [
-        Binding("down", "move('cursor_down')", "Next of what was found", id="search.down"),
-        Binding("up", "move('cursor_up')", "The one before", id="search.up"),
-        Binding("enter", "move('select')", "Open it where the words are", id="search.open"),
-        Binding("escape", "clear", "All conversations again", id="search.clear"),
+        Binding("down", "move('cursor_down')", "Next result", id="search.down"),
+        Binding("up", "move('cursor_up')", "Previous result", id="search.up"),
+        Binding("enter", "move('select')", "Open it at the match", id="search.open"),
+        Binding("escape", "clear", "Show all conversations again", id="search.clear"),
     ]
 
     class Cleared(Message):
@@ -89,7 +89,7 @@ class TitleBox(Input):
     """An input for a conversation's title, placed over its line in the list."""
 
     BINDINGS = [
-        Binding("enter", "keep", "Keep the new name", id="rename.keep"),
+        Binding("enter", "keep", "Save the new name", id="rename.keep"),
         Binding("escape", "drop", "Keep the old name", id="rename.drop"),
     ]
 
@@ -361,7 +361,7 @@ class Sidebar(Vertical):
             )
 
     def _undelete(self) -> None:
-        """Bring back the conversation that was deleted last."""
+        """Restore the last deleted conversation."""
         if not self._deleted:
             self.notify("Nothing was deleted here since the start.")
             return

@@ -231,7 +231,7 @@ async def test_over_the_assistant_itself_what_is_shown_is_what_is_stored(
         stored = core.store.branches.thread(app.chat.conversation.id)[1::2]
         assert app.answers == [message.text for message in stored]
         assert all(all(message.provenance) for message in stored)
-        await wait_until(pilot, lambda: "dimmed, taken back" in app.text("Panel Static"))
+        await wait_until(pilot, lambda: "dimmed, retracted" in app.text("Panel Static"))
         await wait_until(pilot, lambda: f"{sum(len(m.tokens) for m in stored)}" in app.text("Panel Static"))
         await pilot.press("alt+up", "r")
         await wait_until(pilot, lambda: app.screen.query(AnswerView).last().turn.versions == (2, 2))

@@ -68,7 +68,7 @@ async def test_what_goes_along_is_shown_before_it_is_sent_and_unfolds_in_the_que
     async with started(core := core_of(store, 2), SIZE) as (app, pilot):
         shown = ["notes.txt · 13 bytes", "src/ · 1 file · 12 bytes"]
         shown += ["left out of src/, because they may hold a secret: .env"]
-        shown += ["gone.py is not there, so nothing is sent for it"]
+        shown += ["gone.py does not exist, so it is not sent"]
         await write(app, pilot, "read @notes.txt and @src/ for anna@host, @gone.py too", shown)
         assert "✕" in app.text("#files")
         await press(pilot, "enter", until=lambda: app.toasted("one.py is not there"))
@@ -112,7 +112,7 @@ async def test_a_dropped_file_becomes_a_line_that_can_be_removed(store: Store, f
             app.prompt.post_message(events.Paste(paste))
             await wait_until(pilot, lambda paste=paste: app.prompt.text == paste)  # type: ignore[misc]
             app.prompt.write("")
-        there, missing = "notes.txt · 13 bytes", "src/sta is not there, so nothing is sent for it"
+        there, missing = "notes.txt · 13 bytes", "src/sta does not exist, so it is not sent"
         await write(app, pilot, "@notes.txt @src/sta", [there])  # Still being typed.
         await write(app, pilot, "@notes.txt @src/sta ", [there, missing])
         await write(app, pilot, "", [])

@@ -41,7 +41,7 @@ def test_what_cannot_be_a_key_is_said() -> None:
         ({"chat.nwe": "f11"}, "no action 'chat.nwe'; did you mean 'chat.new'?"),
         ({"chat.new": "ctrl+t"}, "'ctrl+t' is the key of chat.verify"),
         ({"prompt.send": "ctrl+n"}, "'ctrl+n' is the key of chat.new"),
-        ({"chat.new": "crtl+n"}, "'crtl+n' is no key"),
+        ({"chat.new": "crtl+n"}, "'crtl+n' is not a key"),
         ({"chat.new": "n"}, "could not be typed"),
     ):
         with pytest.raises(ConfigError) as error:

@@ -75,7 +75,7 @@ async def test_an_added_model_is_chosen_and_nobody_again(store: Store, folders: 
         )
         assert ["".join(row.split()) for row in rows(app)] == ["".join(row.split()) for row in listed]
         await press(pilot, "down", "enter", until=lambda: app.toasts == ["mine answers while a server is away."])
-        assert rows(app)[1].startswith("● mine") and "asleep until it is needed" in rows(app)[1]
+        assert rows(app)[1].startswith("● mine") and "idle until it is needed" in rows(app)[1]
         assert LocalModels(folders).used == "mine" and app.core.standing_by == StandIn("mine")
         app.core.standing_by = StandIn("mine", "ready", memory=612_000_000)
         await wait_until(pilot, lambda: "ready, 612 MB of memory" in rows(app)[1])

@@ -235,7 +235,7 @@ async def test_struck_text_is_neither_copied_nor_selected_and_nothing_is_told_wh
         await app.turn_to(pilot, judged(store, KEPT, OWN), until=lambda: app.answers == [OWN])
         assert not app.screen.query(WithdrawnLine)
         app.prompt.focus()
-        await press(pilot, "alt+up", "w", until=lambda: app.toasted("did not remove any words"))
+        await press(pilot, "alt+up", "w", until=lambda: app.toasted("rejected no words"))
 
 
 AGAIN_DRAFT = "Use `tar` to unpack it:\n\n```sh\ntar xf file\n```\n"

@@ -158,7 +158,7 @@ async def test_a_token_or_the_name_of_a_model_is_asked_for_where_the_server_want
     store: Store, folders: Folders, server: ModelServer, field: str, value: str, name: str
 ) -> None:
     async with server.listening() as port, looked(store, folders, port) as (app, pilot):
-        assert app.options[1].endswith("wants a token") == (field == "token")
+        assert app.options[1].endswith("requires a token") == (field == "token")
         for key in ("escape", "ctrl+s"):
             await press(pilot, "enter", until=lambda: shows(app, RemoteForm))
             await wait_until(pilot, lambda: app.screen.query_one(f"#{field}").has_focus)

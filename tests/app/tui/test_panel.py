@@ -162,7 +162,7 @@ async def test_what_the_model_on_this_device_does(store: Store, monkeypatch: pyt
     async with started(core) as (app, pilot):
         await wait_until(pilot, lambda: "ask qwen" in str(app.prompt.border_subtitle))
         shown = lambda: app.text("Panel Static")  # noqa: E731
-        asleep = "While the server is away\nqwen\nasleep until it is needed"
+        asleep = "While the server is away\nqwen\nidle until it is needed"
         await press(pilot, "f3", until=lambda: asleep in shown())
         assert "nobody checks" in shown() and "the server writes" not in shown()
         core.standing_by = StandIn("qwen", "loading", memory=120_000_000)

@@ -72,7 +72,7 @@ async def test_the_open_conversation_is_copied_answered_again_named_pinned_left_
         await opened(app, pilot, conversation)
         await send(app, pilot, "/copy code", lambda: app.clipboard == "tar xf a.tar")
         await send(app, pilot, "/copy", lambda: app.clipboard == ANSWER)
-        await send(app, pilot, "/copy that", lambda: app.toasted("/copy takes nothing"))
+        await send(app, pilot, "/copy that", lambda: app.toasted("/copy takes no argument"))
         assert app.prompt.text == "/copy that", "what was typed is there to be mended"
         await send(app, pilot, "/again", lambda: app.answers == ["Another."])
         await send(app, pilot, "/edit", lambda: app.prompt.text == "how?")
@@ -118,7 +118,7 @@ async def test_export_writes_where_it_is_told(store: Store, tmp_path: Path, monk
         page = tmp_path / "a page.html"
         await wait_until(pilot, lambda: page.exists() and "tar xf" in page.read_text())
         before = page.read_bytes()
-        await send(app, pilot, "/export json ~/a page.html", lambda: app.toasted("is there already"))
+        await send(app, pilot, "/export json ~/a page.html", lambda: app.toasted("exists already"))
         assert page.read_bytes() == before and app.prompt.text == "/export json ~/a page.html"
         await send(app, pilot, "/export pdf", lambda: app.toasted("Write /export md FILE"))
         await send(app, pilot, "/export md ~/none/there/a.md", lambda: app.toasted("cannot be written"))

@@ -216,7 +216,7 @@ async def test_a_click_on_what_waits_opens_the_queue_and_what_was_sent_meanwhile
         await pilot.press("e", *" more")
         store.queue.take(store.queue.all()[0].id)
         await press(pilot, "enter", until=lambda: listed(app) == ["Nothing waits."])
-        await wait_until(pilot, lambda: app.toasted("nothing can change it"))
+        await wait_until(pilot, lambda: app.toasted("cannot be changed"))
         await press(pilot, "d", "j", "e", "enter", "escape", until=lambda: app.screen is app.chat)
         await pilot.press("up")
         assert app.prompt.text == "one more"

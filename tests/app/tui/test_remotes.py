@@ -184,7 +184,7 @@ async def test_what_is_wrong_is_told_in_place(store: Store, folders: Folders, re
         for field in wrong:
             app.screen.query_one(f"#{field}", Input).value = "office" if field == "name" else ""
         await wait_until(pilot, lambda: not any(problem(app, field) for field in wrong))
-        await press(pilot, "ctrl+s", until=lambda: app.text("#problem") == "there is a server office already")
+        await press(pilot, "ctrl+s", until=lambda: app.text("#problem") == "a server named office exists already")
         await press(pilot, "escape", until=lambda: shows(app, RemotesScreen))
     assert len(Remotes(folders)) == 2
 

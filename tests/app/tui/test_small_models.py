@@ -46,7 +46,7 @@ async def test_it_says_what_was_learnt_or_went_wrong_and_ends_with_the_window(
     async with started(ScriptedCore(store), (80, 24)) as (app, pilot):
         await send(app, pilot, "/learn deep")
         await send(app, pilot, "/learn deep")
-        assert "You can go on asking" in app.toasts[0] and "learning already" in app.toasts[1]
+        assert "You can keep asking" in app.toasts[0] and "learning already" in app.toasts[1]
         await wait_until(pilot, lambda: app.toasted("There is nothing new to learn from."))
         assert [one.returncode for one in processes] == [0]
         with monkeypatch.context() as wrong:
@@ -68,8 +68,8 @@ async def test_each_offer_is_asked_about_once_and_the_answer_is_obeyed(store: St
     core = ScriptedCore(store)
     walk = (
         (1, "n", None, "Later: outrider drafter fetch office"),
-        (2, "y", None, "The small model is here"),
-        (3, "y", NotDelivered("the disk has no room for it"), "To go on: outrider drafter fetch office"),
+        (2, "y", None, "The small model has been downloaded"),
+        (3, "y", NotDelivered("the disk has no room for it"), "To resume: outrider drafter fetch office"),
     )
     async with started(window(core, home)) as (app, pilot):
         for number, key, trouble, said in walk:

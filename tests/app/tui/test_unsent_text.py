@@ -158,8 +158,8 @@ async def test_a_failing_editor_takes_nothing(store: Store, tmp_path: Path, monk
     async with started(Lending(ScriptedCore(store))) as (app, pilot):
         await pilot.press(*"typed")
         for body, told in (
-            ("sys.exit(3)", "ended with 3; the prompt is as it was"),
-            ("path.write_text('half'); sys.exit(1)", "what was written there is in"),
+            ("sys.exit(3)", "exited with code 3; the prompt is unchanged"),
+            ("path.write_text('half'); sys.exit(1)", "your text is in"),
             ("path.unlink()", "cannot be read"),
             ("", "no-such-editor did not start"),
         ):
@@ -181,7 +181,7 @@ def test_which_editor() -> None:
     assert editor_command({"VISUAL": " ", "EDITOR": "'my editor'"}) == ["my editor"]
     quoted = {"VISUAL": r'"C:\Program Files\np\np.exe" -multiInst'}
     assert editor_command(quoted, windows=True) == [r"C:\Program Files\np\np.exe", "-multiInst"]
-    with pytest.raises(EditorFailed, match=r"\$EDITOR is no command"):
+    with pytest.raises(EditorFailed, match=r"\$EDITOR is not a command"):
         editor_command({"EDITOR": "'unclosed"})
 
 

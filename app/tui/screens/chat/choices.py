@@ -87,8 +87,8 @@ def tell_if_gone(node: Widget, conversation: OpenConversation, switcher: RemoteS
     if remote is not None and not switcher.knows(remote):
         key = key_of(node, "app.models").capitalize()
         node.notify(
-            f"The server {sanitise(remote)}, which was chosen for this conversation, is not in the list any more. "
-            f"Nobody else is asked in its place. {key} chooses another model.",
+            f"The server {sanitise(remote)}, which was chosen for this conversation, is no longer in the list. "
+            f"No other server is asked instead. {key} chooses another model.",
             severity="warning",
             timeout=15,
             markup=False,

@@ -123,9 +123,7 @@ class PromptCommands:
         with reporting(self._screen):
             conversation = self._open_one()
             self._sidebar.pin(conversation)
-            self._screen.notify(
-                "Not pinned any more." if conversation.pinned else "Pinned: it comes first in the list."
-            )
+            self._screen.notify("Unpinned." if conversation.pinned else "Pinned: it comes first in the list.")
 
     def action_delete_open(self) -> None:
         with reporting(self._screen):
@@ -166,7 +164,7 @@ class PromptCommands:
     def action_copy_last(self, what: str = "") -> None:
         messages = self._view.messages
         if what not in ("", ONLY_CODE):
-            raise Misused(f"/copy takes nothing after it, or `{ONLY_CODE}`.")
+            raise Misused(f"/copy takes no argument except `{ONLY_CODE}`.")
         (messages.copy_last_code if what else messages.action_copy_message)()
 
     def values_copy_last(self) -> Iterable[str]:
@@ -204,7 +202,7 @@ def _format_and_file(what: str) -> tuple[Format, Path | None]:
     if named is None and promised is None:
         raise Misused("Write /export md FILE (or html, or json), or a FILE that ends in .md, .html or .json.")
     if file is not None and os.path.isfile(file):
-        raise Misused(f"{file} is there already, and nothing is replaced from here. Choose another name.")
+        raise Misused(f"{file} exists already. Choose another name.")
     format = named or promised
     assert format is not None
     return format, file

@@ -47,25 +47,25 @@ class MessageActions(Vertical):
         Binding(
             "enter",
             "use_block",
-            "Use the code of the answer, or show the files of the question",
+            "Use a code block of the answer, or show the files of the question",
             id="message.use_block",
         ),
-        Binding("tab", "choose_block(1)", "Choose the next code block", id="message.next_block"),
-        Binding("shift+tab", "choose_block(-1)", "Choose the previous code block", id="message.previous_block"),
+        Binding("tab", "choose_block(1)", "Select the next code block", id="message.next_block"),
+        Binding("shift+tab", "choose_block(-1)", "Select the previous code block", id="message.previous_block"),
         Binding("c", "copy_message", "Copy the message", id="message.copy"),
         Binding("e", "edit_question", "Edit the question", id="message.edit"),
-        Binding("r", "regenerate", "Another answer", id="message.regenerate"),
-        Binding("left_square_bracket", "show_version(-1)", "The version before", id="message.before"),
-        Binding("right_square_bracket", "show_version(1)", "The version after", id="message.after"),
-        Binding("g", "resume", "Continue an answer that is not whole", id="message.go_on"),
+        Binding("r", "regenerate", "Regenerate the answer", id="message.regenerate"),
+        Binding("left_square_bracket", "show_version(-1)", "Previous version", id="message.before"),
+        Binding("right_square_bracket", "show_version(1)", "Next version", id="message.after"),
+        Binding("g", "resume", "Continue an incomplete answer", id="message.go_on"),
         Binding("v", "screen.verify", "Have the model check the drafted answer", id="message.verify"),
-        Binding("p", "shade", "Shade what nobody checked", id="message.shade"),
-        Binding("w", "show_withdrawn", "Show the drafted words that the model did not keep", id="message.withdrawn"),
-        Binding("t", "show_thoughts", "Show the thoughts of the model", id="message.thoughts"),
-        Binding("s", "show_sources", "Show the page that the answer came from", id="message.source"),
-        Binding("f", "fork", "A new conversation from here", id="message.fork"),
-        Binding("d", "delete_message", "Delete the message and what follows", id="message.delete"),
-        Binding("u", "undelete_message", "Take the deletion back", id="message.undelete"),
+        Binding("p", "shade", "Shade unchecked text", id="message.shade"),
+        Binding("w", "show_withdrawn", "Show the drafted words that the model rejected", id="message.withdrawn"),
+        Binding("t", "show_thoughts", "Show the model's thoughts", id="message.thoughts"),
+        Binding("s", "show_sources", "Show the page the answer is based on", id="message.source"),
+        Binding("f", "fork", "Fork: a new conversation from here", id="message.fork"),
+        Binding("d", "delete_message", "Delete the message and everything after it", id="message.delete"),
+        Binding("u", "undelete_message", "Undo the deletion", id="message.undelete"),
         *(Binding(str(n), f"copy_block({n})", f"Copy code block {n}", id=f"message.block{n}") for n in range(1, 10)),
     ]
 
@@ -273,7 +273,7 @@ class MessageActions(Vertical):
             if sources:
                 self.post_message(AnswerView.SourcesAsked(sources))
             else:
-                self.notify("That answer names no page. Only answers of Shell Guide name pages, and not all of them.")
+                self.notify("That answer cites no page. Only answers of Shell Guide do, and not all of them.")
 
     # ---- versions ----------------------------------------------------------------------------------------------------
 
@@ -349,4 +349,4 @@ class MessageActions(Vertical):
     def action_show_withdrawn(self) -> None:
         with reporting(self):
             if not self.transcript.toggle(self._target().turn, "withdrawn"):
-                self.notify("The model did not remove any words of that answer.")
+                self.notify("The model rejected no words of that answer.")

@@ -88,12 +88,12 @@ class ChatScreen(Screen[None]):
     BINDINGS = [
         Binding("ctrl+n", "new", "New conversation", id="chat.new", priority=True),
         Binding("ctrl+y", "copy_code", "Copy the last answer's code", id="chat.copy", priority=True),
-        Binding("f9", "toggle_rounds", "Figures of the last drafts", id="chat.rounds", priority=True),
-        Binding("f3", "toggle_panel", "Figures of drafting and checking", id="chat.panel", priority=True),
+        Binding("f9", "toggle_rounds", "Statistics of the last rounds", id="chat.rounds", priority=True),
+        Binding("f3", "toggle_panel", "Panel: statistics of drafting and checking", id="chat.panel", priority=True),
         Binding("question_mark", "app.show_help", "Help", id="chat.help"),
-        Binding("alt+up", "move_cursor(-1)", "Choose the message before", id="message.previous"),
-        Binding("alt+down", "move_cursor(1)", "Choose the message after", id="message.next"),
-        Binding("f7", "show_queue", "What waits for the server", id="chat.queue", priority=True),
+        Binding("alt+up", "move_cursor(-1)", "Select the previous message", id="message.previous"),
+        Binding("alt+down", "move_cursor(1)", "Select the next message", id="message.next"),
+        Binding("f7", "show_queue", "Queue: what waits for the server", id="chat.queue", priority=True),
         Binding(
             "ctrl+t",
             "verify",
@@ -106,7 +106,7 @@ class ChatScreen(Screen[None]):
         Binding("ctrl+f", "search", "Search in all conversations", id="chat.search", priority=True),
         Binding("alt+s", "system", "System prompt: choose, write, library", id="chat.system", priority=True),
         Binding("alt+u", "toggle_system", "Unfold the system prompt", id="chat.system_line", priority=True),
-        Binding("alt+p", "sampling", "How words are chosen in this conversation", id="chat.sampling", priority=True),
+        Binding("alt+p", "sampling", "Sampling settings of this conversation", id="chat.sampling", priority=True),
         Binding("f6", "export", "Export this conversation, or all", id="chat.export", priority=True),
     ]
 

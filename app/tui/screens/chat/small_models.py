@@ -31,7 +31,7 @@ def begin_learning(screen: Screen[None], *, deep: bool = False) -> None:
     if any(worker.group == GROUP and not worker.is_finished for worker in screen.workers):
         screen.notify("The small model is learning already.", title=TITLE)
         return
-    screen.notify("The small model learns from your checked answers. You can go on asking.", title=TITLE)
+    screen.notify("The small model learns from your checked answers. You can keep asking.", title=TITLE)
     begin(screen, partial(_learn, screen, deep=deep), group=GROUP)
 
 
@@ -73,14 +73,14 @@ async def offer_drafter(screen: Screen[None], core: Assistant, offer: Offer, tol
     if not await screen.app.push_screen_wait(Confirm(offer.question)):
         screen.notify(f"Later: outrider drafter fetch {offer.server}", markup=False)
         return
-    screen.notify(f"The small model comes in the background: {offer.size}. You can go on asking.")
+    screen.notify(f"The small model is being downloaded in the background: {offer.size}. You can keep asking.")
     try:
         await core.fetch_offered(lambda done, total: None)
     except (RemoteError, SourceFailed) as error:
-        again = f"To go on: outrider drafter fetch {offer.server}"
+        again = f"To resume: outrider drafter fetch {offer.server}"
         screen.notify(f"{error}. {again}", title="No small model", severity="error", timeout=15, markup=False)
         return
-    screen.notify("The small model is here. It drafts from the next answer on.")
+    screen.notify("The small model has been downloaded. It drafts from the next answer on.")
 
 
 async def tell_news(screen: Screen[None], news: Sequence[tuple[str, str]], told: Path) -> None:
