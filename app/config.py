@@ -58,9 +58,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """All settings. Each field is a key of the file; in capitals after `OUTRIDER_` it is an environment variable."""
 
     mode: ChosenMode = "auto"
-    """auto: with the verifier while it answers, drafted here or there, whichever is faster; else the drafter alone.
-    edge: drafted here and verified there, never without the verifier. hosted: drafted there too. offline: never with
-    the verifier."""
+    """Who drafts. edge: this device. hosted: the server, which checks in both modes. auto: whichever is faster; while
+    the server is away, the drafter may write alone. offline: the drafter writes alone, without the server."""
     offline: Unanswered | None = None
     """What happens to a question while the server is away and no drafter may write in its place. queue: it waits until
     the server is back. fail: it fails with a message. drafter: the drafter answers anyway. local: the model `local` on
@@ -107,8 +106,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Guess the next text from earlier text, also of other conversations; the drafter checks the guesses. Changes the
     speed, never the answer."""
     learn: bool = True
-    """Keep what the drafter can learn from on this device, some kilobytes per answer, and draft with what `outrider
-    learn` made of it."""
+    """Keep data that the drafter can learn from, some kilobytes per answer, on this device, and draft with what
+    `outrider learn` made of it."""
     ahead: bool = True
     """While a round is in flight, draft for its likeliest outcomes where that saves time. Changes the speed, never the
     answer. Sampled trees are never drafted ahead."""
@@ -121,7 +120,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Runtime of the drafter. onnx: ONNX Runtime, on the CPU. torch: PyTorch, on a GPU if there is one; needs the extra
     `server`."""
     target: str = str(BUNDLED_TARGET)
-    """Folder or name of the bundled verifier's model."""
+    """Model to run on this device without a server: a folder, a GGUF file, or a name on the hub."""
     keys: dict[str, str | dict[str, str]] = {}
     """Keys of the screen's actions, such as `chat.new = "f11,ctrl+n"`; `outrider keys` lists the actions."""
     shell_command_key: ShellKey = "alt-m"
@@ -130,8 +129,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     shell_explain_key: ShellKey = "alt-i"
     """Key in the shell that explains the command of the line."""
     shell_ghost: bool = False
-    """Suggest a command, dimmed, behind the words while they are typed, in zsh. The drafter alone writes it, on this
-    device."""
+    """In zsh, suggest a command, dimmed, after the words as you type. The drafter on this device writes it alone."""
     shell_idle_minutes: Annotated[float, msgspec.Meta(gt=0, le=1440)] = 15.0
     """Minutes without a question after which the shell helper exits and frees its memory."""
     log: LogLevel = "info"
@@ -295,7 +293,7 @@ def _explain(error: msgspec.ValidationError) -> str:
         wrong = sentence.removeprefix("Object contains unknown field ")
         return f"there is no setting {wrong}; the settings are {', '.join(Settings.__struct_fields__)}"
     if "(alt|ctrl)" in sentence:
-        return f"{name} is no key: write alt-m, ctrl-t, or two keys as ctrl-x ctrl-m"
+        return f"{name} is not a key: write alt-m, ctrl-t, or two keys as ctrl-x ctrl-m"
     if "{0,62}" in sentence:
         return f"{name} is the name of a system prompt: letters, digits, dots, dashes, underscores"
     if "https?://" in sentence:

@@ -28,31 +28,31 @@ from app.version import version_line  # noqa: E402
 
 PAGE = ROOT / "docs" / "outrider.1"
 EXIT_CODES = (
-    (0, "Done."),
-    (1, "It failed; stderr says why. Without a word: whoever read its output has gone."),
-    (2, "The command line or the settings are wrong."),
-    (3, "A server was needed, and it was out of reach, refused, or did not fit the drafter: --mode edge or hosted, "
-     "--no-draft, verify, queue send, remote test."),
-    (130, "Interrupted; what was answered by then is stored."),
+    (0, "Success."),
+    (1, "Failure; stderr says why. Silent if the reader of the output has gone."),
+    (2, "Wrong usage or settings."),
+    (3, "A server was needed but unreachable, refused the request or did not fit the drafter: ask, verify, "
+     "queue send, models --remote, remote test, remote find."),
+    (130, "Interrupted. The answer so far is stored."),
 )  # fmt: skip
 EXAMPLES = (
     ("outrider", "Open the chat."),
     ('outrider ask "list files by size"', "Print one answer."),
     ('git diff | outrider ask --remote ollama "write a commit message"', "Piped text is appended to the question."),
-    ('outrider ask -c "and by date?"', "Go on with the last conversation."),
-    ("outrider export --all --format json -o history.json", "Everything that was said, to be imported elsewhere."),
-    ("outrider remote add office https://verifier.example:8000", "Name a server; its token is asked for."),
+    ('outrider ask -c "and by date?"', "Continue the last conversation."),
+    ("outrider export --all --format json -o history.json", "Export all conversations, to import them elsewhere."),
+    ("outrider remote add office https://verifier.example:8000", "Add a server; you are asked for its token."),
     ('eval "$(outrider shell bash)"', "Keys in bash that turn words into a command and explain one."),
     ("make 2>&1 | outrider fix", "A fix for a command that failed."),
     ("outrider doctor", "Find out what is wrong."),
 )
 FILES = (
-    ("config.toml", "Settings, in the folder of configuration: on Linux ~/.config/outrider, on macOS "
+    ("config.toml", "Settings, in the config folder: on Linux ~/.config/outrider, on macOS "
      "~/Library/Application Support/outrider, on Windows %LOCALAPPDATA%\\outrider."),
     ("remotes.toml, tokens.json", "Named servers, beside it; tokens where there is no keyring."),
-    ("outrider.db", "Everything that was said, in the folder of data: on Linux ~/.local/share/outrider, on others the "
+    ("outrider.db", "All conversations, in the data folder: on Linux ~/.local/share/outrider, on others the "
      "same as above."),
-    ("outrider.log", "What the program did; `outrider log --path` prints where."),
+    ("outrider.log", "The log; `outrider log --path` prints its path."),
 )  # fmt: skip
 TYPES = re.compile(r" <(str|int|float|path|int range|float range|list\[\w+\])>$")
 """Names of Python types, which do not help a reader of the page."""
@@ -86,9 +86,9 @@ def page() -> str:
     for name, default, meaning in settings():
         out += entry(f"{name} = {default}" if default else name, meaning)
     out += [".SH ENVIRONMENT", *entry("OUTRIDER_HOME", "One folder for settings, data and log.")]
-    out += entry(f"{PREFIX}TOKEN", "Bearer token for an address given by --remote, and for a remote without a token.")
-    out += entry(COMMAND_FILE, "File for the command that is to stand in the next line of the shell (outrider shell).")
-    out += entry("VISUAL, EDITOR", "What Ctrl+G in the chat opens.")
+    out += entry(f"{PREFIX}TOKEN", "Bearer token for the address in OUTRIDER_REMOTE, or else for that in `remote`.")
+    out += entry(COMMAND_FILE, "File to which the chat writes the command that you choose for your shell.")
+    out += entry("VISUAL, EDITOR", "Editor for Ctrl+G in the chat and for system prompts.")
     out += entry("NO_COLOR", "Draws the screen without colours.")
     out += [".SH FILES"]
     for name, meaning in FILES:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 ChosenFormat = Annotated[
     Format | None,
     typer.Option(
-        "--format", help="json is lossless and can be imported again. Default: by the ending of FILE, else md."
+        "--format", help="json is lossless and can be imported again. Default: by the name of FILE, or else md."
     ),
 ]
 
@@ -86,9 +86,9 @@ def _format_for(path: Path | None, chosen: Format | None) -> Format:
     known = ENDINGS.get(ending)
     if known is None and chosen is None:
         can = "an export ends in .md, .json or .html"
-        fail(f"Nothing can be written as {ending}: {can}. Or say with --format what {path} is to hold.", USAGE)
+        fail(f"{path} cannot be written as {ending}: {can}. Or set the format with --format.", USAGE)
     if chosen is not None and known not in (None, chosen):
-        fail(f"--format {chosen} does not go into {path}: leave out --format, or choose another name.", USAGE)
+        fail(f"--format {chosen} contradicts the name {path}: leave out --format, or choose another name.", USAGE)
     return chosen or known or "md"
 
 
@@ -177,7 +177,7 @@ def summary(report: ImportReport, path: Path) -> Iterator[str]:
         f"{', '.join(parts)}; {_count(added, 'message')}"
     )
     if queued := sum(result.queued for result in report.results):
-        yield f"{_count(queued, 'entry', 'entries')} of the queue came along: `outrider queue` lists what waits"
+        yield f"{_count(queued, 'entry', 'entries')} added to the queue: `outrider queue` lists them"
     if report.left_out:
         parts = [f"{number} {what}" for what, number in sorted(report.left_out.items())]
         yield f"left out: {', '.join(parts)}"

@@ -290,7 +290,7 @@ async def listen(answer: AsyncGenerator[Event, None], writer: TextWriter | None 
     if reasoning:
         complain(f"reasoned for {len(''.join(reasoning).split()):,} words before the answer (--json has them)")
     if done is not None and done.cut:
-        complain(f"the answer is not whole: {done.cut}. To go on: {_go_on(done)}")
+        complain(f"the answer is incomplete: {done.cut}. To continue: {_go_on(done)}")
     return AskResult(reply, done, failed, tuple(trace), judged, "".join(reasoning), told)
 
 

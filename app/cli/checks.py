@@ -84,7 +84,9 @@ def terminal(environment: Mapping[str, str], *, is_terminal: bool, encoding: str
     """Whether the chat screen can be drawn on this terminal."""
     if "utf" not in encoding.lower():
         advice = "set LANG to a UTF-8 locale such as C.UTF-8 or en_US.UTF-8"
-        yield Finding("warning", "terminal", f"text goes out as {encoding}, in which much cannot be shown; {advice}")
+        yield Finding(
+            "warning", "terminal", f"the output is encoded as {encoding}, which lacks many characters; {advice}"
+        )
     if not is_terminal:
         yield Finding("ok", "terminal", "none here: the chat needs one, `outrider ask` does not")
         return
@@ -140,7 +142,7 @@ def remotes(
         except ConfigError as error:
             yield Finding("warning", "servers", f"{name}: {error}")
         else:
-            used = ", used where nothing else is said" if known.used == name else ""
+            used = ", the default" if known.used == name else ""
             if token is None and remote.token_variable is not None:
                 text = f"{name}: {remote.token_variable}, which holds its token, is not set; export it{used}"
                 yield Finding("warning", "servers", text)

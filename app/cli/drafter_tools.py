@@ -58,7 +58,7 @@ def make(target: str, out: Path, *, budget: int, minutes: int, questions: Sequen
     except ImportError as error:
         raise _lacking(error, "server") from error
     if out.exists() and not (out / CONFIG).is_file() and (not out.is_dir() or any(out.iterdir())):
-        raise DrafterError(f"{out} exists and is no drafter: give another --out.")
+        raise DrafterError(f"{out} exists and is not a drafter: give another --out.")
     asked = usual_questions() if questions is None else [turns[0] for turns in questions]
     if not asked:
         raise DrafterError("There is no question in the file of --prompts: give some, one a line.")
@@ -170,7 +170,7 @@ def _evaluate(
     from remote.verifier.making.measure import NothingMeasured, measure
 
     if not held:
-        return f"It was not evaluated: no question was set aside before training, which takes {FEWEST * SHARE} of them."
+        return f"It was not evaluated: no question was set aside, which requires at least {FEWEST * SHARE} of them."
     drafter = Drafter.load(out)
     exact = Drafter(drafter.config, drafter.text, StepGraph(work / FLOAT_GRAPH, drafter.config))
     prompts = [drafter.asked_as(question) for question in held]
@@ -215,9 +215,9 @@ def evaluate(
     figures that decide about its use into its config. Raises `DrafterError`.
     """
     if record and temperature:
-        raise DrafterError("What decides about its use is measured on greedy answers: leave out --temperature.")
+        raise DrafterError("--record measures greedy answers: leave out --temperature.")
     if not questions:
-        raise DrafterError("There is nothing to ask: no question is stored yet. Give some with --prompts FILE.")
+        raise DrafterError("No question is stored yet. Give some with --prompts FILE.")
     if out is not None and not out.parent.is_dir():
         raise DrafterError(f"{out} cannot be written: there is no folder {out.parent}.")
     try:

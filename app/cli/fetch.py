@@ -55,7 +55,9 @@ async def fetch(source: Source | None, settings: Settings, folders: Folders) -> 
         if here is not None and why_unused is None:
             return await _newer(client, card, here, settings, folders, source)
         if here is not None and card.drafter is not None and delivery(here).digest == card.drafter.digest:
-            complain(f"The small model that {sanitise(client.host)} offers is here, and is not used: {why_unused}.")
+            complain(
+                f"The small model that {sanitise(client.host)} offers is on this device, but not used: {why_unused}."
+            )
             return FAILED
         size = 0 if card.drafter is None else card.drafter.size
         with transfer(size) as tell:
@@ -95,7 +97,9 @@ async def _newer(
         print(here)
         return OK
     if not settings.learn:
-        complain("It is a newer version of what is here. With `learn = false` in the settings, none is used.")
+        complain(
+            "It is a newer version of the one here. With `learn = false` in the settings, newer versions are not used."
+        )
         return FAILED
     with Store.open(folders.database) as store, alone(folders):
         try:
@@ -158,7 +162,7 @@ async def _take(
     assert card.drafter is not None
     check_judgeable(learner, server)
     size = f"{max(1, round(card.drafter.size / 1e6)):,} MB"
-    print(f"{sanitise(server)} has taught its small model; the newer version comes: {size}", file=sys.stderr)
+    print(f"{sanitise(server)} has a newer version of its small model; downloading it: {size}", file=sys.stderr)
     with transfer(card.drafter.size) as tell:
         folder = await fetch_newer(client, card, learner, folders.learnt, lambda done, _: tell(done))
     try:
@@ -176,7 +180,7 @@ def _tell(target: str, version: Version) -> None:
         spread = f"{version.low:+.1%} to {version.high:+.1%}"
         gain = f"{version.tau_before:.2f} -> {version.tau_after:.2f} tokens a round here ({spread})"
         used = version.state == "in use"
-        said = f"It drafts with version {version.number} from now on." if used else "What drafts here stays in use."
+        said = f"It drafts with version {version.number} from now on." if used else "The current drafter stays in use."
     print(f"{sanitise(target)}: the newer version of {sanitise(version.server)}: {gain}. {said}")
 
 
@@ -197,6 +201,6 @@ def alone(folders: Folders) -> Iterator[None]:
     folders.learnt.mkdir(parents=True, exist_ok=True)
     with (folders.learnt / "lock").open("ab") as file:
         if not try_lock(file):
-            complain("another `outrider learn` is at work")
+            complain("another `outrider learn` is running")
             sys.exit(FAILED)
         yield

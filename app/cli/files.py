@@ -36,7 +36,7 @@ def files_of(typed: str, paths: Sequence[str], *, stays_here: bool) -> list[Atta
     if unasked and not stays_here:
         fail(
             f"Nothing was sent: {', '.join(unasked)} may hold a secret, and the server is not on this device. "
-            "To send it all the same, name it with --file.",
+            "To send it anyway, name it with --file.",
             USAGE,
         )
     if named.secrets and not stays_here:

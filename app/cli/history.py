@@ -131,7 +131,7 @@ def search(
 ) -> None:
     """Find messages that contain all words. One line each: conversation id, date, role, text around the words.
 
-    The role says who wrote what nobody has checked.
+    The role names the writer of unchecked text.
     """
     from app.events import unchecked
     from app.sanitise import sanitise

@@ -52,7 +52,7 @@ def learn(
 ) -> None:
     """Teach the small models from checked answers.
 
-    The result is used only where it is clearly better, and never leaves the device. Servers that a small model was
+    The result is used only if it is significantly better, and never leaves the device. Servers that a small model was
     fetched from are asked for a newer version of it.
     """
     from app.cli.fetch import alone
@@ -98,15 +98,15 @@ def history() -> None:
 
 
 def rollback() -> None:
-    """Undo the newest version that a small model learnt. The one before it drafts again."""
+    """Undo the newest version that a small model learnt, and draft with the previous one."""
     from drafter.learning.versions import Versions
 
     _, folders = settings_with()
     for folder in _folders(folders):
         if (done := Versions(folder).roll_back()) is not None:
             gone, now = done
-            said = "as it came" if now is None else f"with version {now.number}"
-            print(f"version {gone.number} is taken back; it drafts {said}", file=sys.stderr)
+            said = "in its original version" if now is None else f"with version {now.number}"
+            print(f"version {gone.number} is rolled back; the small model drafts {said}", file=sys.stderr)
             return
     fail("no version is in use", FAILED)
 
@@ -127,7 +127,7 @@ def _learn_all(store: Store, settings: Settings, folders: Folders, *, fewest: in
         try:
             learner = Learner(store, place, folders.learnt)
             if (back := learner.check_live()) is not None:
-                complain(f"{learner.target}: version {back.number} gained less than before, and is taken back")
+                complain(f"{learner.target}: version {back.number} gained less than before, and is rolled back")
             if ask:
                 look_for_newer(learner, settings, folders, on_battery if fewest else lambda: False)
             if learner.waiting(deep=deep) >= max(1, fewest):
@@ -169,7 +169,9 @@ def _tell(target: str, version: Version) -> None:
     if version.state == "in use":
         print(f"{target}: {gain} after {version.answers} answers. It drafts with version {version.number} from now on.")
     else:
-        print(f"{target}: {gain} after {version.answers} answers. That is not surely better, so nothing changes.")
+        print(
+            f"{target}: {gain} after {version.answers} answers. That is not significantly better, so nothing changes."
+        )
 
 
 def _forget(store: Store, folders: Folders) -> None:
@@ -181,7 +183,7 @@ def _forget(store: Store, folders: Folders) -> None:
             shutil.rmtree(folders.learnt)
     except OSError as error:
         fail(f"{error.filename or folders.learnt} cannot be deleted: {error.strerror}", FAILED)
-    print("Nothing is left of what the small models learnt here.", file=sys.stderr)
+    print("Everything that the small models learnt here is erased.", file=sys.stderr)
 
 
 def _versions() -> Iterator[tuple[str, list[Version]]]:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from app.local.registry import LocalModels
 
 local_commands = typer.Typer(
-    help="Models on this device that answer while a server is away. Without a command, list them.",
+    help="Find, fetch, choose and remove models that answer while a server is away. Without a command, list them.",
     rich_markup_mode=None,
 )
 Name = Annotated[
@@ -57,7 +57,7 @@ def find_models(
 
     for folder in folders or []:
         if (why := why_absent(folder)) is not None or not folder.is_dir():
-            fail(f"{folder} is {why or 'no folder'}.", USAGE)
+            fail(f"{folder} is {why or 'not a folder'}.", USAGE)
     found = find(folders or [])
     for one in found:
         if json:
@@ -114,7 +114,7 @@ def _add(models: LocalModels, name: str, path: Path) -> None:
 
 @local_commands.command("catalogue")
 def show_catalogue(json: Json = False) -> None:
-    """List small models with free licences to fetch: name, size, memory, licence, what they are good for."""
+    """List small models with free licences: name, size, memory, licence, purpose."""
     import msgspec
 
     from app.local.catalogue import catalogue
@@ -135,14 +135,14 @@ def get(
         str,
         typer.Argument(
             metavar="NAME|REPOSITORY[:FILE]",
-            help="Name of the catalogue, or a repository of the Hugging Face hub and a GGUF file of it.",
+            help="Name in the catalogue, or a Hugging Face repository, optionally with one of its GGUF files.",
             autocompletion=catalogue_models,
         ),
     ],
     name: NewName = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Fetch without asking.")] = False,
 ) -> None:
-    """Fetch a model from the Hugging Face hub, and add it. Resumes where it broke off."""
+    """Fetch a model from the Hugging Face hub, and add it. Resumes an interrupted download."""
     from app.cli import remote_dialogue
     from app.local.catalogue import catalogue
     from app.local.hub import Hub, HubAway, NoSuchModel, NotFetched
@@ -156,7 +156,7 @@ def get(
     if settings.mode == "offline":
         fail('Nothing is fetched while the settings say `mode = "offline"`.', FAILED)
     if not yes and not remote_dialogue.has_terminal():
-        fail("There is no terminal to ask in. To fetch it without a question: --yes", USAGE)
+        fail("There is no terminal to confirm in. To fetch it without confirmation: --yes", USAGE)
     entry = catalogue().get(model)
     if entry is None and "/" not in model:
         fail(f"There is no {model} in the catalogue: outrider local catalogue. Or give OWNER/REPOSITORY.", USAGE)
@@ -235,7 +235,7 @@ def use(
         str | None,
         typer.Argument(metavar="NAME", help="Name, as `outrider local list` has it.", autocompletion=local_models),
     ] = None,
-    none: Annotated[bool, typer.Option("--none", help="Let none answer.")] = False,
+    none: Annotated[bool, typer.Option("--none", help="Let no model answer.")] = False,
 ) -> None:
     """Choose the model that answers while a server is away, and continues answers that break off."""
     from app.local.registry import LocalModels, why_no_effect
@@ -262,7 +262,7 @@ def remove(name: Name) -> None:
 
 @local_commands.command("try")
 def try_model(name: Name) -> None:
-    """Load a model and let it answer: seconds to load, to the first word, tokens a second, memory."""
+    """Load a model and ask it a question. Prints the seconds to load and to the first word, tokens/s and memory."""
     from app.local.registry import LocalModels
 
     _, folders = settings_with()
@@ -296,7 +296,7 @@ async def _tried(name: str, path: Path) -> None:
         ended = time.monotonic()
         await stream.aclose()
         if first is None or pieces < 2:
-            fail(f"{name} said nothing.", FAILED)
+            fail(f"{name} gave an empty answer.", FAILED)
         tokens = pieces if stream.usage is None else stream.usage.completion_tokens
         print(f"first word after {first - asked:.2f} s, then {(tokens - 1) / (ended - first):.0f} tokens/s")
         if source.process_id is not None and (memory := memory_used(source.process_id)) is not None:

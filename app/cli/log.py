@@ -20,7 +20,7 @@ def log(
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Keep printing new lines until Ctrl+C.")] = False,
     path: Annotated[bool, typer.Option("--path", help="Print only the path of the file.")] = False,
 ) -> None:
-    """Print the log. It contains no secrets and nothing of your conversations."""
+    """Print the log. It contains no secrets and, unless `log` is `debug`, nothing of your conversations."""
     from app.config import Folders
     from app.log import LogFile
 

@@ -11,7 +11,7 @@ from app.exits import complain
 
 PIPE_SECONDS = 1.0
 """Wait for the first byte after which a message says that stdin is read."""
-WAITING = "reading from stdin, where nothing has come yet"
+WAITING = "waiting for input on stdin"
 
 
 def read_piped(most: int) -> bytes:
@@ -19,7 +19,7 @@ def read_piped(most: int) -> bytes:
     if sys.stdin is None:
         return b""
     pipe = sys.stdin.buffer
-    how = "end with Ctrl+D" if sys.stdin.isatty() else "to leave it out, add: < /dev/null"
+    how = "end with Ctrl+D" if sys.stdin.isatty() else "to read nothing, add: < /dev/null"
     with told_after(PIPE_SECONDS, f"{WAITING}; {how}"):
         begun = pipe.read(1)
     return begun + pipe.read(most - 1) if begun else b""

@@ -95,7 +95,7 @@ def _with_input(question: str) -> tuple[str, str]:
     piped = _piped(wanted=question == "-")
     if len(piped) > MOST_PIPED_BYTES:
         most = f"more than {MOST_PIPED_BYTES >> 20} MB were piped in"
-        fail(f"{most}, which is more than any model reads; select a part with grep, head or tail.", USAGE)
+        fail(f"{most}, the most that is read; select a part with grep, head or tail.", USAGE)
     whole = "\n\n".join(part for part in (typed, piped.decode("utf-8", "replace").strip()) if part.strip())
     if not whole:
         fail("There is no question. For example: outrider ask how do I unpack photos.tar.gz", USAGE)

@@ -57,7 +57,7 @@ def send(remote: Remote = None, token: Token = None) -> None:
 
 
 @queue_commands.command("edit")
-def edit(queued: Id, text: Annotated[str, typer.Argument(metavar="TEXT", help="What to ask instead.")]) -> None:
+def edit(queued: Id, text: Annotated[str, typer.Argument(metavar="TEXT", help="New text of the prompt.")]) -> None:
     """Replace the text of a prompt that has not been sent yet."""
     if not text.strip():
         raise typer.BadParameter(f"it is empty; to ask nothing, run: outrider queue rm {queued}", param_hint="TEXT")

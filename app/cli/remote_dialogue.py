@@ -47,7 +47,7 @@ def ask_for_remote(
     `token_wanted`: False if the command line says where the token is. Raises `ConfigError`; `EOFError` and
     `KeyboardInterrupt` if the person leaves.
     """
-    complain("You add a server now. Ctrl+C stops, and nothing is changed.")
+    complain("Add a server. Ctrl+C cancels, and nothing is changed.")
     server = _nearby_server() if address is None else address
     if isinstance(server, str) or server is None or server.locked:
         proposed = server if isinstance(server, str) else None if server is None else server.remote(None).url
@@ -108,7 +108,7 @@ def _typed_server(
             found = asyncio.run(_greet(remote, token))
         except RemoteError as error:
             complain(str(error))
-            if not isinstance(error, Misconfigured) and yes("Add it all the same?", default=False):
+            if not isinstance(error, Misconfigured) and yes("Add it anyway?", default=False):
                 return remote, token, ()
             address = None
             continue
@@ -176,7 +176,7 @@ def _model(models: Sequence[Model]) -> str | None:
             return models[int(given) - 1].id
         if (listed := find_model(models, given)) is not None:
             return listed.id
-        if yes(f"The server does not list {given}. Ask it for that all the same?", default=False):
+        if yes(f"The server does not list {given}. Request it anyway?", default=False):
             return given
 
 
@@ -189,7 +189,7 @@ def _name(server: NearbyServer | str | None, remote: Remote, remotes: Remotes) -
     proposed = free_name(program, taken)
     while True:
         name = _line(f"Your name for it [{proposed}]: ") or proposed
-        problem = f"there is a server {name} already; choose another name" if name in taken else name_problem(name)
+        problem = f"a server named {name} exists already; choose another name" if name in taken else name_problem(name)
         if problem is None:
             return name
         complain(problem)

@@ -124,7 +124,7 @@ def add(
     if name is not None and (problem := name_problem(name)):
         fail(problem, USAGE)
     if name is not None and name in remotes and not replace:
-        fail(f"There is a server {name} already; --replace puts this one in its place.", USAGE)
+        fail(f"A server named {name} exists already; --replace replaces it.", USAGE)
     fields = {
         "model": model,
         "system": system,
@@ -154,7 +154,7 @@ def add(
         use(name)
         complain(f"{name} answers from now on; `outrider remote use --none` goes back to the bundled model")
     else:
-        complain(f"`outrider remote use {name}` chooses it for all that is asked")
+        complain(f"`outrider remote use {name}` chooses it for all questions")
     complain(f"`outrider remote test {name}` tries it")
 
 
@@ -396,6 +396,6 @@ def _patience_for_the_keyring() -> Iterator[None]:
     from app.remotes.tokens import KEYRING_SECONDS
 
     seconds = f"{KEYRING_SECONDS:.0f} seconds"
-    asks = f"waiting for the keyring, which may ask you to unlock it; without it after {seconds}"
+    asks = f"waiting for the keyring, which may ask you to unlock it; continuing without it after {seconds}"
     with told_after(SILENT_SECONDS, asks):
         yield

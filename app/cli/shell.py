@@ -27,7 +27,7 @@ def shell(
         bool, typer.Option("--stop", help="Stop the background helper. The next key press starts a new one.")
     ] = False,
 ) -> None:
-    """Print the script that adds keys to your shell. They write, fix and explain commands.
+    """Print a script that adds keys to your shell, which write, fix and explain commands.
 
     \b
     eval "$(outrider shell bash)"       # the last line of ~/.bashrc

@@ -88,7 +88,7 @@ def add(
     """Add a system prompt. Reads a file or stdin, or opens $VISUAL or $EDITOR."""
     prompts = _library()
     if name in prompts and not replace:
-        fail(f"There is a system prompt {name} already; --replace puts this one in its place.", USAGE)
+        fail(f"A system prompt named {name} exists already; --replace replaces it.", USAGE)
     prompts.path(name)  # An invalid name is reported before the person writes.
     if file is not None and str(file) != "-":
         _put(prompts, name, _text_of(file))
@@ -120,7 +120,9 @@ def meant(given: str | None) -> SystemPrompt | None:
     prompts = _library()
     prompt = prompts.meant_by(given)
     if prompt.text and prompt.name is None and name_problem(given) is None:
-        complain(f"there is no system prompt {given!r} in the library, so this word itself is the system prompt")
+        complain(
+            f"there is no system prompt {given!r} in the library, so this word itself is used as the system prompt"
+        )
     return prompt
 
 
@@ -153,7 +155,7 @@ def _put_edited(prompts: SystemPrompts, name: str, text: str) -> None:
     except EditorFailed as error:
         fail(str(error), FAILED)
     if written.strip() == text:
-        complain("nothing was written, so nothing was kept" if not text else f"{name} is as it was")
+        complain("no text was written, so nothing was saved" if not text else f"{name} is unchanged")
         return
     try:
         _put(prompts, name, written)
@@ -161,7 +163,7 @@ def _put_edited(prompts: SystemPrompts, name: str, text: str) -> None:
         if not written.strip():
             raise
         try:
-            kept = f"what was written is in {EditedFile(written).path}"
+            kept = f"your text is in {EditedFile(written).path}"
         except EditorFailed as worse:
             kept = str(worse)
         fail(f"{error}; {kept}", FAILED)

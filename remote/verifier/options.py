@@ -51,31 +51,31 @@ class ServeOptions:
     no_drafter: bool = _option(False, "Neither make nor use a drafter.")
     budget: int = _option(300_000_000, "What a new drafter may take on a device, as in 300MB.", "SIZE")
     host: str = _option("127.0.0.1", "Address to listen on. Any but this device's own needs a token.", "ADDRESS")
-    port: int = _option(8000, "0: any free one.", "N", least=0, most=65535)
-    quantize: Weights | None = _option(None, "Weights in 8 or 4 bits: less memory.")
+    port: int = _option(8000, "Port to listen on. 0: any free one.", "N", least=0, most=65535)
+    quantize: Weights | None = _option(None, "Load the weights in 8 or 4 bits to save memory.")
     engine: EngineKind = _option(
         "auto",
         "What runs the model. auto: llama.cpp for a GGUF file, ONNX Runtime if its folder has a graph, or PyTorch.",
     )
     no_batch_invariance: bool = _option(
         False,
-        "With llama.cpp: check a whole draft at once, for speed. It rounds differently there, which may decide between "
+        "With llama.cpp: check a whole draft at once, for speed. Rounding then differs, which may decide between "
         "two tokens that are almost equally likely.",
     )
-    threads: int | None = _option(None, "Processor cores for the model. Default: as many as are fastest.", "N", least=1)
+    threads: int | None = _option(
+        None, "Processor cores for the model. Default: whichever number is fastest.", "N", least=1
+    )
     chat_template: Path | None = _option(
-        None, "Jinja file that writes a conversation as the model reads it. Default: the model's own.", "FILE"
+        None, "Jinja file to use as the chat template. Default: the model's own.", "FILE"
     )
-    token_file: Path | None = _option(
-        None, "File with the tokens that clients may send: one a line, or NAME TOKEN.", "FILE"
-    )
+    token_file: Path | None = _option(None, "File with the accepted tokens, one per line, or NAME TOKEN.", "FILE")
     tls_cert: Path | None = _option(None, "TLS certificate, for https.", "FILE")
     tls_key: Path | None = _option(None, "Private key of --tls-cert.", "FILE")
     allow_host: tuple[str, ...] = _option((), "Host name to accept in the Host header if there is no token.", "NAME")
     allow_origin: tuple[str, ...] = _option((), "Web page that may ask.", "ORIGIN")
     max_sessions: int = _option(256, "Maximum number of conversations kept at once.", "N", least=1)
     cache_mb: int | None = _option(
-        None, "Memory for sessions, in MB. Default: a quarter of what is free.", "N", least=1
+        None, "Memory for sessions, in MB. Default: a quarter of the free memory.", "N", least=1
     )
     max_tokens: int = _option(32_768, "Longest conversation, answer included.", "N", least=1)
     max_waiting: int = _option(
@@ -85,7 +85,7 @@ class ServeOptions:
         30, "Maximum expected wait for a completion to begin; others get 429.", "SECONDS", least=1
     )
     while_away: int = _option(
-        512, "Most tokens to generate after a device disconnects. 0: stop at once.", "TOKENS", least=0
+        512, "Maximum number of tokens to generate after a device disconnects. 0: stop at once.", "TOKENS", least=0
     )
     max_connections: int = _option(512, "Maximum number of open connections.", "N", least=1)
     max_per_address: int = _option(
@@ -111,35 +111,35 @@ class ServeOptions:
     )
     tokens_per_minute: int | None = _option(
         None,
-        "Tokens that a token holder may use in a minute, read and written. Default: no limit.",
+        "Maximum number of tokens read and written for a token holder in a minute. Default: no limit.",
         "N",
         least=1,
         alone=True,
     )
     drain_seconds: float = _option(
         30.0,
-        "Time that running answers have after the signal to stop. A second signal stops at once.",
+        "Seconds for running answers to finish after the signal to stop. A second signal stops at once.",
         "N",
         least=0,
         alone=True,
     )
     log_format: LogFormat = _option(
         "text",
-        "One line for each request, on stderr: words or JSON, never what was asked. off: none.",
+        "Log each request on stderr in one line of text or JSON, never its content. off: no log.",
         alone=True,
     )
     metrics_by_holder: bool = _option(False, "Count requests and tokens of each token holder, by name.", alone=True)
     replicas: int | None = _option(
-        None, "Copies of the model, each in a process of its own, on Ray Serve.", "N", least=1
+        None, "Number of copies of the model, each in its own process, on Ray Serve.", "N", least=1
     )
-    max_replicas: int | None = _option(None, "More copies while many requests wait, up to N.", "N", least=1)
+    max_replicas: int | None = _option(None, "Maximum number of copies, added while many requests wait.", "N", least=1)
     learn: Literal["own", "shared"] | None = _option(
         None,
-        "Let the drafter learn from what is answered: for each token holder alone, or one for all. "
+        "Let drafters learn from answers. own: one drafter per token holder. shared: one for all. "
         "Default: nothing is kept.",
     )
-    learn_holders: int = _option(5, "Fewest token holders who share what is learnt.", "N", least=2)
-    watch_stdin: bool = _option(False, "End when stdin ends.")
+    learn_holders: int = _option(5, "Minimum number of token holders for --learn shared.", "N", least=2)
+    watch_stdin: bool = _option(False, "Exit when stdin is closed.")
 
     made: Path | None = None
     """The folder of all drafters that were made or have learnt on this device, or None to make none."""

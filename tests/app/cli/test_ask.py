@@ -137,7 +137,7 @@ def test_a_pipe_that_nobody_writes_to_is_told_of(monkeypatch: pytest.MonkeyPatch
     with open(reader) as stdin, open(writer, "wb") as pipe, ThreadPoolExecutor() as pool:
         monkeypatch.setattr(sys, "stdin", stdin)
         reading = pool.submit(piped.read_piped, 100)
-        assert "reading from stdin, where nothing has come yet" in told.get(timeout=PATIENCE_SECONDS)
+        assert "waiting for input on stdin" in told.get(timeout=PATIENCE_SECONDS)
         pipe.write(b"words")
         pipe.close()
         assert reading.result(PATIENCE_SECONDS) == b"words"
@@ -192,7 +192,7 @@ def test_output_without_room_ends_in_a_sentence(environment: dict[str, str], hom
             [sys.executable, "-m", "app.start", *command], cwd=REPOSITORY, env=environment, text=True, check=False,
             stdin=subprocess.DEVNULL, stdout=full, stderr=subprocess.PIPE, timeout=PATIENCE_SECONDS,
         )  # fmt: skip
-    assert ran.returncode == 1 and "could not be written to its end: No space left" in ran.stderr
+    assert ran.returncode == 1 and "could not be written completely: No space left" in ran.stderr
     assert "Traceback" not in ran.stderr and "Exception ignored" not in ran.stderr
     if "ask" in command:
         ((question, answer),) = threads(home)

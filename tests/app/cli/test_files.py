@@ -44,7 +44,7 @@ def test_the_server_gets_the_files_and_the_question(outrider: Outrider, server: 
     (asked,) = server.asked
     assert asked["messages"] == [{"role": "user", "content": files + question}]
     assert "with the question: a b.txt · 7 bytes; src/start.py · 12 bytes" in result.err
-    assert "gone.py is not there, so nothing is sent for it" in result.err
+    assert "gone.py does not exist, so it is not sent" in result.err
     spaced = Attachment("a b.txt", "text/plain", b"spaced\n")
     start = Attachment("src/start.py", "text/plain", b"print('hi')\n")
     assert (newest(home)[0].text, newest(home)[0].attachments) == (question, (spaced, start))
@@ -68,7 +68,7 @@ def test_nothing_is_sent_if_a_named_file_cannot_go_along(outrider: Outrider, ser
     (folder / "a.bin").write_bytes(b"\0\1")
     result = outrider("ask", "what is this", "--file", "a.bin", "--file", "gone\x1b[2J.txt")
     assert result.code == 2 and server.asked == []
-    assert "Nothing was sent: a.bin is no text" in result.err and "\x1b" not in result.err
+    assert "Nothing was sent: a.bin is neither text" in result.err and "\x1b" not in result.err
     assert outrider("ask", "--prompts", "x", "--file", "a b.txt").code == 2
 
 
@@ -91,8 +91,8 @@ def test_thoughts_are_kept_apart_and_never_sent_back(outrider: Outrider, server:
 
 def test_a_model_that_wants_a_tool_is_explained(outrider: Outrider, server: ChatServer) -> None:
     server.scripts = [Script([], reason="tool_calls"), Script(["Let me look."], reason="tool_calls")]
-    assert outrider("ask", "what is the weather?").says(3, "asked for a tool and said nothing else")
-    assert outrider("ask", "what is the weather?").says(0, "the model asked for a tool, and Outrider has none")
+    assert outrider("ask", "what is the weather?").says(3, "called a tool and sent no text")
+    assert outrider("ask", "what is the weather?").says(0, "the model called a tool, which Outrider does not support")
 
 
 def test_secrets_leave_this_device_only_if_they_are_named_with_the_option(capsys: pytest.CaptureFixture[str]) -> None:

@@ -55,7 +55,7 @@ def test_it_says_that_there_is_too_little_and_learns_when_there_is_enough(
 ) -> None:
     assert outrider("ask", "hello there", "--remote", verifier.url).code == 0
     few = outrider("learn")
-    assert few.code == 0 and "1 checked answers to learn from; 30 are enough" in few.err and few.out == ""
+    assert few.code == 0 and "only 1 of the 30 checked answers that learning needs" in few.err and few.out == ""
     publish(home, tiny_pair)
     answer_many(outrider, verifier.url, 30, tmp_path)
     learnt = outrider("learn")
@@ -95,9 +95,9 @@ def test_the_layers_of_a_drafter_learn_too(
 
 def test_a_version_is_taken_back(outrider: Outrider, home: Path, tiny_pair: Path) -> None:
     versions = publish(home, tiny_pair, 2)
-    assert outrider("drafter", "rollback").says(0, "version 2 is taken back; it drafts with version 1")
+    assert outrider("drafter", "rollback").says(0, "version 2 is rolled back; the small model drafts with version 1")
     assert versions.in_use is not None and versions.in_use.number == 1
-    assert "it drafts as it came" in outrider("drafter", "rollback").err
+    assert "the small model drafts in its original version" in outrider("drafter", "rollback").err
     assert outrider("drafter", "rollback").says(1, "no version is in use")
 
 
@@ -150,7 +150,7 @@ def test_one_switch_turns_it_off_and_two_do_not_learn_at_once(
     lock.parent.mkdir(parents=True)
     with lock.open("ab") as file:
         assert try_lock(file)
-        assert outrider("learn").says(1, "another `outrider learn` is at work")
+        assert outrider("learn").says(1, "another `outrider learn` is running")
     monkeypatch.setenv("OUTRIDER_LEARN", "false")
     assert outrider("learn").says(1, "learn = false")
 

@@ -156,7 +156,7 @@ def test_it_asks_in_a_terminal(answer: str, fetched: bool, server: HubServer, tm
 
 def test_what_cannot_be_fetched_is_said(outrider: Outrider, hub: HubServer) -> None:
     for arguments, code, said in (
-        (["owner/tiny"], 2, "no terminal to ask in"),
+        (["owner/tiny"], 2, "no terminal to confirm in"),
         (["tiny", "--yes"], 2, "outrider local catalogue"),
         (["owner/other", "--yes"], 2, "no model owner/other at 127.0.0.1"),
         (["owner/tiny:q4", "--yes"], 2, "no GGUF file in owner/tiny"),

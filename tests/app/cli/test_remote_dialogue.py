@@ -92,11 +92,11 @@ def test_an_address_is_typed_with_a_hidden_token_and_a_model_by_name(tmp_path: P
         terminal.answer("Address of the server:", "office")
         terminal.answer("Address of the server:", f"http://localhost:{port}/v1")
         terminal.answer("(enter: none):", "wrong")
-        terminal.answer("Add it all the same? [y/N]", "")
+        terminal.answer("Add it anyway? [y/N]", "")
         terminal.answer("Address of the server:", f"localhost:{port}/v1")
         terminal.answer("(enter: none):", TOKEN)
         terminal.answer("name of the model [1]:", "nothing")
-        terminal.answer("Ask it for that all the same? [y/N]", "n")
+        terminal.answer("Request it anyway? [y/N]", "n")
         terminal.answer("name of the model [1]:", "llama3.2")
         terminal.answer("Your name for it [localhost]:", "not a name")
         terminal.answer("Your name for it [localhost]:", "mine")
@@ -104,7 +104,7 @@ def test_an_address_is_typed_with_a_hidden_token_and_a_model_by_name(tmp_path: P
         assert terminal.end(PATIENCE_SECONDS) == 0
         said = terminal.text
     assert 'outrider ask --remote mine "…"' in said
-    assert f"port {nobody} cannot be used" in said and "http:// or https://" in said and "a name is of" in said
+    assert f"port {nobody} cannot be used" in said and "http:// or https://" in said and "a name consists of" in said
     assert TOKEN not in said and TOKEN in (home / "config" / "tokens.json").read_text()
     remote = {"url": f"http://localhost:{port}/v1", "kind": "openai", "model": "llama3.2:latest", "token": "file"}
     assert kept(home) == {"remotes": {"mine": remote}}
@@ -126,7 +126,7 @@ def test_a_server_that_is_away_can_be_added_all_the_same(tmp_path: Path) -> None
     with ModelServer({}).in_thread() as port:
         pass
     with adding(home, [port], f"http://127.0.0.1:{port}", "--token-env", "A_KEY") as terminal:
-        terminal.answer("Add it all the same? [y/N]", "y")
+        terminal.answer("Add it anyway? [y/N]", "y")
         terminal.answer("Model (enter: the first that the server lists):", "m")
         terminal.answer("Your name for it [server]:", "later")
         terminal.answer("from now on? [y/N]", "n")

@@ -168,7 +168,7 @@ def test_the_token_of_a_named_remote_is_shown_to_it(outrider: Outrider, ring: Me
         assert parts(known.out)["model"] == "✓" and "✓ token       from keyring" in known.out
         ring.locked = True
         locked = outrider("remote", "test", "toy")
-        why = "the server toy cannot be used: the keyring does not give"
+        why = "the server toy cannot be used: the keyring did not return"
         assert locked.code == 1 and f"✗ set-up      {why}" in locked.out
         assert outrider("ask", "a", "--remote", "toy").says(3, why)
     assert TOKEN not in known.out + known.err + locked.out + locked.err
@@ -222,7 +222,7 @@ def test_a_chat_server(outrider: Outrider, monkeypatch: pytest.MonkeyPatch) -> N
         outrider("remote", "add", "talker", address, "--model", "other", "--kind", "openai")
         tested = outrider("remote", "test", "talker")
         assert tested.code == 0 and "OpenAI-compatible, with talker, other" in tested.out
-        assert "✓ model       other; an answer that is cut off has to be asked for anew" in tested.out
+        assert "✓ model       other; an answer that is cut off must be requested again" in tested.out
         assert "✓ mode        hosted: the server answers without drafts" in tested.out
         outrider("remote", "add", "talker", address, "--model", "third", "--replace")
         tested = outrider("remote", "test", "talker")

@@ -82,10 +82,10 @@ def test_the_editor_changes_a_prompt_and_what_cannot_be_kept_stays_in_a_file(
     editor(monkeypatch, tmp_path, "path.write_text(path.read_text().replace('verse', 'prose'))")
     assert outrider("system", "edit", "verse").code == 0
     assert outrider("system", "show", "verse").out == "Answer in prose.\n"
-    assert outrider("system", "edit", "verse").says(0, "as it was")
+    assert outrider("system", "edit", "verse").says(0, "unchanged")
     for program, why, where, written in (
-        ("path.write_text('x' * 70_000)", "at most 64 kB", "what was written is in ", "x" * 70_000),
-        ("path.write_text('new')\nsys.exit(3)", "ended with 3", "what was written there is in ", "new"),
+        ("path.write_text('x' * 70_000)", "at most 64 kB", "your text is in ", "x" * 70_000),
+        ("path.write_text('new')\nsys.exit(3)", "exited with code 3", "your text is in ", "new"),
     ):
         editor(monkeypatch, tmp_path, program)
         failed = outrider("system", "edit", "verse")
