@@ -27,13 +27,13 @@ def editor_command(environment: Mapping[str, str] = os.environ, *, windows: bool
             try:
                 words = shlex.split(chosen, posix=not windows)
             except ValueError as error:
-                raise EditorFailed(f"${name} is no command ({error}): {sanitise(chosen)}") from None
+                raise EditorFailed(f"${name} is not a command ({error}): {sanitise(chosen)}") from None
             # Backslashes are part of paths on Windows, so shlex leaves the quotes to us.
             return [re.sub(r'^"(.*)"$', r"\1", word) for word in words] if windows else words
     for usual in USUAL:
         if found := shutil.which(usual):
             return [found]
-    raise EditorFailed("There is no editor: set $VISUAL or $EDITOR to one.")
+    raise EditorFailed("No editor was found: set $VISUAL or $EDITOR.")
 
 
 class EditedFile:
@@ -58,19 +58,19 @@ class EditedFile:
         try:
             after = self.path.read_bytes()
         except OSError as error:
-            raise EditorFailed(f"{problem or 'What was written cannot be read'}: {error.strerror}") from None
+            raise EditorFailed(f"{problem or 'The edited text cannot be read'}: {error.strerror}") from None
         if problem:
             if after == self._before:
                 self.path.unlink(missing_ok=True)
-                raise EditorFailed(f"{problem}; the prompt is as it was.")
-            raise EditorFailed(f"{problem}; what was written there is in {self.path}.")
+                raise EditorFailed(f"{problem}; the prompt is unchanged.")
+            raise EditorFailed(f"{problem}; your text is in {self.path}.")
         self.path.unlink(missing_ok=True)
         return sanitise(after.decode("utf-8", "replace").replace("\r\n", "\n")).rstrip("\n")
 
 
 def editor_problem(command: list[str], code: int) -> str:
     """The problem that an editor's exit code indicates; empty for 0. A negative code is a signal's number."""
-    how = f"was ended by signal {-code}" if code < 0 else f"ended with {code}"
+    how = f"was ended by signal {-code}" if code < 0 else f"exited with code {code}"
     return f"{sanitise(command[0])} {how}" if code else ""
 
 

@@ -65,7 +65,7 @@ def guarded(command: Callable[[], object]) -> None:
     except Exception as error:
         if isinstance(error, OSError) and error.errno in NOT_WRITTEN and error.filename is None:
             _give_up_stdout()
-            complain(f"The output could not be written to its end: {error.strerror}.")
+            complain(f"The output could not be written completely: {error.strerror}.")
             sys.exit(FAILED)
         if (code := code_of(error)) is None:
             import logging

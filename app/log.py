@@ -1,6 +1,6 @@
-"""The log: what the program did, in one rotated file. It contains no secrets and nothing of a conversation.
+"""The log: what the program did, in one rotated file. It contains no secrets and no conversations (see below).
 
-The text of an exception may quote a conversation. So the log has only its class and its location, unless the setting
+The text of an exception may quote a conversation, so the log has only its class and its location, unless the setting
 `log` is `debug`.
 """
 

@@ -163,7 +163,7 @@ def name_problem(name: str) -> str | None:
     if re.match(PROMPT_NAME, name):
         return None
     return (
-        f"{name!r} cannot be the name of a system prompt: a name is of at most 63 letters, digits, dots, dashes and "
+        f"{name!r} cannot be the name of a system prompt: a name has at most 63 letters, digits, dots, dashes and "
         "underscores, and begins with a letter or digit"
     )
 

@@ -27,7 +27,7 @@ def why_no_drafts(config: DrafterConfig) -> str | None:
     if isinstance(measured, msgspec.UnsetType):
         return UNMEASURED
     if measured.tau < LEAST_TAU:
-        return f"it gains {measured.tau:.1f} tokens a round, and less than {LEAST_TAU} do not pay"
+        return f"it gains {measured.tau:.1f} tokens a round, and fewer than {LEAST_TAU} do not pay off"
     return None
 
 

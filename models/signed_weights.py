@@ -82,7 +82,7 @@ def _fields(data: bytearray, at: int, end: int) -> Iterator[tuple[int, tuple[int
         elif wire in (EIGHT_BYTES, FOUR_BYTES):
             stop = at + (8 if wire == EIGHT_BYTES else 4)
         else:
-            raise ValueError("this is no ONNX model")
+            raise ValueError("this is not an ONNX model")
         if stop > end:
             raise ValueError("this ONNX model is cut off")
         yield number, (at, stop)

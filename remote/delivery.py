@@ -97,7 +97,7 @@ async def fetch_tokenizer(client: VerifierClient, card: Card, shelf: Path, *, si
             await _tokenizer(client, card, path, silence)
         about = TextAbout(card.chat_template, card.stop_tokens, card.special_tokens)
         if card.likeness is None or await _try(path, TEXT, client.host, about) != card.likeness.hex():
-            raise _lied(client.host, "it reads text in another way than that server", TEXT)
+            raise _lied(client.host, "it tokenizes text differently from that server", TEXT)
         tried.touch()
     except OSError as error:
         raise NotDelivered(f"{error.filename or shelf} cannot be written: {error.strerror}") from None
@@ -114,7 +114,7 @@ def tokenizer_files(card: Card, shelf: Path) -> tuple[Path, Path]:
 async def _tokenizer(client: VerifierClient, card: Card, path: Path, silence: float) -> None:
     """Fetch what is missing of the tokenizer, and check it."""
     if not 0 < card.tokenizer_bytes <= TOKENIZER_BYTES:
-        raise _lied(client.host, f"it would have {card.tokenizer_bytes / 1e6:,.0f} MB", TEXT)
+        raise _lied(client.host, f"it would be {card.tokenizer_bytes / 1e6:,.0f} MB", TEXT)
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     _check_room(path.parent, card.tokenizer_bytes, 0, TEXT, client.host)
     part = path.with_suffix(UNDER_WAY)
@@ -126,7 +126,7 @@ async def _tokenizer(client: VerifierClient, card: Card, path: Path, silence: fl
                     file.write(piece)
                     if file.tell() > card.tokenizer_bytes:
                         file.truncate(0)
-                        raise _lied(client.host, "it is longer than was said", TEXT)
+                        raise _lied(client.host, "it is longer than announced", TEXT)
             except (Stranger, Refused) as error:
                 asked_too_far = error.code == "bad_request" if isinstance(error, Refused) else error.status == 400
                 if not begin or not asked_too_far:
@@ -160,7 +160,7 @@ async def _config(client: VerifierClient, card: Card, offer: DrafterOffer, part:
         async for piece in client.delivered(offer.digest, None, 0, silence):
             body += piece
             if len(body) > min(CONFIG_BYTES, offer.size):
-                raise _lied(client.host, "its config is longer than it may be")
+                raise _lied(client.host, "its config is too long")
         if hashlib.sha256(body).digest() != offer.digest:
             raise _lied(client.host, "its config has another checksum")
         path.write_bytes(body)
@@ -200,7 +200,7 @@ async def _file(
                 done += len(piece)
                 if done > offer.size:
                     file.truncate(0)
-                    raise _lied(client.host, f"{name} is longer than was said")
+                    raise _lied(client.host, f"{name} is longer than announced")
                 file.write(piece)
                 progress(done, offer.size)
         if not await _whole(path, config.files[name]):

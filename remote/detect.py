@@ -53,7 +53,7 @@ async def detect(
         if error.code != "not_found" if isinstance(error, Refused) else error.status >= 500:
             raise
         raise Stranger(
-            f"{endpoint.host} is no server that Outrider can use, or the address is wrong: {stranger}"
+            f"{endpoint.host} is not a server that Outrider can use, or the address is wrong: {stranger}"
         ) from None
     if isinstance(stranger, Stranger) and any(model.owned_by == OWNER for model in models):
         raise stranger  # A verifier, but a login page that is gone now answered for its card.

@@ -39,21 +39,21 @@ def meaning(host: str, status: int, said: str) -> str:
     told = f'({status}), and says "{said}"' if said else f"({status})"
     if status == 403:
         return (
-            f"{host} does not let this device in {told}; check the token, and whether a firewall before the server "
+            f"{host} refuses this device {told}; check the token, and whether a firewall in front of the server "
             "blocks this network"
         )
     if status in (404, 405, 410, 501):
         return f"{host} has nothing at this address {told}; check the address of this server"
     if status == 413:
-        return f"{host} takes no request of this size {told}; leave out files and images"
+        return f"{host} rejects requests of this size {told}; leave out files and images"
     if status == 429:
-        return f"{host} gets too many requests now {told}; ask again in a while"
+        return f"{host} is getting too many requests {told}; try again later"
     if status in (504, 524):
-        return f"a proxy at {host} waited in vain for the server behind it {told}; try again later"
+        return f"a proxy at {host} got no answer in time from the server behind it {told}; try again later"
     if status in NOBODY_BEHIND:
         return f"a proxy at {host} finds no server behind it {told}; try again later"
     if status >= 500 and status != 511:
-        return f"{host} has a fault of its own {told}; try again later, or ask whoever runs it"
+        return f"{host} has an internal error {told}; try again later, or ask whoever runs it"
     if 400 <= status < 500:
         return f"{host} refused {told}; check the address and the token of this server"
     return ""

@@ -58,7 +58,7 @@ class Proposer:
         try:
             return decode(content, kind)
         except ProtocolError as error:
-            raise ModelAway(f"the model on this device answers something else: {error}") from error
+            raise ModelAway(f"the model on this device sent an invalid answer: {error}") from error
 
     def _request(self, method: str, path: str, body: bytes | None = None) -> tuple[int, bytes]:
         with self._turn:
@@ -104,7 +104,7 @@ class Proposing:
         try:
             return found.unpack(bool(growth.append) + len(growth.tokens), TOP, vocabulary)
         except ProtocolError as error:
-            raise ModelAway(f"the model on this device answers something else: {error}") from error
+            raise ModelAway(f"the model on this device sent an invalid answer: {error}") from error
 
 
 def message_of(session: str, growth: Growth, vocabulary: int) -> Propose:

@@ -70,7 +70,7 @@ def proxy_address(text: str, what: str) -> httpx.URL:
     before, mark, behind = text.strip().partition("://")
     scheme, rest = (before.lower(), behind) if mark else ("http", before)
     if not (httpx_scheme := SCHEMES.get(scheme)):
-        raise Misconfigured(f"{what} is no proxy that Outrider can use; {ADVICE}")
+        raise Misconfigured(f"{what} is not a proxy that Outrider can use; {ADVICE}")
     credentials = rest.rpartition("@")[0]
     if reserved := RESERVED.search(credentials):
         sign = reserved.group()
@@ -83,7 +83,7 @@ def proxy_address(text: str, what: str) -> httpx.URL:
     except (httpx.InvalidURL, UnicodeError):
         usable = False
     if not usable:
-        raise Misconfigured(f"{what} is no address of a proxy; {ADVICE}")
+        raise Misconfigured(f"{what} is not the address of a proxy; {ADVICE}")
     return address
 
 

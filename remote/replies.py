@@ -62,7 +62,7 @@ class MemoryStream:
             if isinstance(frame, Likeliest):
                 return self._likeliest.take(frame, self._verdict.length, self._tree, self._verdict.accepted)
             if not isinstance(frame, Memory):
-                raise Incompatible(f"{host} sent something else than memory after its verdict; update the server")
+                raise Incompatible(f"{host} sent something other than memory after its verdict; update the server")
             self._memory.take(frame, self._verdict.length)
             return frame
         except BaseException:

@@ -132,7 +132,7 @@ class Response:
                 for piece in unpacker.feed(chunk):
                     yield piece
         except zlib.error as error:
-            told = f"{self._host} packs its answers ({self._packing}) in a way that cannot be unpacked ({error})"
+            told = f"{self._host} compresses its answers ({self._packing}) in a way that cannot be read ({error})"
             raise Incompatible(f"{quoted(told)}; turn that off there") from None
 
     async def _raw_chunks(self) -> AsyncIterator[bytes]:

@@ -55,7 +55,7 @@ class TransportOptions:
     def check(self) -> None:
         """Raises `Misconfigured` for files that cannot be used, or do not belong together."""
         if self.key is not None and self.certificate is None:
-            raise Misconfigured(f"the key {self.key} is there without its certificate; give both")
+            raise Misconfigured(f"the key {self.key} was given without its certificate; give both")
         if self.ca is not None or self.certificate is not None:
             _ = self.trust
 
@@ -127,14 +127,14 @@ def _show(context: ssl.SSLContext, certificate: Path, key: Path) -> None:
         context.load_cert_chain(certificate, key, password=_no_passphrase)
     except _Encrypted:
         raise Misconfigured(
-            f"the key {key} has a passphrase; take it off: openssl pkey -in {key} -out plain.key"
+            f"the key {key} has a passphrase; remove it: openssl pkey -in {key} -out plain.key"
         ) from None
     except ssl.SSLError as error:
         if error.reason == "KEY_VALUES_MISMATCH":
             raise Misconfigured(f"the key {key} is not that of the client certificate {certificate}") from None
         reason = quoted(error.reason or str(error))
         raise Misconfigured(
-            f"{certificate} and {key} are no client certificate and its key in PEM form ({reason})"
+            f"{certificate} and {key} are not a client certificate and its key in PEM form ({reason})"
         ) from None
 
 

@@ -66,7 +66,7 @@ def _link_down(host: str, options: TransportOptions, error: Exception, hung_up: 
     if isinstance(error, (httpx.ConnectError, httpx.UnsupportedProtocol)):
         return LinkDown(f"no connection to {host}{through} ({quoted(str(error))}); {check}")
     # Servers that require a certificate should send an alert. Some, asyncio's among them, just close the connection.
-    advice = ", or whether it wants a client certificate (--cert)" if hung_up else ""
+    advice = ", or whether it requires a client certificate (--cert)" if hung_up else ""
     said = quoted(str(error)) or type(error).__name__
     reason = "" if any(words in said for words in HUNG_UP) else f" ({said})"
     return Broken(f"the connection to {host} broke{reason}; {check}{advice}")
@@ -92,7 +92,7 @@ def _alert(host: str, options: TransportOptions, error: ssl.SSLError) -> str | N
     """What the server's TLS alert means for a person, or None if there is nothing to act on."""
     reason = error.reason or ""
     if "CERTIFICATE_REQUIRED" in reason or (options.certificate is None and "HANDSHAKE_FAILURE" in reason):
-        return f"{host} wants a client certificate; give one with --cert and --key"
+        return f"{host} requires a client certificate; give one with --cert and --key"
     if "ALERT" in reason and ("CERT" in reason or "UNKNOWN_CA" in reason or "HANDSHAKE_FAILURE" in reason):
         shown = (
             "what this device showed"

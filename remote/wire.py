@@ -235,8 +235,8 @@ class Wire:
             return Refused(Error(code="unauthorised", message=message, retry=False))
         if status == 407:
             return LinkDown(
-                f"the proxy{self._proxy_name} wants a name and a password (407); write them into its address, as in "
-                "http://NAME:PASSWORD@host:port"
+                f"the proxy{self._proxy_name} requires a user name and a password (407); put them in the variable "
+                "HTTP_PROXY, as in http://NAME:PASSWORD@host:port"
             )
         if PLAIN_TO_TLS.search(page) and not self._secure:
             return LinkDown(f"{self.host} speaks TLS; try https:// in the address")
@@ -274,9 +274,9 @@ def _address(url: str) -> httpx.URL:
     except (httpx.InvalidURL, UnicodeError) as error:
         reason = quoted(str(error)) if "@" not in url else "its credentials cannot be read"
     if reason:  # Not in the clause above: httpx's message would be chained to the error, and may quote a password.
-        raise Misconfigured(f"{shown!r} is no address ({reason}); {advice}")
+        raise Misconfigured(f"{shown!r} is not an address ({reason}); {advice}")
     if address.scheme not in ("http", "https") or not host or not 0 < (address.port or 80) < 1 << 16:
-        raise Misconfigured(f"{shown!r} is no address of a server; {advice}")
+        raise Misconfigured(f"{shown!r} is not the address of a server; {advice}")
     for call in ("/chat/completions", "/completions"):
         if address.path.rstrip("/").endswith(call):
             raise Misconfigured(f"{shown!r} is the address of one request; leave {call} out of it")
@@ -286,7 +286,7 @@ def _address(url: str) -> httpx.URL:
                 f"{shown!r} is not the address of a server alone; leave {mark} and what follows out of it"
             )
     if address.userinfo:
-        raise Misconfigured(f"the address of {host} holds credentials; give the token apart from it")
+        raise Misconfigured(f"the address of {host} contains credentials; give the token separately")
     return address
 
 

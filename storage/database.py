@@ -186,7 +186,7 @@ class Database:
         with self._explained():
             self._check_ours()
             if MIGRATIONS.pending(self._sql):
-                raise NeedsWriting(f"{self.path} is of an older Outrider; open it with the chat once.")
+                raise NeedsWriting(f"{self.path} is from an older Outrider; open it with the chat once.")
             self._check_known()
 
     def _enter_wal(self) -> None:

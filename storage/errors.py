@@ -112,7 +112,7 @@ def explain(error: sqlite3.Error | OSError, path: Path) -> StorageError:
 def _in_the_way(path: Path) -> str:
     """What blocks the path of the database or its folder, such as a file of that name; empty if nothing does."""
     if os.path.isdir(path):
-        return f"{path} is a folder, and the database is to be a file of that name; move it away."
+        return f"{path} is a folder, but the database must be a file of that name; move it away."
     folder = next((one for one in path.parents if os.path.lexists(one)), path)
     if not os.path.isdir(folder):
         return f"{folder} is not a folder; move it away, or set OUTRIDER_HOME to a folder."

@@ -99,7 +99,7 @@ class Queue:
         """Replaces the text of a prompt that was not sent yet. Raises `NotFound`."""
         with self._database.write() as sql:
             if _entry(sql, queued_id).message_id is not None:
-                raise NotFound(f"{queued_id} in the queue is no prompt, or was sent already; nothing can change it.")
+                raise NotFound(f"{queued_id} in the queue is not a prompt, or was sent already, and cannot be changed.")
             sql.execute("UPDATE queue SET text = ? WHERE id = ?", (well_formed(text), queued_id))
 
     def remove(self, queued_id: str) -> Queued:

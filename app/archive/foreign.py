@@ -137,7 +137,7 @@ def _in_order(nodes: Sequence[ForeignMessage]) -> list[ForeignMessage]:
         for child in below.get(node.key, []):
             heapq.heappush(ready, (max(time, nodes[child].created or ""), child))
     if len(ordered) < len(nodes):
-        raise Unsuitable(f"{len(nodes) - len(ordered)} of its messages come before themselves")
+        raise Unsuitable(f"{len(nodes) - len(ordered)} of its messages form a cycle")
     return ordered
 
 

@@ -143,7 +143,7 @@ def _open(path: Path, database: Path, stack: contextlib.ExitStack) -> tuple[str,
     if path.is_dir():
         return EXPORT, _unpacked(path)
     if path.exists() and not path.is_file():  # A device may be endless, and a pipe cannot be read twice.
-        raise Unreadable(f"{path} is not a file. Save what it gives into one, and import that.")
+        raise Unreadable(f"{path} is not a regular file. Save its output to one, and import that.")
     with path.open("rb") as file:
         start = file.read(16)
     if start.startswith(b"SQLite format 3\0"):
@@ -251,7 +251,7 @@ def _zipped(archive: zipfile.ZipFile, path: Path) -> Iterator[Candidate]:
     for info in (chosen := named or members):
         if info.compress_type not in COMPRESSIONS:
             raise Unreadable(
-                f"{info.filename} in {path} is compressed in a way that no export is; unpack it, and import the file."
+                f"{info.filename} in {path} uses a compression that exports do not; unpack it, and import the file."
             )
     found = [
         _Member(info.filename, RATIO * info.compress_size + (RATIO << 16), partial(archive.open, info))
@@ -290,7 +290,7 @@ def _exported(members: Sequence[_Member], path: Path, *, named: bool) -> Iterato
         raise Unreadable(
             f"{members[0].name} in {path} holds no conversations that can be read. Outrider reads: {KINDS}."
         )
-    raise Unreadable(f"{path} holds no conversations.json, so it is no export of ChatGPT or Claude.")
+    raise Unreadable(f"{path} holds no conversations.json, so it is not an export of ChatGPT or Claude.")
 
 
 class _Bounded:

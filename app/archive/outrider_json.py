@@ -218,7 +218,7 @@ def decode(data: bytes, name: str) -> list[msgspec.Raw]:
             )
         archive = msgspec.json.decode(data, type=ExportFile)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise Unreadable(f"{name} is not a whole export of Outrider: {_plain(error)}. Export it again.") from None
+        raise Unreadable(f"{name} is not a complete export of Outrider: {_plain(error)}. Export it again.") from None
     return archive.conversations
 
 
@@ -274,7 +274,7 @@ def _parents_first(records: list[MessageRecord]) -> Iterator[MessageRecord]:
             if (above := by_id.get(at.parent)) is None:
                 raise Unsuitable(f"the message before {at.id}, {at.parent}, is missing")
             if above.id in done and any(above is below for below in line):
-                raise Unsuitable(f"message {above.id} comes before itself")
+                raise Unsuitable(f"message {above.id} is its own ancestor")
             at = above
         yield from reversed(line)
 

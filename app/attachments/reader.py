@@ -108,17 +108,17 @@ def _missing(mention: Mention) -> str:
     name = one_line(mention.raw)
     if is_folder(mention.path):
         return f"{name} is a folder; write @{name}/ to send its text files"
-    return f"{name} is not there, so nothing is sent for it"
+    return f"{name} does not exist, so it is not sent"
 
 
 def _check_total(gathered: Gathered) -> None:
     """Attaches nothing if the total is too large: half of the named files could mislead."""
     count, total = len(gathered.attachments), sum(len(one.data) for one in gathered.attachments)
     if count > MOST_FILES:
-        gathered.problems.append(f"{count} files are too many; at most {MOST_FILES} go with one question")
+        gathered.problems.append(f"{count} files are too many; a question takes at most {MOST_FILES}")
         gathered.clear_files()
     elif total > MOST_BYTES:
-        gathered.problems.append(f"the files have {size(total)}; at most {size(MOST_BYTES)} go with one question")
+        gathered.problems.append(f"the files have {size(total)}; a question takes at most {size(MOST_BYTES)}")
         gathered.clear_files()
 
 
@@ -137,7 +137,7 @@ def _add(gathered: Gathered, path: Path, name: str, seen: set[Path]) -> None:
     except Unsuitable as error:
         gathered.problems.append(f"{one_line(name)} {error}")
     except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: a loop of links, before Python 3.13.
-        reason = getattr(error, "strerror", None) or "no file can have that name, or its links run in a circle"
+        reason = getattr(error, "strerror", None) or "the name is invalid, or its links form a loop"
         gathered.problems.append(f"{one_line(name)} cannot be read: {reason}")
 
 
@@ -172,7 +172,7 @@ def _add_folder(gathered: Gathered, folder: Path, name: str, seen: set[Path]) ->
     if secrets:
         gathered.told.append(f"left out of {one_line(name)}, because they may hold a secret: {_names(secrets)}")
     if others:
-        gathered.told.append(f"left out of {one_line(name)}, because they are no text, or too large: {_names(others)}")
+        gathered.told.append(f"left out of {one_line(name)}, because they are not text, or too large: {_names(others)}")
     if not found and not known:
         raise Unsuitable("has no text file")
     gathered.attachments += found
@@ -209,7 +209,7 @@ def _bytes_of(path: Path) -> bytes:
 
 def _check_regular(mode: int) -> None:
     if not stat.S_ISREG(mode):
-        raise Unsuitable("is no file with an end: a pipe, a socket or a device")
+        raise Unsuitable("is not a regular file, but a pipe, a socket or a device")
 
 
 def _as_text(data: bytes, name: str, told: list[str]) -> str:
@@ -220,18 +220,18 @@ def _as_text(data: bytes, name: str, told: list[str]) -> str:
         except UnicodeDecodeError:
             text = "\0"
         if "\0" in text:
-            raise Unsuitable("is no text, and no image of a kind that can be sent")
+            raise Unsuitable("is neither text nor an image that can be sent")
         told.append(f"{one_line(name)} was {wide} and is sent as UTF-8")
         return text
     if b"\0" in data:
-        raise Unsuitable("is no text, and no image of a kind that can be sent (png, jpeg, gif, webp)")
+        raise Unsuitable("is neither text nor an image that can be sent (png, jpeg, gif, webp)")
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError:
         text = data.decode("utf-8", "replace")
     lost = text.count("\ufffd")
     if lost > MOST_UNREADABLE * len(text):
-        raise Unsuitable("is no text in UTF-8; convert it first, for example with iconv")
+        raise Unsuitable("is not UTF-8 text; convert it first, for example with iconv")
     characters = "1 character is" if lost == 1 else f"{lost:,} characters are"
     told.append(f"{one_line(name)} is not all UTF-8: {characters} sent as \ufffd")
     return text

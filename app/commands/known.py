@@ -40,7 +40,7 @@ COREUTILS = name_set(
     """
 )
 """Programs of GNU coreutils. Some devices have them with a `g` prefix, or as a single program."""
-UNKNOWN = "runs `{}`, which is not installed here and is in no manual that Outrider has; it may not exist"
+UNKNOWN = "runs `{}`, which is neither installed here nor in Outrider's pages; it may not exist"
 _NAME = re.compile(r"[\w.+@\[:-]+$")
 
 

@@ -14,7 +14,7 @@ from app.commands.rules.unseen import downloaded_before
 from app.commands.script import Script, SimpleCommand, Span
 from app.commands.syntax import parse
 
-FORK_BOMB = "starts itself twice, again and again, until the device stands still"
+FORK_BOMB = "starts copies of itself until the device hangs"
 MAYBE_OUTPUT = (Kind.UNREADABLE, Kind.UNKNOWN)
 """Kinds that mean nothing for a block without a language."""
 UNREADABLE = "is not a shell command that can be read here; nothing is known about what it does"

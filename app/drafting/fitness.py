@@ -49,7 +49,7 @@ class Judged:
         name, digest = name_of(self.config), self.folder.name
         if why == UNMEASURED:
             server = next(iter(origins(self.folder)), "NAME")
-            why = "it was never measured, and no checked answers are here to measure it by"
+            why = "it was never measured, and this device has no checked answers to measure it with"
             what = f"fetch it again: outrider drafter fetch {server}"
         else:
             what = f"delete it: outrider drafter rm {digest[:SHORT]}"

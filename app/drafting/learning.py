@@ -150,7 +150,7 @@ class Learner:
         in_use, now = self.in_use()
         lessons = self.lessons(progress, halted, graph=now.graph)
         if len(lessons) < FEWEST:
-            raise NothingLearnt(f"{len(lessons)} checked answers to learn from; {FEWEST} are enough")
+            raise NothingLearnt(f"only {len(lessons)} of the {FEWEST} checked answers that learning needs")
         learnt, stopping, judging, fixed = split(lessons)
         # The next version has also learnt from the answers of this graph.
         taught = () if in_use is None or not in_use.graph else in_use.messages

@@ -52,7 +52,9 @@ async def fetch_newer(
     config = read_config(folder, verify=(GRAPH,))
     if GRAPH_WEIGHTS in config.files or _shape(config) != _shape(learner.config):
         shutil.rmtree(folder)
-        raise NotDelivered(f"the newer small model of {client.host} is of another shape; to change: drafter rm, fetch")
+        raise NotDelivered(
+            f"the newer small model of {client.host} has a different shape; to switch: drafter rm, fetch"
+        )
     return folder
 
 
@@ -109,7 +111,7 @@ def judge(
 
 def _too_few(answers: int, server: str) -> NothingLearnt:
     return NothingLearnt(
-        f"{answers} checked answers to judge the newer version of {server} by; {FEWEST} are enough. "
+        f"only {answers} of the {FEWEST} checked answers needed to judge the newer version of {server}. "
         "What was learnt here stays in use"
     )
 

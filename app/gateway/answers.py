@@ -137,7 +137,7 @@ class Answers:
         """The answer of that id. Raises `GatewayRefused`."""
         if (answer := self._known.get(name)) is None:
             raise GatewayRefused(
-                f"There is no answer {name!r}; the last {MOST_ANSWERS} since the gateway began are known.",
+                f"There is no answer {name!r}; the last {MOST_ANSWERS} since the gateway started are known.",
                 status=404,
                 code="not_found",
             )

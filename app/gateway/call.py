@@ -129,7 +129,7 @@ def _turns(messages: tuple[AskedMessage, ...]) -> tuple[Turn, ...]:
             if turn is not None:
                 _add(turns, *turn)
     if not turns:
-        raise FieldRefused("The messages say nothing that could be answered.", "messages")
+        raise FieldRefused("The messages contain nothing to answer.", "messages")
     if turns[-1][0] == "assistant":
         turns.append(("user", CONTINUE))
     elif turns[-1][0] == "system":

@@ -17,7 +17,7 @@ from remote.verifier.refusals import Overloaded
 from storage import StorageError
 
 log = logging.getLogger("outrider.gateway")
-GONE = "The client hung up."
+GONE = "The client disconnected."
 
 
 class Exchange:

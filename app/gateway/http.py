@@ -120,14 +120,16 @@ async def _body(request: Request) -> bytes:
             break
     if size > MOST_BODY_BYTES:
         raise GatewayRefused(
-            f"The body is larger than {MOST_BODY_BYTES >> 20} MB, and no conversation that can be read is so long.",
+            f"The body is larger than {MOST_BODY_BYTES >> 20} MB, longer than any conversation that can be read.",
             status=413,
             code="request_too_large",
         )
     encoding = request.headers.get("content-encoding", "").strip()
     if encoding.lower() not in ("", "identity"):
         raise GatewayRefused(
-            f"Bodies are not to be compressed ({encoding}); send them as they are.", status=415, code="compressed_body"
+            f"Compressed bodies are not supported ({encoding}); send them uncompressed.",
+            status=415,
+            code="compressed_body",
         )
     return bytes(body)
 

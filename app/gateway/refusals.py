@@ -13,10 +13,10 @@ LIMIT, PERMISSION = "rate_limit_error", "permission_error"
 OWN_TOKEN = (
     "The gateway has no token for the server behind it, or a wrong one. It is not the key that you sent. On the "
     "gateway's device, give it with `outrider remote token NAME`, or, for a server without a name, with `outrider "
-    "remote add NAME ADDRESS`; then start the gateway again."
+    "remote add NAME ADDRESS`; then restart the gateway."
 )
 """The server behind the gateway refuses it, and would again: a person must fix that."""
-SHORTEN = "Leave the oldest messages out. What the model reads beside them, such as examples from pages, counts too."
+SHORTEN = "Leave out the oldest messages. What else the model reads, such as examples from pages, counts too."
 """Advice for a conversation that is too long."""
 STATUS: dict[FailureCode, tuple[int, str]] = {
     "unavailable": (503, "server_unavailable"),

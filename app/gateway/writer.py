@@ -32,7 +32,7 @@ from app.gateway.seats import Seat
 from app.gateway.sent_text import Piece
 from storage import Message
 
-PARTED = "The server went on with another text than the one that had been sent before the line broke. Ask again."
+PARTED = "The server continued with a text that differs from what had been sent before the connection broke. Ask again."
 
 
 class Writer:

@@ -143,7 +143,7 @@ class Hub:
                     for one in info.siblings or []
                 ]
             except HFValidationError:
-                raise NoSuchModel(f"{repository} is no name on the hub. Give one such as OWNER/NAME.") from None
+                raise NoSuchModel(f"{repository} is not a name on the hub. Give one such as OWNER/NAME.") from None
             except (KeyError, TypeError, ValueError) as error:
                 if isinstance(error, OSError):
                     raise
@@ -156,7 +156,7 @@ class Hub:
         return HubModel(repository, str(info.sha), ", ".join(licences), tuple(files), folder)
 
     def room(self, model: HubModel) -> int:
-        """Free bytes where the model would be kept. Raises `NotFetched` if they do not do."""
+        """Free bytes where the model would be kept. Raises `NotFetched` if there are too few."""
         free = shutil.disk_usage(next(folder for folder in model.folder.parents if folder.is_dir())).free
         if model.missing and free < model.missing + SPARE:
             raise NotFetched(
@@ -198,7 +198,9 @@ class Hub:
                 os.fsync(out)
             if _digest(part, file) != file.digest:
                 part.unlink()
-                raise NotFetched(f"{file.name} has not the digest that {self.host} names, and was deleted. Try again.")
+                raise NotFetched(
+                    f"{file.name} does not have the digest that {self.host} names, and was deleted. Try again."
+                )
             os.replace(part, blob)
         pointer = model.folder / file.name
         pointer.parent.mkdir(parents=True, exist_ok=True)
@@ -209,7 +211,7 @@ class Hub:
             os.replace(blob, pointer)
 
     def _receive(self, model: HubModel, file: HubFile, out: io.BufferedWriter, told: Callable[[int], None]) -> None:
-        """Append what is missing. A connection that breaks is opened again as long as each one brings something."""
+        """Append what is missing. A broken connection is reopened as long as each one delivers something."""
         address = hf_hub_url(model.repository, file.name, revision=model.revision, endpoint=self.endpoint)
         tries = TRIES
         while (before := out.tell()) < file.size:

@@ -1,4 +1,4 @@
-"""Why a model on this device cannot answer, and what to do: found from its files alone, whatever may run them."""
+"""Why a model on this device cannot answer, and what to do: found from its files alone, whatever engine runs them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def check(path: Path) -> None:
     check_memory(path.name, size)
     if not template:
         raise BadTemplate(
-            f"{path.name} has no chat template: it is a base model, which continues text and answers nobody. "
+            f"{path.name} has no chat template: it is a base model, which continues text and does not answer. "
             "Choose its instruct version."
         )
     check_template(template, f"The chat template of {path.name}", ANOTHER)
@@ -53,7 +53,7 @@ def check_memory(name: str, size: int) -> None:
 def _gguf(path: Path) -> tuple[str, int]:
     """The chat template of a GGUF file, and the bytes of all its files. Raises `ModelError`, `OSError`."""
     if not is_gguf(str(path)):
-        raise UnknownModel(f"{path} is no model. Give a GGUF file, or a folder with {CONFIG} and safetensors.")
+        raise UnknownModel(f"{path} is not a model. Give a GGUF file, or a folder with {CONFIG} and safetensors.")
     first = gguf_path(str(path))
     header = read_header(first)
     for file in gguf_files(first):

@@ -180,7 +180,7 @@ def _connected(handshake: Handshake, ca: Path | None, address: str) -> Iterator[
     yield Finding("ok", "connection", f"to {handshake.address} in {_ms(handshake.connect_seconds)}")
     if handshake.tls_seconds is None:
         if not is_loopback(urlsplit(address).hostname or ""):
-            risk = "others on the way can read what you ask, and the token"
+            risk = "others on the network can read what you ask, and the token"
             yield Finding("warning", "TLS", f"no encryption: {risk}; use https:// outside your own network")
         return
     trust = "by this device" if ca is None else f"by {ca}"
@@ -236,7 +236,7 @@ async def _verifier(
     drafts = "; the server can draft" if card.drafts else ""
     yield Finding("ok", "model", f"{card.target}; limit {card.limits.max_tokens:,} tokens{drafts}")
     if not card.chat_template:
-        text = f"{card.target} is a base model: it continues text, and nobody can chat with it"
+        text = f"{card.target} is a base model: it continues text and cannot chat"
         yield Finding("warning", "chat", f"{text}; serve another model, or give it a chat template: --chat-template")
     try:
         config = await beside(lambda: _config_for(card, Path(settings.drafter), shelf))
@@ -279,7 +279,7 @@ def _fits(card: Card, config: DrafterConfig, how: str) -> Finding:
         text = f"the small model was made for {config.target}, not for {card.target} (another {why})"
         return Finding("warning", "fits", f"{text}; {how or 'set `drafter` to one that was'}")
     if card.memory is None:
-        text = "the small model fits, but the server tells it nothing of what the model read"
+        text = "the small model fits, but the server sends it no memory of what the model read"
         return Finding("warning", "fits", f"{text}, so fewer of its drafts are kept")
     if card.memory.digest.hex() != config.memory:
         text = f"the small model was made for a similar model, {config.target}, so fewer of its drafts are kept"
@@ -292,7 +292,7 @@ def _auto_mode(card: Card, config: DrafterConfig) -> str:
     begins = f"auto: the server {'drafts' if card.drafts else 'writes'} at first; the first answers show what is faster"
     if isinstance(config.measured, UnsetType) or _foreign(card, config):
         return begins
-    return f"{begins}; the small model gained {config.measured.tau:.1f} tokens a round when it was tested"
+    return f"{begins}; the small model yielded {config.measured.tau:.1f} tokens a round when it was tested"
 
 
 async def _round(client: VerifierClient, card: Card, drafter: Drafter) -> Finding:
@@ -317,7 +317,7 @@ async def _endpoint(
     more = f" and {len(listed) - NAMED_MODELS} others" if len(listed) > NAMED_MODELS else ""
     yield Finding("ok", "server", f"OpenAI-compatible, with {names}{more}" if listed else "OpenAI-compatible")
     model = choose_model(models, wanted)
-    after = f"an answer that is cut off {'can be continued' if model.continues else 'has to be asked for anew'}"
+    after = f"an answer that is cut off {'can be continued' if model.continues else 'must be requested again'}"
     if isinstance(model, UnlistedModel) and listed:
         text = f"{model.id}, which the server does not list; only an answer shows whether it is there"
         yield Finding("warning", "model", text)

@@ -220,7 +220,7 @@ class Connection:
         folder = await fetch_drafter(await self.source.client(), offer.card, shelf, progress=progress)
         await asyncio.to_thread(note_origin, folder, self.source.address)
         self.server.offer = None
-        self.connect_again("the small model has come")
+        self.connect_again("the small model has arrived")
 
     async def close(self) -> None:
         if self._task is not None:

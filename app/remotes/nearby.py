@@ -86,7 +86,7 @@ class NearbyServer:
     def offer(self) -> str:
         """Its models in words, not sanitised."""
         if self.locked:
-            return "wants a token"
+            return "requires a token"
         if not self.models:
             return "lists no model; ask it for one by name" if self.loads_any else "lists no model; load one there"
         names = ", ".join(model.id for model in self.models[:NAMED_MODELS])
@@ -165,7 +165,7 @@ async def _look_at(port: int, seconds: float) -> NearbyServer | Unusable | None:
         try:
             models = await endpoint.models(max(SHORTEST, seconds - (time.monotonic() - begun)))
         except Stranger:
-            return Unusable(port, "the program there is no model server that Outrider knows")
+            return Unusable(port, "the program there is not a model server that Outrider knows")
         except LinkDown:
             return Unusable(port, "what listens there does not answer like a model server")
         except Refused as error:

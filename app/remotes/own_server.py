@@ -102,7 +102,7 @@ class OwnServer:
         if found is None:
             code = await self.end()
             await asyncio.to_thread(self._listening.join, END_SECONDS)
-            reason = next((line for line in reversed(self._said) if line), f"it ended with {code}")
+            reason = next((line for line in reversed(self._said) if line), f"it exited with code {code}")
             if code < 0:  # Its last words were about something else.
                 reason = f"it was ended by {signal.Signals(-code).name}"
             raise NotServed(f"the server on this device did not start: {reason.removeprefix('outrider: ')}")

@@ -147,7 +147,7 @@ class Remotes:
         if problem := name_problem(name):
             raise ConfigError(problem)
         if name != was and name in self._remotes:
-            raise ConfigError(f"there is a server {name} already")
+            raise ConfigError(f"a server named {name} exists already")
         remote, before = checked(remote), self._remotes.get(was)
         same = before is not None and before.token == remote.token and same_server(before.url, remote.url)
         if token is None and name != was and same:
@@ -234,7 +234,7 @@ def name_problem(name: str) -> str | None:
     if name == BUNDLED:
         return f"{BUNDLED} is the model that came with Outrider; choose another name"
     if not NAME.fullmatch(name):
-        return "a name is of letters, digits, dots, dashes and underscores, and begins with a letter or digit"
+        return "a name consists of letters, digits, dots, dashes and underscores, and begins with a letter or digit"
     return None
 
 
@@ -270,16 +270,16 @@ def checked(remote: Remote) -> Remote:
     except ValueError as error:
         held = "@" in remote.url  # Some passwords end the part of an address that contains them.
         if not held:
-            raise ConfigError(f"this cannot be kept: {error}") from None
+            raise ConfigError(f"this cannot be saved: {error}") from None
     if held:
-        raise ConfigError(f"the address {remote.shown_url} holds credentials; give the token apart from it")
+        raise ConfigError(f"the address {remote.shown_url} contains credentials; give the token separately")
     if remote.key is not None and remote.cert is None:
         raise ConfigError("a key belongs to a client certificate; give both")
     paths = {field: str(expanded(path).absolute()) for field in FILES if (path := getattr(remote, field)) is not None}
     try:
         "".join(paths.values()).encode()
     except ValueError as error:
-        raise ConfigError(f"this cannot be kept: {error}") from None
+        raise ConfigError(f"this cannot be saved: {error}") from None
     try:
         return msgspec.convert(_plain(msgspec.structs.replace(remote, **paths)), Remote)
     except msgspec.ValidationError as error:
@@ -328,7 +328,7 @@ def explain(error: msgspec.ValidationError) -> str:
     if "socks" in sentence:
         return (
             "a proxy is written as http://host:port or socks5://host:port, without credentials: "
-            "those belong into the variable HTTPS_PROXY"
+            "those belong in the variable HTTPS_PROXY"
         )
     if "unknown field" in sentence:
         wrong = sentence.rpartition("unknown field ")[2]

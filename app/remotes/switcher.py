@@ -109,7 +109,7 @@ class RemoteSwitcher:
 
         remotes, first = self.remotes(), self.unconfigured
         if was is None and name in remotes:
-            raise ConfigError(f"there is a server {name} already")
+            raise ConfigError(f"a server named {name} exists already")
         try:
             await beside(lambda: options_of(remote).check())
         except Misconfigured as error:

@@ -52,7 +52,7 @@ class Tokens:
                 token = _ask(lambda: _keyring().get_password(SERVICE, account))
             except Exception as error:  # Each system's keyring raises its own errors.
                 raise TokenError(
-                    f"the keyring does not give the token of {name} ({type(error).__name__}); unlock it, "
+                    f"the keyring did not return the token of {name} ({type(error).__name__}); unlock it, "
                     f"or give the token again: outrider remote token {name}"
                 ) from None
         if token is None:
@@ -105,7 +105,7 @@ class Tokens:
         except ValueError:
             found = None
         if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):
-            raise TokenError(f"{self.file} is not what Outrider wrote. Delete it, and give the tokens again.")
+            raise TokenError(f"{self.file} is damaged. Delete it, and give the tokens again.")
         return found
 
 

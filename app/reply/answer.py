@@ -38,7 +38,7 @@ class Answer:
         sent: str = "",
         marks: Marks | None = None,
     ) -> None:
-        """`sent`: text that such a server sent earlier; `tokens` only spell it. `marks`: of names that tokens say."""
+        """`sent`: text that such a server sent earlier; `tokens` only spell it. `marks`: of names in the tokens."""
         self._text = text
         self._marks = marks or NoMarks()
         self.sent = sent
@@ -247,7 +247,7 @@ class Answer:
     def finish(self) -> list[Shown]:
         """Take guesses back and show what was held back. Call it last.
 
-        What a server sent is text again, if nobody has gone on with it.
+        What a server sent is text again, if nobody has continued it.
         """
         idle = self.sent and not (self.is_text or self.verified) and len(self.tokens) == self._spelt
         return [*(self.begin_text(self.sent) if idle else ()), *self._show(complete=True)]

@@ -101,7 +101,7 @@ class Assistant:
     def backend(self) -> Backend:
         """What writes the answers. Raises `NotLoaded`."""
         if self._backend is None:
-            raise NotLoaded(self._trouble or "the small model is being loaded")
+            raise NotLoaded(self._trouble or "loading the small model")
         return self._backend
 
     @property
@@ -176,7 +176,7 @@ class Assistant:
             return self._backend.routing.status()
         if self._ready.is_set():
             return ModeChanged("offline", self._trouble)
-        return ModeChanged("warming", "the small model is being loaded")
+        return ModeChanged("warming", "loading the small model")
 
     async def settled(self, conversation_id: str | None = None) -> ModeChanged:
         """The mode once the first connection to a conversation's server has been made or has failed.
@@ -389,7 +389,7 @@ class Assistant:
             elif pending is not None:
                 last = Done(True, "stopped", (), (), Stats())
             else:
-                last = Failed("Stopped before it was begun.", "internal")
+                last = Failed("Stopped before it began.", "internal")
         except NoAnswer as error:
             last = error.event
         except (NotLoaded, StorageError) as error:

@@ -78,7 +78,7 @@ class EndpointText:
         self.broke: NoAnswer | None = None
         """The line has broken, and somebody else is to continue. If nobody can, this is reported."""
         self.could_not = ""
-        """Why a model on this device did not answer, or go on; empty if it did, or may be started again."""
+        """Why a model on this device did not answer or continue; empty if it did, or may be started again."""
         answer = generation.answer
         self._who = self._host if away is None else f"{self._name} on this device"
         """Who writes, for a sentence."""
@@ -96,7 +96,7 @@ class EndpointText:
         self._thinking_since: float | None = None
 
     async def steps(self) -> AsyncGenerator[Step, None]:
-        """The text until the answer is complete. Returns early if somebody else, or another try, is to write it.
+        """The text until the answer is complete. Returns early if another writer, or another try, is to write it.
 
         Raises `NoAnswer`.
         """
@@ -117,7 +117,7 @@ class EndpointText:
                     wait = 2.0 ** (tries - 1) if error.after is None else error.after
                     if tries == BUSY_TRIES or wait > BUSY_SECONDS:
                         raise
-                    said = f"{self._who} is busy; it is asked again in {wait:.0f} s"
+                    said = f"{self._who} is busy; retrying in {wait:.0f} s"
                     yield self._mode(said) if self.here else self._connection.mode("hosted", said)
                     await generation.unless_stopped(generation.clock.sleep(wait))
                     if generation.stopping:
@@ -265,15 +265,15 @@ class EndpointText:
         elif end == "broken":
             cut_by, kind = f"{self._who} broke it off ({stream.reason})", "broken"
         elif end == "tools":
-            cut_by, kind = "the model asked for a tool, and Outrider has none to offer", "other"
+            cut_by, kind = "the model called a tool, which Outrider does not support", "other"
         elif stream.overlong:
-            cut_by, kind = "it is too long to be kept whole", "length"
+            cut_by, kind = "it is too long to be stored in full", "length"
         elif end in ("length", "context"):
             limit, kind = self._limit(stream, full=end == "context")
             cut_by = limit if stream.spoken else f"{limit}, while it was still reasoning"
         elif end == "unknown":
             told = quoted((stream.reason or "")[:MOST_REASON])
-            cut_by, kind = f'{self._who} ended it for a reason that Outrider does not know, "{told}"', "other"
+            cut_by, kind = f'{self._who} ended it for an unknown reason, "{told}"', "other"
         cut = end in ("length", "context", "broken", "unknown") or stream.overlong
         shown = generation.draft_end() if self.here and not cut else []
         generation.end("length" if cut else "end", cut_by=cut_by, kind=kind)
@@ -323,13 +323,13 @@ class EndpointText:
             )
         said = str(error).rstrip(".")
         if isinstance(error, Busy) and error.after is not None and error.after > BUSY_SECONDS:
-            said = f"{said}; it wants to be asked again in {error.after / 60:,.0f} min"
+            said = f"{said}; it asks to be tried again in {error.after / 60:,.0f} min"
         if isinstance(error, Refused) and error.code == "not_found" and self._endpoint.listed:
             said = f"{said}; it lists {self._endpoint.listed}"
         if isinstance(error, Refused) and error.code == "too_long":
             return NoAnswer(f"{said}. Start a new conversation.", "too_long")
         if self._generation.answer.text:
-            return NoAnswer(f"{said}. The part that arrived is kept.", "broken", advice=f"To go on: {GO_ON}.")
+            return NoAnswer(f"{said}. The part that arrived is kept.", "broken", advice=f"To continue: {GO_ON}.")
         if isinstance(error, Refused | Incompatible):
             about_system = self._generation.given.system and "system" in said.lower()
             advice = " This model may take no system prompt; choose none for this conversation." if about_system else ""
@@ -339,7 +339,7 @@ class EndpointText:
             return NoAnswer(f"{said}.{advice}", code, wants_token=wants_token(error))
         settings, options = self._generation.given.settings, self._endpoint.client.options
         first = options.first_words_seconds or settings.first_words_timeout
-        advice = f"If the model is slow to begin, set first_words_timeout above {first:.3g} s. "
+        advice = f"If the model is slow to start, set first_words_timeout above {first:.3g} s. "
         slow = advice if "said nothing" in said or "within" in said else ""
         return NoAnswer(f"{said}. {slow}Outrider does not send a question twice: ask again.", "broken")
 

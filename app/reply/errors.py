@@ -27,5 +27,5 @@ class NoAnswer(Exception):
 
 def too_long(most: int) -> NoAnswer:
     """The conversation has more than `most` tokens."""
-    said = f"The conversation is longer than {most} tokens, and no more can be read."
-    return NoAnswer(f"{said} Ask less at once, or start a new conversation.", "too_long")
+    said = f"The conversation is longer than {most} tokens, the most that can be read."
+    return NoAnswer(f"{said} Shorten the question, or start a new conversation.", "too_long")

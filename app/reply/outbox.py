@@ -1,7 +1,7 @@
 """The queue for the target, and when its entries are sent: questions asked without a line, and answers to be verified.
 
-All entries are in the database. The outbox decides what is due, and prevents a failing server from being asked the same
-repeatedly. Entries were queued because the person wants the server's answer. So an answer to be verified is also sent
+All entries are in the database. The outbox decides what is due, and prevents a failing server from being asked again
+and again. Entries were queued because the person wants the server's answer. So an answer to be verified is also sent
 to an OpenAI-compatible server, which may charge for it, and answers it again.
 """
 

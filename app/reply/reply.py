@@ -43,7 +43,7 @@ BACK_SECONDS = 0.5
 """Longest wait for the first probe that a new question causes: a server that is back answers it, instead of the model
 on this device. Where nothing listens, the probe ends at once."""
 INCOMPATIBLE_TRIES = 2
-"""This many invalid replies in a row are no accident."""
+"""This many invalid replies in a row are not an accident."""
 
 Writer = Edge | Hosted | EndpointText | Offline
 """A writer of an answer, or of a part of it, in its `steps`."""
@@ -71,13 +71,13 @@ class Reply:
         self._generation, self._connection = generation, generation.connection
         self._most_read, self._stand_in = most_read, stand_in
         self._left: NoAnswer | None = None
-        """A server that may charge for a question twice was asked, and its line broke: the report if nobody goes on."""
+        """A server that may charge twice was asked, and its line broke: the report if nobody continues."""
         self._reader: ReadAlong | None = None
         """The model on this device reads along, so that it can continue at once."""
         self._ended_here = 0
         """How often that model has ended while it wrote."""
         self._cannot = ""
-        """Why it does not answer, or go on, as a sentence; empty as far as it does."""
+        """Why it does not answer or continue, as a sentence; empty as far as it does."""
         self._offline = Offline(generation, generation.connection, allowed=alone, nobody=nobody, early=early)
         self._away = generation.connection is None or generation.connection.verifier is None
         """Whether nobody was available when the question was asked."""
@@ -181,9 +181,9 @@ class Reply:
         return self._offline
 
     def _left_behind(self, writer: Writer) -> AsyncGenerator[Step, None] | None:
-        """What the verifier has written on since its stream broke, or None if there is nothing of the kind.
+        """What the verifier has written since its stream broke, or None if it has written nothing.
 
-        It comes at once; then somebody goes on after it.
+        It arrives at once; another writer then continues after it.
         """
         generation = self._generation
         if not isinstance(writer, Edge | Hosted):
@@ -269,11 +269,11 @@ class Reply:
         """Why the model on this device writes."""
         if self._connection is None:
             return "offline by choice"
-        return self._connection.why if self._connection.verifier is None else "the server cannot go on with its text"
+        return self._connection.why if self._connection.verifier is None else "the server cannot continue its text"
 
     def _give_up_here(self, why: str) -> None:
-        """Note why the model on this device does not answer, or go on. Then it is as if there was none."""
-        stand_in, does = self._stand_in(), "go on" if self._generation.answer.text else "answer"
+        """Note why the model on this device does not answer or continue. From then on, it counts as absent."""
+        stand_in, does = self._stand_in(), "continue" if self._generation.answer.text else "answer"
         name = "The model" if stand_in is None else stand_in.source.name or "The model"
         self._cannot = f"{name} on this device cannot {does}: {_sentence(why)}"
 
@@ -323,7 +323,7 @@ class Reply:
         if (unreadable := self._generation.unreadable) is not None:
             raise unreadable
         if self._generation.answer.is_text:
-            raise NoAnswer("Only a server like the one that began this answer can go on with it.", "incompatible")
+            raise NoAnswer("Only a server like the one that began this answer can continue it.", "incompatible")
 
     def _with_verifier(self, connection: Connection, verifier: Verifier) -> Edge | Hosted:
         """The writer for a verifier, in the currently faster mode. Raises `NoAnswer` if it cannot read that much."""
@@ -332,7 +332,7 @@ class Reply:
         if length >= limits.max_tokens:
             raise NoAnswer(
                 f"The conversation is {length} tokens long and {quoted(verifier.card.target)} reads "
-                f"{limits.max_tokens}. Ask less at once, or start a new conversation.",
+                f"{limits.max_tokens}. Shorten the question, or start a new conversation.",
                 "too_long",
             )
         generation.stop_tokens.update(verifier.card.stop_tokens)
@@ -366,7 +366,7 @@ class Reply:
             raise NoAnswer(f"No answer: {_sentence(error)}", "incompatible") from error
         if seconds >= FRUITLESS_SECONDS and len(self._failures) > 1:
             what = f"{len(self._failures)} times in {seconds:.0f} s"
-            said = f"No answer: the server is there and failed {what}: {_sentence(error)}"
+            said = f"No answer: the server is available but failed {what}: {_sentence(error)}"
             raise NoAnswer(said, "unavailable", passing=True) from error
 
     # ---- nobody continues --------------------------------------------------------------------------------------------
@@ -385,7 +385,7 @@ class Reply:
         if connection is None:
             raise NoAnswer("There is no server to ask. Choose another --mode, or give --remote.", "unavailable")
         if isinstance(connection.verifier, Verifier) and not self._reads_on:
-            told = "No answer: another model than the one that was expected is there now."
+            told = "No answer: the server now runs another model than expected."
             raise NoAnswer(told, "unavailable", passing=True, advice="Ask again.")
         if connection.server.met and not (
             self._away and not self._generation.answer.text and generation.given.settings.mode == "auto"

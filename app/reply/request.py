@@ -234,7 +234,7 @@ def resume(store: Store, settings: Settings, message_id: str, text: ChatText) ->
     """
     cut = store.messages.get(message_id)
     if cut.role != "assistant":
-        raise _impossible("Only an answer can go on; this is a question.")
+        raise _impossible("Only an answer can be continued; this is a question.")
     if cut.status in ("pending", "streaming"):
         raise _impossible("That answer is still being written; wait until it is done.")
     if not cut.text:
@@ -251,12 +251,12 @@ def verify(store: Store, settings: Settings, answer: Message, *, anew: bool = Fa
     """
     beside = store.messages.verify(answer.id)
     if beside is None:
-        raise _impossible("Another window is at work on that answer; wait until it is done.")
+        raise _impossible("Another window is working on that answer; wait until it is done.")
     return Request(beside, _sampling(settings), settings.max_tokens, answer, does="verifies", anew=anew)
 
 
 def _to_go_on(text: ChatText, cut: Message) -> Message:
-    """A message that is to go on, in these tokens. Raises `NoAnswer` if it cannot."""
+    """A message that is to be continued, in these tokens. Raises `NoAnswer` if it cannot be."""
     begun = spelt(text, cut)
     if _is_complete(begun, text.stop_tokens):
         why = unchecked(begun.stats)
@@ -264,7 +264,7 @@ def _to_go_on(text: ChatText, cut: Message) -> Message:
         raise _impossible(f"That answer is complete{advice}.")
     if not is_spelt(text, begun):
         raise _impossible(
-            "The small model cannot read that answer exactly, so nobody can continue it; ask for another answer."
+            "The small model cannot read that answer exactly, so it cannot be continued; ask for another answer."
         )
     return begun
 

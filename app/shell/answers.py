@@ -85,7 +85,7 @@ class Answers:
         if request.kind == "ghost":
             return Answer(await self._ghost_text(request))
         if request.home != self._home:
-            raise NoCommand("This shell has another home than its helper. Open a new shell.")
+            raise NoCommand("OUTRIDER_HOME has changed since this shell loaded the integration. Open a new shell.")
         if not request.text.strip():
             raise NoCommand(EMPTY[request.kind])
         self._asking += 1
@@ -135,7 +135,7 @@ class Answers:
                             raise
                         notes = [str(error)]
         if not sources:
-            raise NoCommand("Nothing is known of this command: it has no page in tldr pages and none in the manual.")
+            raise NoCommand("Nothing is known about this command: it has neither a tldr page nor a manual page.")
         return Answer(explanation(sources, request.columns), "; ".join(notes))
 
     async def _mend(self, request: Request) -> Answer:
@@ -158,9 +158,7 @@ class Answers:
         """The note on a command. Raises `NoCommand` if the bundled pair invented a program's name."""
         found = risks(command, request.path)
         if self._is_pair(assistant, request) and (name := made_up(found)):
-            raise NoCommand(
-                f"No command is known for that. The model's answer runs `{name}`, which nothing here knows."
-            )
+            raise NoCommand(f"No command is known for that. The model's answer runs `{name}`, which is unknown here.")
         return risk_notes((*found, *left_out(request.text, command, found)), request.text)
 
     async def _ghost_text(self, request: Request) -> str:
@@ -234,7 +232,7 @@ class Answers:
 
 ALONE = "from the small model alone, not checked"
 NO_MEND = "No fix is known for this command."
-MORE = "What it printed may help: COMMAND 2>&1 | outrider fix"
+MORE = "Its output may help: COMMAND 2>&1 | outrider fix"
 EMPTY = {
     "command": "Type what you want to do, in plain words, then press the key.",
     "explain": "There is no command in the line to explain.",

@@ -48,7 +48,7 @@ class Conversation:
                 return None
             data = self._line.recv(1 << 16)
             if not data:
-                raise ConnectionResetError("the helper has gone")
+                raise ConnectionResetError("the helper has exited")
             self._read += data
         line, _, self._read = self._read.partition(b"\n")
         reply: dict[str, Any] = json.loads(line)
@@ -99,7 +99,7 @@ def ask(wanted: dict[str, Any]) -> Conversation:
             return conversation
         conversation.ended()
         conversation.close()
-    raise NoHelper("The shell helper ends as soon as it is started. Its log: outrider log")
+    raise NoHelper("The shell helper exits as soon as it is started. Its log: outrider log")
 
 
 def connect(path: str) -> Conversation | None:

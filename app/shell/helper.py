@@ -74,10 +74,10 @@ class Helper:
         while not self._over.is_set():
             left = self._idle_seconds - (time.monotonic() - self._asked)
             if left <= 0 and not self._busy:
-                log.info("ends, after %.0f s in which nobody asked", time.monotonic() - self._asked)
+                log.info("exits after %.0f s without a request", time.monotonic() - self._asked)
                 return
             if not self._is_reachable() and not self._busy:
-                log.info("ends, because its socket is gone")
+                log.info("exits, because its socket is gone")
                 return
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._over.wait(), min(max(left, 1.0), LOOK_SECONDS))

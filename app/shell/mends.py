@@ -111,7 +111,7 @@ def copied_prompt(failure: Failure) -> Mend | None:
     """Remove the prompt that was copied with a command."""
     line = failure.command.lstrip()
     found = PROMPT.match(line)
-    return Mend(line[found.end() :], "without the prompt that was copied") if found else None
+    return Mend(line[found.end() :], "without the copied prompt") if found else None
 
 
 def missing_space(failure: Failure) -> Mend | None:
@@ -125,7 +125,7 @@ def missing_sudo(failure: Failure) -> Mend | None:
     found = re.match(r"\s*(sudo|doas)\s+(?![-\s])", failure.command)
     if found is None or failure.runs(found[1]) or os.geteuid() != 0:
         return None
-    return Mend(failure.command[found.end() :], f"there is no {found[1]} here, and you are root")
+    return Mend(failure.command[found.end() :], f"{found[1]} is not installed, and you are root")
 
 
 def misspelt_program(failure: Failure) -> Mend | None:
@@ -200,7 +200,7 @@ def missing_parents(failure: Failure) -> Mend | None:
             continue
         folders = [word.value for word in rest if not word.value.startswith("-")]
         if any(not os.path.exists(os.path.dirname(failure.there(one.rstrip("/")))) for one in folders):
-            return Mend(_with_option(failure.command, name, "-p"), "makes the folders above, too")
+            return Mend(_with_option(failure.command, name, "-p"), "creates the parent folders, too")
     return None
 
 
@@ -251,7 +251,7 @@ def as_root(failure: Failure) -> Mend | None:
     if refused and len(words) == 1 and words[0][0].value not in ("sudo", "doas", "cd", "ssh") and failure.runs("sudo"):
         if ">" in failure.command:  # The shell opens the file, and sudo would not help.
             return None
-        return Mend(f"sudo {failure.command.lstrip()}", "runs as root: be sure that you want that")
+        return Mend(f"sudo {failure.command.lstrip()}", "runs as root: make sure that you want that")
     return None
 
 

@@ -36,7 +36,7 @@ def folder() -> str:
                 os.mkdir(path, 0o700)
         found = os.lstat(path)
     except OSError as error:
-        raise NoPlace(f"The folder {path} cannot be made: {error.strerror}.") from None
+        raise NoPlace(f"The folder {path} cannot be created: {error.strerror}.") from None
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
         raise NoPlace(f"{path} is not a private folder of this account. Remove it, or set XDG_RUNTIME_DIR to one.")
     return path

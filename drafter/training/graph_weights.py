@@ -107,7 +107,7 @@ def _load(path: Path) -> onnx.ModelProto:
     try:
         return onnx.load(path)
     except Exception as error:  # onnx raises protobuf's errors, which have no public class.
-        raise DrafterCorrupt(f"{path} is no ONNX graph ({error}).") from None
+        raise DrafterCorrupt(f"{path} is not an ONNX graph ({error}).") from None
 
 
 def _dequantised(name: str, numbers: NDArray[Any], scales: Floats) -> Floats:

@@ -52,7 +52,7 @@ def read_text_side(source: str, name: str, *, several_turns: bool, template: str
     try:
         template = tokenizer.get_chat_template()
     except ValueError:
-        raise UnsupportedTarget(f"{name} has no chat template, so nobody knows how it is asked.") from None
+        raise UnsupportedTarget(f"{name} has no chat template, so it cannot be asked questions.") from None
     side = TextSide(tokenizer, Path(file), template, tokenizer.special_tokens_map)
     try:
         text = ChatText(side.file.read_bytes(), template, (), side.special_tokens)

@@ -252,7 +252,7 @@ class LlamaEngine(Engine):
         """The lane of a request's conversation, which is moved if its lane has no room.
 
         `alone`: it runs alone. If it did not run for a while, it gets its own lane, because llama.cpp sums in blocks of
-        the cache: otherwise its text would depend on which other rows are there. Who outgrows such a lane gets another.
+        the cache: otherwise its text would depend on which other rows are there. If it outgrows that, it gets another.
         """
         context, rows = request.context, request.start + request.rows
         assert isinstance(context, LlamaContext)

@@ -54,7 +54,7 @@ def quantise_graph(source: Path, path: Path, scheme: Scheme = "int8", *, exact: 
     try:
         model = onnx.load(source, load_external_data=False)
     except Exception as error:  # onnx raises protobuf's errors, which have no public class.
-        raise DrafterCorrupt(f"{source} is no ONNX graph ({error}). Export the float drafter again.") from None
+        raise DrafterCorrupt(f"{source} is not an ONNX graph ({error}). Export the float drafter again.") from None
     graph = _Rewriting(model.graph, source.parent, exact)
     looked_up = False
     for node in model.graph.node:

@@ -78,7 +78,7 @@ def _config(model: str, where: str, about: Mapping[str, Any]) -> PreTrainedConfi
     try:
         return AutoConfig.from_pretrained(where, trust_remote_code=False, **about)
     except (OSError, ValueError, KeyError) as error:
-        raise UnknownModel(f"{model} is no model that can be loaded: {_first_line(error)}") from error
+        raise UnknownModel(f"{model} cannot be loaded as a model: {_first_line(error)}") from error
 
 
 def _weights(model: str, where: str, about: Mapping[str, Any], **options: Any) -> PreTrainedModel:

@@ -1,6 +1,6 @@
 """Chooses how many threads compute a forward: the number measured to be fastest, measured again when speed falls.
 
-More threads than free cores are worse than a waste: at every barrier all wait for one that is not running. Next to one
+More threads than free cores slow it down: at every barrier all threads wait for one that is not running. Next to one
 busy process, two threads on two cores take 250 ms instead of 7 for a step, where one thread takes 9.
 """
 

@@ -97,7 +97,7 @@ def _read(path: Path, read: Callable[[_Reader], T]) -> T:
         with path.open("rb") as file:
             if file.read(len(MAGIC)) != MAGIC:
                 raise CorruptWeights(
-                    f"{path} is no GGUF file, whatever its name says: it does not begin with GGUF. Fetch it again."
+                    f"{path} is not a GGUF file, whatever its name says: it does not begin with GGUF. Fetch it again."
                 )
             with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
                 return read(_Reader(path, data))

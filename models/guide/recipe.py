@@ -48,7 +48,7 @@ def open_prompt(folder: Path, config: DrafterConfig, system: str = sys.platform)
         )
     path = folder / recipe.file
     if path.parent != folder:
-        raise DrafterCorrupt(f"{folder}: the prompt recipe names {recipe.file}, which is no file of that folder.")
+        raise DrafterCorrupt(f"{folder}: the prompt recipe names {recipe.file}, which is not a file of that folder.")
     if not path.is_file():
         raise DrafterMissing(f"{path} is missing. Reinstall the drafter.")
     try:

@@ -124,7 +124,7 @@ class ChatTemplate:
 def _up_to_the_cut(text: str, answer: str) -> str:
     before, cut, after = text.rpartition(_CUT)
     if not cut or answer.strip() not in before:
-        raise TemplateFailed("The chat template changes an answer that should go on, so ask the question again.")
+        raise TemplateFailed("The chat template changes an answer that is to be continued, so ask the question again.")
     return before if after.startswith(" ") else before.rstrip()
 
 

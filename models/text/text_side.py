@@ -68,7 +68,7 @@ def check_template(template: str, what: str, advice: str) -> None:
         texts = {name: f"<{name}>" for name in NAMED}
         written = ChatTemplate(template, texts).render([("user", QUESTION), ("assistant", "a"), ("user", "b")])
     except TemplateUnreadable as error:
-        raise BadTemplate(f"{what} is no valid Jinja: {error.why}. {advice}") from error
+        raise BadTemplate(f"{what} is not valid Jinja: {error.why}. {advice}") from error
     except TemplateFailed as error:
         raise BadTemplate(f"{what} fails. {error} {advice}") from error
     if QUESTION not in written:
@@ -92,7 +92,7 @@ def read_text_side(folder: Path, template: str | None = None, stop_tokens: tuple
 def _read_text_side(folder: Path, template: str | None, stop_tokens: tuple[int, ...] | None) -> TextSide:
     config, named = _json(folder / CONFIG), _json(folder / TOKENIZER_CONFIG)
     if not config:
-        raise UnknownModel(f"{folder} is no model that can be loaded: {CONFIG} is missing.")
+        raise UnknownModel(f"{folder} cannot be loaded as a model: {CONFIG} is missing.")
     try:
         tokenizer = (folder / TOKENIZER).read_bytes()
     except OSError:

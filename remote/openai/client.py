@@ -183,7 +183,7 @@ class CompletionsClient(Wire):
         if answer.encoding:
             await answer.aclose()
             raise Incompatible(
-                f"{self.host} packs its answers ({answer.encoding}), though asked not to; turn that off there"
+                f"{self.host} compresses its answers ({answer.encoding}) although asked not to; turn that off there"
             )
         return answer
 

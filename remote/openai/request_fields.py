@@ -63,7 +63,7 @@ SAID = {"text": "text", "input_text": "text", "output_text": "text", "refusal": 
 """Types of message parts that are read -> the field with their text."""
 THOUGHT = ("thinking", "redacted_thinking", "reasoning", "reasoning_text")
 """Types of parts of an earlier answer that are skipped: models do not read their thoughts again."""
-NO_TOOLS = "models call no tools here. Leave the calls and what they gave out, or begin a new conversation."
+NO_TOOLS = "models call no tools here. Leave out the calls and their results, or begin a new conversation."
 TOOLS = {"tools": "tool_choice", "functions": "function_call"}
 """Fields with lists of tools -> the field that says whether they may be called."""
 
@@ -126,7 +126,7 @@ def read_request(body: bytes, kind: type[Request], neutral: Neutral) -> tuple[di
         field = re.search(r"`\$\.(\w+)", str(error)) or re.search(r"missing required field `(\w+)`", str(error))
         told = f"The request cannot be read: {error}."
         raise FieldRefused(told, None if field is None else field[1]) from None
-    refuse_fields(given, neutral, "this server does not know how to do that")
+    refuse_fields(given, neutral, "this server does not support it")
     return given, request
 
 
@@ -174,7 +174,7 @@ def refuse_tools(given: Mapping[str, Any]) -> None:
 def role_of(message: AskedMessage) -> Role:
     """The role of a message. Raises `FieldRefused`."""
     if message.role in ("tool", "function"):
-        raise FieldRefused(f"A message is what a tool has given, and {NO_TOOLS}", "messages", UNSUPPORTED)
+        raise FieldRefused(f"A message is the result of a tool, and {NO_TOOLS}", "messages", UNSUPPORTED)
     if (role := ROLES.get(message.role)) is None:
         raise FieldRefused(f"A message of role {message.role!r}; known are {', '.join(ROLES)}.", "messages")
     return role

@@ -27,7 +27,7 @@ def pack_tokens(tokens: Sequence[int]) -> bytes:
 def unpack_tokens(data: bytes) -> list[int]:
     """Decode int32 token ids. Raises `ProtocolError` for a ragged length or a negative id."""
     if len(data) % 4:
-        raise ProtocolError(f"{len(data)} bytes are no whole number of int32 tokens")
+        raise ProtocolError(f"{len(data)} bytes are not a whole number of int32 tokens")
     tokens = struct.unpack(f"<{len(data) // 4}i", data)
     if (least := min(tokens, default=0)) < 0:
         raise ProtocolError(f"negative token id {least}")

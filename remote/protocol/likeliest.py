@@ -60,7 +60,7 @@ class Likeliest(Struct, frozen=True):
         if not len(counts) or len(counts) != self.count + len(nodes) or int(counts.max()) > min(most, MOST):
             raise ProtocolError(f"{len(counts)} distributions of {self.count} tokens and {len(nodes)} nodes")
         if not np.isfinite(log_probs).all() or (log_probs > 0).any():
-            raise ProtocolError("a log-probability that is none")
+            raise ProtocolError("an invalid log-probability")
         if tokens.size and int(tokens.min()) < 0:
             raise ProtocolError(f"negative token id {int(tokens.min())}")
         try:

@@ -67,7 +67,7 @@ class Proposed(Struct, frozen=True):
         log_probs = np.frombuffer(self.log_probs, "<f4").astype(np.float32).reshape(rows, top)
         tokens = np.frombuffer(self.tokens, "<i4").astype(np.int64).reshape(rows, top)
         if np.isnan(log_probs).any() or (tokens < 0).any() or (tokens >= vocabulary).any():
-            raise ProtocolError("proposals that are no tokens with their probabilities")
+            raise ProtocolError("proposals that are not tokens with probabilities")
         return log_probs, tokens
 
 

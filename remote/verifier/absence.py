@@ -135,7 +135,7 @@ class Absence:
         if not writing.begun:
             if self._kept.get(name) is writing:
                 del self._kept[name]
-            raise writing.error or Dropped("another request has ended this stream; go on from its beginning")
+            raise writing.error or Dropped("another request has ended this stream; continue from its beginning")
 
     async def frames(self, writing: Writing) -> AsyncGenerator[Frame, None]:
         """Its frames, for the device that began it. Raises what cut it off."""
@@ -189,7 +189,7 @@ class Absence:
         self._table.away.discard(name)
 
     def went_on(self, name: str) -> None:
-        """Note that a device asks for something else. That it still reads an older stream may end later."""
+        """Note that a device asks for something else. It may still read an older stream for a while."""
         if (writing := self._kept.get(name)) is not None:
             writing.awaited = False
         self.returned(name)

@@ -57,7 +57,7 @@ class Draining(NotAdmitted):
     code = "unavailable"
 
     def __init__(self) -> None:
-        said = "This server is about to stop, and begins no more answers. Try again in a moment."
+        said = "This server is shutting down and begins no more answers. Try again in a moment."
         super().__init__("draining", said, 1)
 
 
@@ -100,7 +100,7 @@ class Account:
         if self._answers is not None and running >= self._answers:
             raise RateLimited(
                 "answers",
-                f"This token has as many answers on their way as it may have at once ({self._answers}). "
+                f"This token has reached its limit of concurrent answers ({self._answers}). "
                 "Wait until one of them has ended.",
                 1,
             )
@@ -119,7 +119,7 @@ class Account:
 
 def _spent(kind: Kind, most: int, seconds: float) -> RateLimited:
     whole = max(1, math.ceil(seconds))
-    said = f"This token has used up its {kind} of this minute ({most} a minute). Try again in {whole} s."
+    said = f"This token has used up its {kind} for this minute ({most} a minute). Try again in {whole} s."
     return RateLimited(kind, said, whole)
 
 

@@ -80,12 +80,12 @@ LONG_HEAD = Refusal(
     "431 Request Header Fields Too Large",
     Error(
         code="too_large",
-        message=f"The head of the request has more than {MAX_HEAD_BYTES} bytes, which this server does not read.",
+        message=f"The head of the request has more than {MAX_HEAD_BYTES} bytes, the most that this server reads.",
         retry=False,
     ),
 )
 MALFORMED = Refusal(
-    "400 Bad Request", Error(code="bad_request", message="This is no HTTP request that can be read.", retry=False)
+    "400 Bad Request", Error(code="bad_request", message="This is not a valid HTTP request.", retry=False)
 )
 
 

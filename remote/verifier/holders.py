@@ -26,7 +26,7 @@ SCOPE = "outrider.holder"
 
 
 class SecurityError(Exception):
-    """The verifier would not be safe as asked. The message says what to change.
+    """The verifier would not be secure with these options. The message says what to change.
 
     SecurityError
     ├── Unprotected     no token, but other machines can reach it

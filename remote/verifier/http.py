@@ -154,7 +154,7 @@ def _completion_routes(completions: Completions) -> list[Route]:
     async def read(request: Request) -> bytes:
         encoding = request.headers.get("content-encoding", "identity")
         if encoding.strip().lower() not in ("", "identity"):
-            raise HTTPException(415, f"bodies are not to be compressed ({encoding}); send them as they are.")
+            raise HTTPException(415, f"compressed bodies are not supported ({encoding}); send them uncompressed.")
         return await _read(request, completions.max_body_bytes)
 
     async def chat(request: Request) -> Response:

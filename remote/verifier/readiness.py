@@ -24,11 +24,11 @@ class Readiness:
         """Why a request should go elsewhere; empty if it should come."""
         found = []
         if self._admission.draining:
-            found.append("the server is about to stop")
+            found.append("the server is shutting down")
         if (seconds := self._turns.stuck_seconds) > STUCK_SECONDS:
             found.append(f"the engine has finished nothing for {seconds:.0f} s")
         if self._turns.waiting >= self._turns.max_waiting or (self._line is not None and self._line.full):
-            found.append("the line is full")
+            found.append("the queue is full")
         return found
 
     async def answer(self, request: Request) -> Response:

@@ -149,8 +149,8 @@ def build_app(options: ServeOptions) -> VerifierApp:
     target, engine, drafter = found.side, found.engine, found.drafter
     if not target.chat_template:
         say(
-            f"{target.name} is a base model: without a chat template it continues text, and nobody can chat with it. "
-            "If you know how it is asked, give that as a file: --chat-template FILE"
+            f"{target.name} is a base model: without a chat template it continues text and cannot chat. "
+            "If you know its template, give it as a file: --chat-template FILE"
         )
     if drafter is not None:
         _report_differences(drafter, target)
@@ -225,7 +225,7 @@ def _report_differences(drafter: Path, target: TextSide) -> None:
     if config.tokenizer and config.tokenizer != target.tokenizer.hex():
         say(f"warning: devices cannot use the drafter {drafter}, because it was made for another tokenizer")
     elif (drafter / TEMPLATE).is_file() and (drafter / TEMPLATE).read_bytes() != target.chat_template.encode():
-        say(f"warning: the drafter {drafter} has another chat template. Devices that use it ask with that one")
+        say(f"warning: the drafter {drafter} has another chat template. Devices that use it ask with that template")
 
 
 def _learning(options: ServeOptions, drafter: Path | None, own: OwnDrafter | None) -> Learning | None:
@@ -245,7 +245,7 @@ def _learning(options: ServeOptions, drafter: Path | None, own: OwnDrafter | Non
         except OSError as error:
             say(f"nothing is learnt: {error}")
             return None
-        say(f"it learns from what is answered, {learning}. The answers stay in memory, and go when the server stops")
+        say(f"the drafter learns from answers, {learning}. They are kept in memory until the server stops")
         return learning
     return None
 

@@ -132,9 +132,12 @@ def _flipped(name: str) -> Callable[[str, bytes], bytes]:
     [
         (_flipped(GRAPH), "drafter.onnx has another checksum"),
         (_flipped(TOKENIZER), "tokenizer.json has another checksum"),
-        (lambda path, body: body + bytes(1 << 20) if path.endswith(GRAPH) else body, "drafter.onnx is longer than was"),
+        (
+            lambda path, body: body + bytes(1 << 20) if path.endswith(GRAPH) else body,
+            "drafter.onnx is longer than announced",
+        ),
         (lambda path, body: bytes(100), "its config has another checksum"),
-        (lambda path, body: bytes(100 << 20), "its config is longer than it may be"),
+        (lambda path, body: bytes(100 << 20), "its config is too long"),
     ],
 )
 async def test_a_verifier_that_sends_something_else_is_found_out(

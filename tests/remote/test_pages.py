@@ -49,14 +49,14 @@ async def greeted(reply: bytes) -> RemoteError:
 
 PAGES: dict[str, tuple[bytes, type[RemoteError], tuple[str, ...]]] = {
     "Cloudflare blocks": (
-        page("403 Forbidden", "Attention Required! | Cloudflare"), Refused, ("403", "Cloudflare", "does not let")),
+        page("403 Forbidden", "Attention Required! | Cloudflare"), Refused, ("403", "Cloudflare", "refuses")),
     "nginx, too large": (
         page("413 Request Entity Too Large", "413 Request Entity Too Large"), Refused, ("413", "size", "images")),
     "nginx, too often": (page("429 Too Many Requests", "429 Too Many Requests"), Busy, ("429", "too many requests")),
     "nginx, nobody behind": (page("502 Bad Gateway", "502 Bad Gateway"), LinkDown, ("502", "no server behind it")),
-    "nginx, too slow": (page("504 Gateway Time-out", "504 Gateway Time-out"), LinkDown, ("504", "in vain")),
-    "Cloudflare, too slow": (page("524 X", "a timeout occurred"), LinkDown, ("524", "in vain")),
-    "Apache failed": (page("500 Internal Server Error", "500 Internal Server Error"), LinkDown, ("500", "of its own")),
+    "nginx, too slow": (page("504 Gateway Time-out", "504 Gateway Time-out"), LinkDown, ("504", "no answer in time")),
+    "Cloudflare, too slow": (page("524 X", "a timeout occurred"), LinkDown, ("524", "no answer in time")),
+    "Apache failed": (page("500 Internal Server Error", "500 Internal Server Error"), LinkDown, ("500", "internal")),
     "a payment": (page("402 Payment Required", "No credit"), Refused, ("402", "No credit")),
     "a page that is not there": (page("404 Not Found", "404 Not Found"), LinkDown, ("404", "nothing at this address")),
 }  # fmt: skip
@@ -154,7 +154,7 @@ async def test_a_proxy_that_wants_another_password_is_named(monkeypatch: pytest.
         if environment:
             monkeypatch.setenv("ALL_PROXY", address)
         said = await trouble("http://models.example", TransportOptions(proxy=None if environment else address))
-    assert f"the proxy 127.0.0.1:{port} wants a name and a password (407)" in said and "S3cret" not in said
+    assert f"the proxy 127.0.0.1:{port} requires a user name and a password (407)" in said and "S3cret" not in said
 
 
 async def test_the_network_that_wants_a_login_is_still_known() -> None:

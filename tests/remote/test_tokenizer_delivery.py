@@ -111,7 +111,7 @@ def _flipped(path: str, body: bytes) -> bytes:
         (_flipped, "it has another checksum"),
         (lambda path, body: os.urandom(300), "it has another checksum"),
         (lambda path, body: zlib.compress(bytes(1 << 21)), "it has another checksum"),
-        (lambda path, body: body + bytes(1 << 20), "it is longer than was said"),
+        (lambda path, body: body + bytes(1 << 20), "it is longer than announced"),
     ],
 )
 async def test_a_verifier_that_sends_something_else_is_found_out(
@@ -133,8 +133,8 @@ LOOPS = "{% for a in range(9999) %}{% for b in range(9999) %}{{ range(9999) | li
     [
         (b"no JSON" * 10, CHAT_TEMPLATE, "it does not work: tokenizer.json cannot be read"),
         (NESTED, CHAT_TEMPLATE, "it does not work"),
-        (EMPTY, CHAT_TEMPLATE, "it reads text in another way"),
-        (TOKENIZER, "{{ messages[9].content }}", "it reads text in another way"),
+        (EMPTY, CHAT_TEMPLATE, "it tokenizes text differently"),
+        (TOKENIZER, "{{ messages[9].content }}", "it tokenizes text differently"),
     ],
     ids=["no JSON", "nested", "empty", "template"],
 )
@@ -153,7 +153,7 @@ async def test_each_template_is_tried_with_a_tokenizer_that_is_here(tmp_path: Pa
     asked, line = client(TOKENIZER)
     await fetch_tokenizer(asked, card_of(TOKENIZER), tmp_path)
     other = msgspec.structs.replace(card_of(TOKENIZER), chat_template="{{ messages[9].content }}")
-    with pytest.raises(Lied, match="it reads text in another way"):
+    with pytest.raises(Lied, match="it tokenizes text differently"):
         await fetch_tokenizer(asked, other, tmp_path)
     right = card_of(TOKENIZER, CHAT_TEMPLATE + "\n")
     assert (await fetch_tokenizer(asked, right, tmp_path)).is_file() and len(line.asked) == 1
@@ -169,7 +169,7 @@ async def test_one_that_would_not_end_is_ended(tmp_path: Path, monkeypatch: pyte
 
 async def test_what_is_too_large_is_not_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked, line = client(TOKENIZER)
-    with pytest.raises(NotDelivered, match="it would have 67 MB"):
+    with pytest.raises(NotDelivered, match="it would be 67 MB"):
         await fetch_tokenizer(asked, card_of(TOKENIZER, tokenizer_bytes=TOKENIZER_BYTES + 1), tmp_path)
     usage = namedtuple("usage", "free")
     monkeypatch.setattr("shutil.disk_usage", lambda place: usage(SPARE))

@@ -69,7 +69,7 @@ def port(authority: Authority) -> Iterator[int]:
 
 @pytest.fixture
 def guarded_port(authority: Authority) -> Iterator[int]:
-    """The port of a server that wants a client certificate of the same authority, and says so if it gets none."""
+    """The port of a server that requires a client certificate of the same authority, and says so if it gets none."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(*authority.issue("localhost"))
     context.load_verify_locations(authority.file)
@@ -175,7 +175,7 @@ async def test_a_client_certificate(guarded_port: int, authority: Authority, str
         async with VerifierClient(url, options=TransportOptions(ca=authority.file, **shown)) as client:
             assert (await client.card(PATIENCE)).target == "toy"
     said = await trouble(url, TransportOptions(ca=authority.file))
-    assert "wants a client certificate" in said and "--cert" in said
+    assert "requires a client certificate" in said and "--cert" in said
     unknown, key = stranger.issue("device")
     said = await trouble(url, TransportOptions(ca=authority.file, certificate=unknown, key=key))
     assert "does not accept the client certificate" in said and str(unknown) in said
@@ -185,7 +185,7 @@ async def test_a_server_that_hangs_up_without_a_client_certificate(authority: Au
     wants = {"ssl_ca_certs": str(authority.file), "ssl_cert_reqs": ssl.CERT_REQUIRED}
     for port in _serving(*authority.issue("localhost"), **wants):  # asyncio sends no alert.
         said = await trouble(f"https://localhost:{port}", TransportOptions(ca=authority.file))
-        assert "broke" in said and "whether it wants a client certificate" in said
+        assert "broke" in said and "whether it requires a client certificate" in said
 
 
 def test_files_that_cannot_be_used(authority: Authority, stranger: Authority, tmp_path: Path) -> None:
@@ -203,7 +203,7 @@ def test_files_that_cannot_be_used(authority: Authority, stranger: Authority, tm
         (TransportOptions(certificate=certificate, key=nowhere), "the key .*nowhere.pem cannot be read"),
         (TransportOptions(certificate=certificate, key=other_key), "is not that of the client certificate"),
         (TransportOptions(certificate=certificate, key=secret), "has a passphrase"),
-        (TransportOptions(certificate=certificate, key=empty), "no client certificate and its key"),
+        (TransportOptions(certificate=certificate, key=empty), "not a client certificate and its key"),
         (TransportOptions(key=key), "without its certificate"),
     ):
         with pytest.raises(Misconfigured, match=says):

@@ -56,12 +56,12 @@ def _extent(words: Sequence[Word]) -> str:
     """What the most far-reaching of the words means, if its name does not say it."""
     for word in words:
         if word.value in ("*", "./*"):
-            return "all that is in this folder"
+            return "everything in this folder"
         if word.value in ("..", "../"):
-            return "all that is in the folder above"
+            return "everything in the folder above"
         if whole_system(word):
             homes = ("~", "$", "/home", "/Users", "/root")
-            return "a whole home" if posixpath.normpath(word.value).startswith(homes) else "the whole system"
+            return "a whole home folder" if posixpath.normpath(word.value).startswith(homes) else "the whole system"
     return ""
 
 
@@ -148,7 +148,7 @@ def _found(words: Sequence[Word], starts: Sequence[Word]) -> str:
     where = (named(starts) if starts else "this folder") + ("" if pairs & _SHALLOW else " and below")
     tests = [word for word in words[_end_of(words, starts) :] if word.value not in ("-depth", "-print", "-print0")]
     if any(word.value in ("!", "-not", "-o", "-or", "(", ",") for word in tests):
-        return f"what fits `{' '.join(word.value for word in tests)[:60]}` in {where}"
+        return f"what matches `{' '.join(word.value for word in tests)[:60]}` in {where}"
     types = [after for option, after in zip(values, values[1:]) if option == "-type"]
     what = _FOUND.get(types[0], "files and folders") if types else "files and folders"
     what = f"empty {what}" if "-empty" in values else what
@@ -160,7 +160,7 @@ def _found(words: Sequence[Word], starts: Sequence[Word]) -> str:
             continue
         rest.append(word.value)
     if rest:
-        return f"the {what} in {where} that fit `{' '.join(rest)[:60]}`"
+        return f"the {what} in {where} that match `{' '.join(rest)[:60]}`"
     return f"all {what} in {where}" if types or "-empty" in values else f"everything in {where}"
 
 
@@ -173,7 +173,7 @@ def inline_code(command: SimpleCommand) -> Iterator[Finding]:
     """Code of another language in the command itself, which deletes files."""
     for word in command.words[1:]:
         if _INLINE.search(word.value):
-            yield Finding(WARNING, f"deletes files, in the code that `{command.program}` gets")
+            yield Finding(WARNING, f"deletes files, in the code given to `{command.program}`")
             return
 
 
@@ -219,7 +219,7 @@ def emptied(command: SimpleCommand) -> Iterator[Finding]:
     size = arguments.value("-s", "--size")
     if arguments.operands and (size is None or not size.value.startswith(("+", ">"))):
         what = named(arguments.operands, command)
-        sentence = f"empties {what}" if size is not None and size.value == "0" else f"cuts off what is in {what}"
+        sentence = f"empties {what}" if size is not None and size.value == "0" else f"truncates {what}"
         yield Finding(WARNING, sentence, arguments.operands)
 
 

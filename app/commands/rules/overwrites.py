@@ -45,7 +45,7 @@ def redirected(command: SimpleCommand) -> Iterator[Finding]:
 def _written_over(target: Word) -> Finding:
     """What is lost if a program writes a file from its beginning."""
     if disk(target):
-        return Finding(DANGER, f"writes over what is on the disk {named([target])}", (target,))
+        return Finding(DANGER, f"overwrites the disk {named([target])}", (target,))
     if _KERNEL.match(target.value):
         return Finding(WARNING, f"changes a setting of the running system: {named([target])}", (target,))
     if system_folder(target) or _STARTUP.search(target.value):
@@ -147,7 +147,7 @@ def raw(command: SimpleCommand) -> Iterator[Finding]:
             continue
         target = Word(word.value[3:], word.span, word.plain, word.pattern)
         if target.value.startswith("/dev/") and not sink(target):
-            yield Finding(DANGER, f"writes over what is on the disk {named([target])}", (target,))
+            yield Finding(DANGER, f"overwrites the disk {named([target])}", (target,))
         elif not sink(target):
             yield _written_over(target)
 

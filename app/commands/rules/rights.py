@@ -38,7 +38,7 @@ def modes(command: SimpleCommand) -> Iterator[Finding]:
     wide = [word for word in files if whole_system(word) or (recursive and system_folder(word))]
     octal = mode.zfill(4) if mode.isdigit() else ""
     if octal and int(octal[-1]) & 2 or _WORLD_WRITES.search(mode):
-        severity, sentence = WARNING, f"lets everybody on this device change {what}"
+        severity, sentence = WARNING, f"lets everyone on this device change {what}"
     elif octal and octal[-4] in "24567" and octal[-4] != "0" or _SPECIAL.search(mode):
         severity, sentence = WARNING, f"lets {what} run with the rights of its owner or group, whoever starts it"
     elif octal in ("0000",) or mode in ("a-rwx", "a-r", "a="):
@@ -92,11 +92,9 @@ def accounts(command: SimpleCommand) -> Iterator[Finding]:
     admin = sorted(words & _ADMINS)
     who = arguments.operands[-1:] or ()
     if command.program in ("adduser", "useradd") and not admin:
-        yield Finding(NOTICE, f"makes the account {named(who)}", who)
+        yield Finding(NOTICE, f"creates the account {named(who)}", who)
     elif admin:
-        yield Finding(
-            WARNING, f"gives the rights of the group `{admin[0]}`, with which one can become root", arguments.operands
-        )
+        yield Finding(WARNING, f"gives the rights of the group `{admin[0]}`, which can become root", arguments.operands)
     elif (
         command.program == "usermod"
         and arguments.has("-G", "--groups")

@@ -111,7 +111,7 @@ def reverse_shell(command: SimpleCommand) -> Iterator[Finding]:
     for one in command.redirections:
         if one.target is not None and one.target.value.startswith(("/dev/tcp/", "/dev/udp/")):
             shell = command.program in ("sh", "bash", "zsh")
-            sentence = "opens a line to another machine, which can control this one"
+            sentence = "opens a connection to another machine, which can control this one"
             yield Finding(DANGER if shell else WARNING, sentence, (one.target,))
             return
     for word in command.words[1:]:
@@ -142,7 +142,7 @@ def unchecked(command: SimpleCommand) -> Iterator[Finding]:
         or (program == "npm" and "strict-ssl" in words and "false" in words)
         or (program in ("pip", "pip3") and "--trusted-host" in words)
     ):
-        yield Finding(NOTICE, "does not check who answers: anybody on the way can read along and change what comes")
+        yield Finding(NOTICE, "does not check who answers: anyone on the network path can read and change the traffic")
 
 
 SECRETS: tuple[Rule, ...] = (

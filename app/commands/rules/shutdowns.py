@@ -83,10 +83,10 @@ def services(command: SimpleCommand) -> Iterator[Finding]:
         yield Finding(WARNING, f"stops the service {named(what)}{more}", what)
     elif verb == "disable":
         if arguments.has("--now"):
-            sentence = f"stops the service {named(what)}, and no longer starts it with the device"
+            sentence = f"stops the service {named(what)}, and no longer starts it at boot"
             yield Finding(WARNING, sentence, what)
         else:
-            yield Finding(NOTICE, f"no longer starts the service {named(what)} with the device", what)
+            yield Finding(NOTICE, f"no longer starts the service {named(what)} at boot", what)
     elif verb in ("restart", "try-restart", "condrestart"):
         yield Finding(NOTICE, f"stops the service {named(what)} and starts it again", what)
 

@@ -16,7 +16,7 @@ DOWNLOADERS = name_set("curl wget fetch http https xh aria2c lynx nc ncat netcat
 INTERPRETERS = {*SHELLS, "python", "python3", "python2", "perl", "ruby", "node", "php", "lua", "osascript", "pwsh"}
 _DECODERS = {"base64", "base32", "xxd", "uudecode", "openssl", "gpg", "rev", "tr", "gunzip", "zcat", "basenc"}
 _DECODING = {"-d", "-D", "--decode", "-r", "enc", "-di", "-rp"}
-DECODED = "runs text that is decoded first, so that nobody can read it here"
+DECODED = "runs text that is decoded first, so it cannot be read here"
 _RUNNERS = ("eval", "source", ".")
 
 
@@ -72,7 +72,7 @@ def _downloaded(download: SimpleCommand, runner: SimpleCommand) -> Finding:
     as_root = runner.runs_under("sudo", "doas", "pkexec", "run0", "su")
     sentence = f"downloads a program{where} and runs it at once{', as root' if as_root else ''}; nobody has read it"
     if clear:
-        sentence += ", and anybody on the way can change it"
+        sentence += ", and anyone on the network path can change it"
     severity = Severity.DANGER if as_root or clear or download.program in ("nc", "ncat", "netcat") else Severity.WARNING
     return Finding(severity, sentence, () if address is None else (address,))
 

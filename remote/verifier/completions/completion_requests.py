@@ -149,7 +149,7 @@ class RequestReader:
         predicted = PredictedText(follows, len(joint.taken_back)) if follows else None
         wanted = self._schema(request.response_format)
         if begun and wanted is not None:
-            raise unsupported("response_format", "an answer that goes on has begun without its grammar")
+            raise unsupported("response_format", "a continued answer has begun without its grammar")
 
         def options() -> AnswerOptions:
             grammar = None if wanted is None else self._grammar(wanted)
@@ -249,7 +249,7 @@ class RequestReader:
         if not prompts or not all(prompts):
             raise FieldRefused("The prompt is empty; a text needs at least one token.", "prompt")
         if max(map(max, prompts)) >= self._card.vocabulary:
-            told = f"The prompt names a token that is none: ids are numbers below {self._card.vocabulary}."
+            told = f"The prompt names an unknown token: ids are numbers below {self._card.vocabulary}."
             raise FieldRefused(told, "prompt")
         return prompts
 
@@ -268,7 +268,7 @@ class RequestReader:
 
     def _bias(self, given: Mapping[str, float]) -> dict[int, float]:
         if not all(TOKEN_ID.fullmatch(name) and int(name) < self._card.vocabulary for name in given):
-            told = f"logit_bias names a token that is none: ids are numbers below {self._card.vocabulary}."
+            told = f"logit_bias names an unknown token: ids are numbers below {self._card.vocabulary}."
             raise FieldRefused(told, "logit_bias")
         return {int(name): added for name, added in given.items()}
 

@@ -2,7 +2,7 @@
 
 An answer is a stream in a session of its own, so other clients also benefit from the verifier's own drafts. The newest
 sessions are kept for a while: a client resends its whole conversation with each question, and only the new part has to
-be read. Half of the sessions are reserved for devices; a request waits in line while the other half is taken.
+be read. Half of the sessions are reserved for devices; a request waits in the queue while the other half is taken.
 """
 
 from __future__ import annotations

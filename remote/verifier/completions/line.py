@@ -1,5 +1,4 @@
-"""A waiting line: answers that are being written at the same time, and those that wait for one of them to end, in
-order."""
+"""A queue: answers that are being written at the same time, and requests that wait in order for one of them to end."""
 
 from __future__ import annotations
 
@@ -43,7 +42,7 @@ class Line:
     way, and the first in line tries again when another has ended, and after `LOOK_SECONDS`.
 
     `max_wait`: longest expected wait, in seconds, at which a request still joins the line, or None for any. As many
-    requests as run at once may expect longer: a model that is slow for everybody refuses nobody for that alone.
+    requests as run at once may expect longer: a model that is slow for everyone causes no refusals by itself.
     """
 
     def __init__(self, places: int, longest: int, max_wait: float | None = None) -> None:

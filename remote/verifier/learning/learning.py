@@ -1,7 +1,7 @@
 """Learning on the server: from whose answers, when, and which drafter each holder is offered.
 
 A thread checks now and then. If there are enough new answers and nobody wants the engine, it starts a process that
-learns and pauses whenever a turn is wanted. A drafter that is certainly better is published; the answers never are.
+learns and pauses whenever a turn is wanted. A drafter that is significantly better is published; the answers never are.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class Learning:
             each = f"once {self._fewest} token holders have had {ENOUGH_EACH} answers each"
             return f"one drafter for all, {each}"
         count = len(self._groups)
-        return "for all who ask" if count == 1 else f"for each of {count} token holders alone"
+        return "for all clients" if count == 1 else f"for each of {count} token holders separately"
 
     def drafter(self, holder: str) -> OwnDrafter:
         """The drafter that the server uses for a holder."""
@@ -206,7 +206,7 @@ class Learning:
         gain = f"{outcome.before:.2f} -> {outcome.after:.2f} tokens a round ({outcome.low:+.1%} to {outcome.high:+.1%})"
         told = f"{gain} after {outcome.answers} answers"
         if not outcome.better:
-            _say(f"learnt for {whose}: {told}. That is not surely better, so nothing changes.")
+            _say(f"learnt for {whose}: {told}. That is not significantly better, so nothing changes.")
             return
         about = Learnt(
             number=0,

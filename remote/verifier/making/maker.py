@@ -250,7 +250,7 @@ class Maker:
                     _say("making a drafter failed: its process ended early. It is tried again at the next start.")
 
     def _begin(self) -> None:
-        _say("making a drafter, while nobody asks ...")
+        _say("making a drafter while the server is idle ...")
         module = "remote.verifier.making.maker_worker"
         self._process = StandingBack(module, lambda stdin: put(stdin, self._task), self._hear)
         self.quiet.hold(self._process)
@@ -283,7 +283,7 @@ class Maker:
 
 def _told(progress: MakingProgress) -> str:
     if progress.stage == "layers":
-        return "making a drafter: the answers are there; its layers are put together and measured"
+        return "making a drafter: the answers are complete; assembling and measuring its layers"
     left = f"{progress.left:.0f} s" if progress.left < 90 else f"{progress.left / 60:.0f} min"
     if progress.stage == "learning":
         return f"the drafter learns: {progress.tau:.1f} tokens a round, {left} of processor time to go at most"

@@ -150,7 +150,7 @@ def answers_of(
 ) -> list[Answered]:
     """The target's answers to the first questions, saved to `file` one by one. Raises `UnsupportedTarget`."""
     if side.text is None or not side.chat_template:
-        raise UnsupportedTarget(f"{side.name} has no chat template, so nobody knows how it is asked.")
+        raise UnsupportedTarget(f"{side.name} has no chat template, so it cannot be asked questions.")
     answers, begun, asked = list(_kept(file)), time.process_time(), questions[:ANSWERS]
     before = len(answers)
     with file.open("a", encoding="utf-8") as lines:

@@ -33,12 +33,12 @@ class Metrics:
 
         self.requests = count("http_requests", "Requests by route and status.", "route", "status")
         self.refused = count("not_admitted", "Requests that were not admitted.", "reason")
-        self.connections = count("connections_refused", "Connections that were refused or given up.", "reason")
+        self.connections = count("connections_refused", "Connections refused or closed.", "reason")
         self.durations = times("http_request_duration", "Time from a request to the end of its answer", ANSWERS)
         self.first_pieces = times("time_to_first_token", "Time from a request to its first tokens", ANSWERS)
-        self.next_pieces = times("time_between_pieces", "Time from tokens of an answer to the next ones", PIECES)
-        self.waits = times("queue_wait", "Time in line before the engine takes a request", ANSWERS)
-        self.rounds = times("round_duration", "Time of a check by the model, its turn included", PIECES)
+        self.next_pieces = times("time_between_pieces", "Time between consecutive tokens of an answer", PIECES)
+        self.waits = times("queue_wait", "Time in the queue before the engine takes a request", ANSWERS)
+        self.rounds = times("round_duration", "Time of one check by the model, including its wait", PIECES)
         self._of_holders: tuple[Counter, ...] = ()
         if by_holder:
             self._of_holders = (

@@ -48,7 +48,7 @@ def propose(sessions: Sessions, message: Propose, holder: str = EVERYONE, record
         raise BadRound(str(error)) from error
     length = message.base + len(path) + len(append)
     if length == 0:
-        raise BadRound("there is no token to go on from")
+        raise BadRound("there is no token to continue from")
     if length >= limits.max_tokens or len(tree) > limits.max_nodes:
         raise TooLong(f"{length} tokens and {len(tree)} nodes; {limits.max_tokens} and {limits.max_nodes} are held")
     sessions.table.admit(message.session, session, length + len(tree))

@@ -249,7 +249,7 @@ class Sessions:
                 return
             except (Overloaded, TooLong):
                 continue
-        raise Dropped("the server's memory is full, so this stream ends here; go on from what it gave, in a moment")
+        raise Dropped("the server's memory is full, so this stream ends here; continue from what it sent, in a moment")
 
     def _read(self, claim: _Claim) -> Computing[None]:
         """Read the prompt except for its last chunk. Raises `Superseded`, `Dropped`."""
@@ -277,7 +277,7 @@ class Sessions:
         length = message.base + len(append)
         room = self.limits.max_tokens - length
         if length == 0:
-            raise BadRound("a round needs at least one committed token to go on from")
+            raise BadRound("a round needs at least one committed token to continue from")
         if room < 1:
             raise TooLong(f"{length} tokens leave no room for an answer; a session holds {self.limits.max_tokens}")
         if own is not None:
@@ -442,7 +442,7 @@ class _Claim(NamedTuple):
     def check(self) -> None:
         """Raise `Superseded` if a newer one has changed the session, and `Dropped` if the session is gone."""
         if self.table.get(self.name) is not self.session:
-            raise Dropped("the session was dropped while it ran; ask again, and it begins anew")
+            raise Dropped("the session was dropped while it ran; ask again to start a new one")
         if self.session.epoch != self.epoch:
             raise Superseded("a newer round of this session has taken the place of this one")
 

@@ -69,7 +69,7 @@ def test_what_cannot_be_imported_is_told_and_the_rest_is_imported(store: Store) 
     assert [result.problem for result in report.results[2:]] == [
         "it has no messages (no `mapping`)",
         "it holds no message that could be shown",
-        "2 of its messages come before themselves",
+        "2 of its messages form a cycle",
     ]
     assert report.left_out == {
         "custom instructions": 1, "thoughts": 1, "tool calls": 1, "tool outputs": 1, "attachments (picture)": 2,

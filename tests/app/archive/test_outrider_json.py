@@ -131,7 +131,7 @@ def test_a_newer_version_is_refused(store: Store, tmp_path: Path) -> None:
 
 BROKEN: list[tuple[str, Callable[[dict[str, Any]], Any]]] = [
     ("is missing", lambda it: it["messages"].pop(0)),
-    ("comes before itself", lambda it: it["messages"][0].update(parent=it["messages"][1]["id"])),
+    ("is its own ancestor", lambda it: it["messages"][0].update(parent=it["messages"][1]["id"])),
     ("same id", lambda it: it["messages"].append(it["messages"][0])),
     ("the message that it shows last", lambda it: it.update(tip="c0ffee")),
     ("2 tokens, but 1 verdicts", lambda it: it["messages"][1].update(provenance="v")),
@@ -168,8 +168,8 @@ def test_a_broken_conversation_is_refused_and_others_are_imported(store: Store, 
     [
         (b"[]", "cannot be imported"),
         pytest.param(b"[" * 100_000, "cannot be imported", id="deep"),
-        (b'{"format":"outrider-conversations","version":1,"conversations":[{"id"', "not a whole export"),
-        (b'{"format":"outrider-conversations","version":1}', "not a whole export"),
+        (b'{"format":"outrider-conversations","version":1,"conversations":[{"id"', "not a complete export"),
+        (b'{"format":"outrider-conversations","version":1}', "not a complete export"),
         (b"SQLite format 3\0garbage", "cannot be read"),
         (b"PK\x03\x04garbage", "download it again"),
         (b"\xff\xfe\x00", "cannot be imported"),

@@ -36,7 +36,7 @@ def test_a_folder_brings_its_text_files_under_its_name(folder: Path) -> None:
     (folder / "src" / "data.bin").write_bytes(b"\0\1\2")
     gathered = named("@src/", folder)
     assert names(gathered) == ["src/inner/deep.md", "src/start.py"]
-    assert gathered.told == ["left out of src/, because they are no text, or too large: data.bin, logo.png"]
+    assert gathered.told == ["left out of src/, because they are not text, or too large: data.bin, logo.png"]
     assert gathered.problems == gathered.secrets == []
 
 
@@ -89,7 +89,7 @@ def test_what_is_not_there_is_told(folder: Path) -> None:
     gathered = named("@gone.py @src/inner @notes.txt", folder)
     assert names(gathered) == ["notes.txt"]
     assert gathered.problems == [
-        "gone.py is not there, so nothing is sent for it",
+        "gone.py does not exist, so it is not sent",
         "src/inner is a folder; write @src/inner/ to send its text files",
     ]
 
@@ -111,8 +111,8 @@ def test_files_that_are_no_text_are_refused_by_name(folder: Path) -> None:
         ("empty.txt", ""),
     ]
     assert gathered.problems == [
-        "a.zip is no text, and no image of a kind that can be sent (png, jpeg, gif, webp)",
-        "odd.txt is no text in UTF-8; convert it first, for example with iconv",
+        "a.zip is neither text nor an image that can be sent (png, jpeg, gif, webp)",
+        "odd.txt is not UTF-8 text; convert it first, for example with iconv",
     ]
     assert gathered.told == [
         "latin.txt is not all UTF-8: 3 characters are sent as \ufffd",
@@ -137,7 +137,7 @@ def test_all_together_are_bounded_and_nothing_goes_in_half(folder: Path, monkeyp
         patched.setattr(reader, "MOST_BYTES", 15)
         gathered = named('@notes.txt @"a b.txt"', folder)
     assert gathered.attachments == []
-    assert gathered.problems == ["the files have 20 bytes; at most 15 bytes go with one question"]
+    assert gathered.problems == ["the files have 20 bytes; a question takes at most 15 bytes"]
     (folder / "many").mkdir()
     for number in range(limits.MOST_FILES + 1):
         (folder / "many" / f"{number}.txt").write_text("x")
@@ -159,7 +159,7 @@ def test_pipes_devices_and_circles_do_not_hang_and_a_folder_leads_nowhere_else(f
         os.symlink(folder / target, folder / link)
     gathered = gather_paths(["pipe.txt", "/dev/zero", "loop.txt", "src", " "], folder)
     assert names(gathered) == ["src/inner/deep.md", "src/start.py"]
-    endless = "is no file with an end: a pipe, a socket or a device"
+    endless = "is not a regular file, but a pipe, a socket or a device"
     assert gathered.problems[:2] == [f"pipe.txt {endless}", f"zero {endless}"]
     assert gathered.problems[2].startswith("loop.txt cannot be read: ")
     assert gathered.problems[-1] == "an empty name is no file, so nothing is sent for it"
@@ -226,4 +226,4 @@ def test_no_path_ends_the_program(folder: Path) -> None:
     folder.chmod(0o755)
     with as_somebody():
         gathered = named(f'see @{closed}/x.txt and @"{"a" * 300}"', folder)
-    assert len(gathered.problems) == 2 and all("is not there" in one for one in gathered.problems)
+    assert len(gathered.problems) == 2 and all("does not exist" in one for one in gathered.problems)

@@ -65,10 +65,10 @@ def test_nothing_is_said_of_a_harmless_command() -> None:
 FOUND = {
     "find . -type d -empty -delete": "deletes all empty folders in this folder and below",
     "find . -type f -name '*.log' -mtime +30 -delete": (
-        "deletes the files in this folder and below that fit `-name *.log -mtime +30`"
+        "deletes the files in this folder and below that match `-name *.log -mtime +30`"
     ),
-    "find a b -xtype l -delete": "deletes the files and folders in `a` and `b` and below that fit `-xtype l`",
-    "find . ! -name '*.txt' -delete": "deletes what fits `! -name *.txt` in this folder and below",
+    "find a b -xtype l -delete": "deletes the files and folders in `a` and `b` and below that match `-xtype l`",
+    "find . ! -name '*.txt' -delete": "deletes what matches `! -name *.txt` in this folder and below",
     "find . -delete -name x": "deletes everything in this folder and below; the tests after `-delete` come too late",
     "find / -type f -exec rm -f {} +": "deletes all files in `/` and below, without asking",
     "find . -type d -empty -exec rmdir {} +": "deletes what `find` finds, if it is empty",

@@ -82,7 +82,7 @@ async def test_hanging_up_stops_an_answer(behind_a_line: Opened, verifier: Verif
         assert answered.status_code == 200, "the only seat is free again"
         if place:
             report = (await client.get(place)).json()
-            assert report["state"] == "failed" and "hung up" in report["why"]
+            assert report["state"] == "failed" and "disconnected" in report["why"]
             assert len(report["text"]) < len(await own_text(verifier, [QUESTION], 60))
 
 

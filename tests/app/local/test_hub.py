@@ -96,7 +96,7 @@ def test_a_server_that_cannot_resume_sends_all_again(server: HubServer, here: Hu
 
 def test_a_wrong_digest_or_more_than_was_announced_is_never_kept(server: HubServer, here: Hub) -> None:
     server.damaged, model = 1, here.find("owner/tiny")
-    with pytest.raises(NotFetched, match="has not the digest that .* was deleted. Try again"):
+    with pytest.raises(NotFetched, match="does not have the digest that .* was deleted. Try again"):
         here.fetch(model)
     assert model.missing == len(WEIGHTS) and not contents(model)
     server.more = bytes(1_000_000)

@@ -64,8 +64,8 @@ def test_a_model_with_a_file_missing_is_told(gguf: Path, tmp_path: Path) -> None
 
 def test_a_template_that_does_not_work_is_told(folder: Path, tmp_path: Path) -> None:
     for template, said in (
-        ("", "base model, which continues text and answers nobody. Choose its instruct version"),
-        ("{% for %}", "is no valid Jinja: .* outrider local catalogue"),
+        ("", "base model, which continues text and does not answer. Choose its instruct version"),
+        ("{% for %}", "is not valid Jinja: .* outrider local catalogue"),
         ("{{ raise_exception('not today') }}", "fails. .*not today. Choose another one"),
         ("hello", "leaves out what is asked"),
     ):
@@ -94,9 +94,9 @@ def test_a_part_of_a_model_or_one_larger_than_the_memory_is_told(gguf: Path, tmp
 
 def test_what_is_no_model_is_told(tmp_path: Path) -> None:
     for name, content, said in (
-        ("page.gguf", b"<html>", "is no GGUF file, whatever its name says"),
+        ("page.gguf", b"<html>", "is not a GGUF file, whatever its name says"),
         ("blob", b"GGUF", "ends within its header"),
-        ("model.bin", b"\x80\x02}", "is no model. Give a GGUF file, or a folder with config.json and safetensors"),
+        ("model.bin", b"\x80\x02}", "is not a model. Give a GGUF file, or a folder with config.json and safetensors"),
     ):
         (tmp_path / name).write_bytes(content)
         with pytest.raises(ModelError, match=said):

@@ -85,7 +85,7 @@ def test_a_broken_file_is_explained_and_left_alone(folders: Folders) -> None:
         ("[remotes.office]\n", "lacks its 'url'"),
         ('[remotes.office]\nurl = "http://a"\ncolour = 1\n', "no 'colour'; a server has url, kind"),
         ('[remotes.office]\nurl = "http://a"\nproxy = "http://me:secret@proxy"\n', "without credentials"),
-        ('[remotes."of fice"]\nurl = "http://a"\n', "a name is of letters"),
+        ('[remotes."of fice"]\nurl = "http://a"\n', "a name consists of letters"),
         ('use = "home"\n[remotes.office]\nurl = "http://a"\n', "no such server"),
     ):
         path.write_text(text)
@@ -142,7 +142,7 @@ def test_what_cannot_be_kept_is_refused() -> None:
     for remote, says in (
         (Remote(url="office:8000"), "http:// or https://"),
         (Remote(url="https://me:secret#9@office"), "credentials"),
-        (Remote(url="https://[office"), "cannot be kept"),
+        (Remote(url="https://[office"), "cannot be saved"),
         (Remote(url="https://office", key="key.pem"), "give both"),
         (Remote(url="https://office", proxy="office:3128"), "a proxy is written as"),
         (Remote(url="https://office", token_variable="MY TOKEN"), "token_variable"),
@@ -250,9 +250,9 @@ def test_a_token_file_that_is_not_ours(folders: Folders, no_ring: None) -> None:
     remotes.put("office", OFFICE, TOKEN)
     for text in ("{", "[1]", '{"a": 1}'):
         (folders.config / "tokens.json").write_text(text)
-        with pytest.raises(ConfigError, match="not what Outrider wrote"):
+        with pytest.raises(ConfigError, match="is damaged"):
             remotes.token("office")
-        with pytest.raises(ConfigError, match="not what Outrider wrote"):
+        with pytest.raises(ConfigError, match="is damaged"):
             remotes.put("office", OFFICE, "another")
         assert (folders.config / "tokens.json").read_text() == text
 

@@ -108,7 +108,7 @@ CUTS = {
     "content_filter": FILTER, "PROHIBITED_CONTENT": FILTER,
     "network_error": f"{BROKEN} (network_error)", "abort": f"{BROKEN} (abort)",
     "insufficient_system_resource": f"{BROKEN} (insufficient_system_resource)",
-    "solar_flare": '127.0.0.1 ended it for a reason that Outrider does not know, "solar_flare"',
+    "solar_flare": '127.0.0.1 ended it for an unknown reason, "solar_flare"',
 }  # fmt: skip
 
 

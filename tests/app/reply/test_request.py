@@ -257,7 +257,7 @@ async def test_an_answer_without_tokens_goes_on_where_it_can_be_spelt(drafter: D
     async with connect(None, settings=SETTINGS) as opened:
         capital = opened.store.messages.ask(opened.store.conversations.create().id, QUESTION, parent_id=None)
         opened.store.messages.finish(capital.id, (), (), "LS", "stopped", {})
-        with pytest.raises(NoAnswer, match="nobody can continue it"):
+        with pytest.raises(NoAnswer, match="it cannot be continued"):
             resume(opened.store, SETTINGS, capital.id, text)
         assert opened.store.branches.siblings(capital.id) == [opened.store.messages.get(capital.id)]
         imported = opened.store.messages.ask(opened.store.conversations.create().id, QUESTION, parent_id=None)

@@ -232,7 +232,7 @@ async def test_an_answer_that_the_model_here_cannot_go_on_with_ends_as_without_o
     local = ChatServer([], owner=OWNER, refuses=TOO_LONG)
     heard = await ask_once(stands_in(server, local), QUESTION)
     assert heard.failed is not None and heard.failed.code == "broken" and "is kept" in heard.failed.message
-    assert f"small one on this device cannot go on: it refused (400): {TOO_LONG}" in heard.failed.message
+    assert f"small one on this device cannot continue: it refused (400): {TOO_LONG}" in heard.failed.message
     assert heard.text == "Use tar" and len(server.asked) == 1, "a question may cost money"
 
 
@@ -259,7 +259,7 @@ async def test_text_of_a_model_that_ends_is_continued_by_who_can(stands_in: Conn
         assert heard.text == "Use tar -x" and heard.done.reason == "end"
     else:
         assert heard.text == "Use tar " * crashes and heard.done.cut_by == "broken"
-        assert heard.done.cut.startswith("small one on this device cannot go on: its answer ended early")
+        assert heard.done.cut.startswith("small one on this device cannot continue: its answer ended early")
 
 
 async def test_what_cuts_an_answer_here_is_named(stands_in: Connect) -> None:

@@ -46,22 +46,22 @@ def test_ask_says_what_cut_an_answer(outrider: Outrider, server: ChatServer, tmp
     server.scripts = [Script(["Paris, of"], reason="length")]
     code, out, talk = outrider(*QUESTION, "--max-tokens", "3")
     assert (code, out) == (0, "Paris, of\n")
-    assert "the answer is not whole: cut at 3 tokens (max_tokens)" in talk and 'outrider ask -c "go on"' in talk
+    assert "the answer is incomplete: cut at 3 tokens (max_tokens)" in talk and 'outrider ask -c "go on"' in talk
     told = outrider(*QUESTION, "--max-tokens", "3", "--json").json
     assert (told["reason"], told["cut"], told["cut_by"]) == ("length", "length", "cut at 3 tokens (max_tokens)")
     assert told["go_on"].endswith("a longer answer: --max-tokens")
     (tmp_path / "prompts").write_text('{"prompt": "list files"}\n{"prompt": "list them"}\n')
     each = outrider("ask", "--prompts", str(tmp_path / "prompts"), "--max-tokens", "3")
-    assert each.err.count("the answer is not whole") == 2
+    assert each.err.count("the answer is incomplete") == 2
     server.scripts = [Script(["Paris, of"], cut=True)]
     code, out, talk = outrider(*QUESTION)
     assert (code, out) == (1, "Paris, of\n") and "is kept" in talk
     server.scripts = [Script(["Paris, of"], reason="network_error")]
     code, out, talk = outrider(*QUESTION)
-    assert (code, out) == (1, "Paris, of\n") and "not whole" in talk and "broke it off (network_error)" in talk
+    assert (code, out) == (1, "Paris, of\n") and "incomplete" in talk and "broke it off (network_error)" in talk
     server.scripts = [Script(["Paris, of"], reason="solar_flare")]
     code, out, talk = outrider(*QUESTION, "--json")
-    assert (code, json.loads(out)["cut"]) == (0, "other") and "not whole" in talk and "solar_flare" in talk
+    assert (code, json.loads(out)["cut"]) == (0, "other") and "incomplete" in talk and "solar_flare" in talk
 
 
 def answer_of(home: Path) -> Message:

@@ -151,7 +151,7 @@ def test_a_program_that_nothing_knows_is_named() -> None:
     known, unknown = risks("sudo tar xf a.tar", path=""), risks("cat a | frobnicate --all", path="")
     assert (made_up(known), made_up(unknown)) == (None, "frobnicate")
     (note,) = risk_notes(unknown, "frobnicate all of it")
-    assert note.startswith("warning: it runs `frobnicate`, which is not installed here")
+    assert note.startswith("warning: it runs `frobnicate`, which is neither installed here")
 
 
 # ---- mends for commands that failed: each is sure of what exists, and none is dangerous by mistake -------------------

@@ -177,7 +177,7 @@ def test_what_is_no_gguf_file_is_told(tmp_path: Path, model_folder: Path) -> Non
     with pytest.raises(UnknownModel, match="There is no file"), text_source(str(tmp_path / "none.gguf")):
         pass
     (tmp_path / "a.gguf").write_bytes(b"not one")
-    with pytest.raises(CorruptWeights, match=r"a.gguf is no GGUF file"), text_source(str(tmp_path / "a.gguf")):
+    with pytest.raises(CorruptWeights, match=r"a.gguf is not a GGUF file"), text_source(str(tmp_path / "a.gguf")):
         pass
     with pytest.raises(UnknownModel, match="name ends in .gguf"):
         graph_of(str(model_folder), EngineOptions("llama"))

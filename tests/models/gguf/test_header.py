@@ -124,7 +124,7 @@ def test_other_files_are_told_apart(tmp_path: Path) -> None:
         read_header(headed(tmp_path / "b.gguf", b"", version=3 << 24))
     for content in (b"", b"GG", b"not one at all"):
         (tmp_path / "none.gguf").write_bytes(content)
-        with pytest.raises(CorruptWeights, match=r"none\.gguf is no GGUF file"):
+        with pytest.raises(CorruptWeights, match=r"none\.gguf is not a GGUF file"):
             read_header(tmp_path / "none.gguf")
     with pytest.raises(CorruptWeights, match="cannot be read"):
         read_header(tmp_path)

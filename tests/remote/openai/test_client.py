@@ -172,8 +172,8 @@ FAILURES: dict[str, tuple[bytes, type[RemoteError], str]] = {
     "no JSON": (events(b"data: hello\n\n"), Incompatible, "readable"),
     "JSON of another kind": (events(b'data: {"choices":[{"delta":"x"}]}\n\n'), Broken, "early"),
     "nothing but the end": (events(b'data: {"choices":[]}\n\n', DONE), Incompatible, "without a word"),
-    "a packed answer": (packed(WORDS, "br"), Incompatible, "packs its answers"),
-    "an answer that cannot be unpacked": (packed(b"\x1f\x8b" + b"0" * 99, "gzip"), Incompatible, "cannot be unpacked"),
+    "a packed answer": (packed(WORDS, "br"), Incompatible, "compresses its answers"),
+    "an answer that cannot be unpacked": (packed(b"\x1f\x8b" + b"0" * 99, "gzip"), Incompatible, "cannot be read"),
     "an endless line": (events(b"data: " + b"x" * (17 << 20)), Incompatible, "more than"),
     "words, and then nothing": (events(chunk("one"), b"data: upstream died\n\n"), Broken, "after 'upstream died'"),
     "an answer without text": (as_json(b'{"choices":[]}'), Incompatible, "without text"),
@@ -356,7 +356,7 @@ async def test_a_verifier_behind_a_login_page_that_just_went_is_no_plain_server(
 async def test_who_is_neither_is_told_in_a_sentence() -> None:
     for page in (NOT_FOUND, http(PAGE, content_type="text/html")):
         async with by_path({}, page) as port:
-            with pytest.raises(Stranger, match="no server that Outrider can use, or the address is wrong"):
+            with pytest.raises(Stranger, match="not a server that Outrider can use, or the address is wrong"):
                 await found(f"http://127.0.0.1:{port}")
     async with by_path({}, openai_error(None, "401 No")) as port:
         with pytest.raises(Refused, match="token"):

@@ -167,7 +167,7 @@ async def test_other_clients_are_refused_in_openais_shape(target: Engine, card: 
     assert reply.headers["content-type"] == "application/json"
     error = reply.json()["error"]
     assert (error["type"], error["code"]) == ("tokens", "rate_limit_exceeded")
-    assert "its tokens of this minute (5 a minute)" in error["message"]
+    assert "its tokens for this minute (5 a minute)" in error["message"]
 
 
 async def test_nobody_goes_on_with_the_session_of_another_holder(target: Engine, card: Card) -> None:

@@ -102,7 +102,7 @@ def test_of_layers_that_matter_it_guesses_badly_and_only_its_figures_are_kept(de
     assert [path.name for path in folder.iterdir()] == [CONFIG]
     said = (deep / "said").read_text()
     assert f"the drafter: 5 of {LAYERS} layers" in said and "It is not used: it gains 1." in said
-    assert said.count(". ") == 1 and said.endswith("do not pay."), "what it is, and one sentence why it is not used"
+    assert said.count(". ") == 1 and said.endswith("do not pay off."), "what it is, and one sentence why it is not used"
     found = look_up(ServeOptions(model=str(deep / "target"), made=folder.parent, budget=BUDGET))
     assert found.folder is None and not found.due, "it is not made again"
 

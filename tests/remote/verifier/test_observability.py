@@ -41,7 +41,7 @@ async def test_a_full_line_and_a_stuck_engine_are_not_ready(
     async with reached(app) as client, Gate(target.model) as held:
         waits = asyncio.create_task(client.post("/v1/rounds", content=message(1, [], PROMPT)))
         await held.entered()
-        assert await looked_at(client) == (503, "the line is full\n")
+        assert await looked_at(client) == (503, "the queue is full\n")
         refused = await client.post("/v1/rounds", content=message(1, [], PROMPT, session="other"))
         error = decode(refused.content, Error)
         assert (refused.status_code, error.code, error.retry) == (503, "busy", True)

@@ -114,7 +114,7 @@ async def test_without_a_drafter_it_answers_first_then_makes_one_and_uses_it(
 ) -> None:
     first, _, said = started(brief, tmp_path, drafter=False)
     assert first.drafts and first.memory is not None and first.drafter is not None
-    assert said.index("POST /v1/chat/completions 200") < said.index("making a drafter, while nobody asks ...")
+    assert said.index("POST /v1/chat/completions 200") < said.index("making a drafter while the server is idle ...")
     assert "the drafter: 3 of 3 layers, " in said and "the drafter is used from now on" in said
     kept, live = sorted(path for path in (tmp_path / "home/data/drafters/made").iterdir() if path.is_dir())
     assert live == beside(kept, LIVE)
@@ -183,7 +183,7 @@ async def test_a_drafter_of_no_use_is_neither_used_nor_made_again(
     made, said = await built(capsys, brief / "target", made=tmp_path / "made", budget=BUDGET)
     assert "no drafts: one was made of the model's own layers, and it gains 1.0 tokens a round" in said
     named, said = await built(capsys, brief / "target", brief / "drafter")
-    why = "it gains 1.0 tokens a round, and less than 1.5 do not pay"
+    why = "it gains 1.0 tokens a round, and fewer than 1.5 do not pay off"
     assert f"without the drafter {brief / 'drafter'}: {why}" in said
     for shown in (made, named):
         assert shown.drafter is None and not shown.drafts and shown.memory is None

@@ -90,13 +90,15 @@ async def test_the_card_brings_it_to_devices(tiny_pair: Path, own: Path, capsys:
     drafter = tiny_pair / "drafter"
     shown, said = await built(capsys, tiny_pair / "target", drafter, chat_template=own)
     assert shown.chat_template == OWN
-    assert f"warning: the drafter {drafter} has another chat template. Devices that use it ask with that one" in said
+    assert (
+        f"warning: the drafter {drafter} has another chat template. Devices that use it ask with that template" in said
+    )
 
 
 @pytest.mark.parametrize(
     ("template", "said"),
     [
-        ("{% for message in messages %}", "is no valid Jinja: Unexpected end of template.*Correct .*own.jinja"),
+        ("{% for message in messages %}", "is not valid Jinja: Unexpected end of template.*Correct .*own.jinja"),
         ("{{ raise_exception('never') }}", "cannot render this conversation: never. Correct .*own.jinja"),
         ("{{ messages | length }}", "leaves out what is asked"),
         ("{{ messages[-1].content }}", "leaves out what is asked"),

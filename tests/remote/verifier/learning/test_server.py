@@ -135,7 +135,7 @@ async def test_each_holder_gets_a_drafter_that_learnt_from_their_answers_alone(
                     pass
         assert_no_text(drafter, tmp_path / "home", tmp_path / "said", tmp_path / "shelf")
     said = (tmp_path / "said").read_text()
-    assert "for each of 2 token holders alone" in said and "learnt for anna" in said and "learnt for bert" not in said
+    assert "each of 2 token holders separately" in said and "learnt for anna" in said and "learnt for bert" not in said
     with server(learnable_pair, tmp_path, tokens) as serving:
         assert (await card_of(serving.url, ANNA)).drafter == learnt.drafter, "it is there after a restart"
         assert (await card_of(serving.url, BERT)).drafter == first.drafter
