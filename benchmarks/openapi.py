@@ -77,34 +77,27 @@ def _narrow_fields(parts: dict[str, Schema], vocabulary: int) -> None:
     kinds: Schema = {"anyOf": [{"enum": JSON_TYPES}, {"type": "array", "items": {"enum": JSON_TYPES}, "minItems": 1}]}
     schema = {"type": "object", "properties": {"type": kinds}}
     wanted: Schema = {"type": "object", "properties": {"schema": schema}}
-    free: Schema = {"anyOf": [{"type": "null"}, {"type": "object"}]}
-    either: Schema = {
-        "schema": {"anyOf": [{"type": "null"}, schema]},
-        "json_schema": {"anyOf": [{"type": "null"}, wanted]},
-    }
-    parts["ResponseFormat"] = {
-        "type": "object",
-        "required": ["type"],
-        "anyOf": [
-            {"properties": {"type": {"const": "text"}, "json_schema": free}},
-            {"properties": {"type": {"const": "json_object"}, **either}},
-            {
-                "properties": {"type": {"const": "json_schema"}, "json_schema": {**wanted, "required": ["schema"]}},
-                "required": ["json_schema"],
-            },
-        ],
-    }
+    either: Schema = {"schema": _or_null(schema), "json_schema": _or_null(wanted)}
+    strict: Schema = {"type": {"const": "json_schema"}, "json_schema": {**wanted, "required": ["schema"]}}
+    formats = [
+        {"properties": {"type": {"const": "text"}, "json_schema": _or_null({"type": "object"})}},
+        {"properties": {"type": {"const": "json_object"}, **either}},
+        {"properties": strict, "required": ["json_schema"]},
+    ]
+    parts["ResponseFormat"] = {"type": "object", "required": ["type"], "anyOf": formats}
     token = {"type": "integer", "minimum": 0, "exclusiveMaximum": vocabulary}
     tokens = {"type": "array", "items": token, "minItems": 1}
     words = {"type": "string", "minLength": 1}
     several = {"type": "array", "items": {"anyOf": [words, tokens]}, "minItems": 1, "maxItems": MOST_CHOICES}
     parts["TextRequest"]["properties"]["prompt"] = {"anyOf": [words, tokens, several]}
     for request in ("ChatRequest", "TextRequest"):
-        bias = {"type": "number", "minimum": -100, "maximum": 100}
-        names = {"pattern": f"^({below(vocabulary)})$"}
-        parts[request]["properties"]["logit_bias"] = {
-            "anyOf": [{"type": "null"}, {"type": "object", "propertyNames": names, "additionalProperties": bias}]
-        }
+        bias, name = {"type": "number", "minimum": -100, "maximum": 100}, {"pattern": f"^({below(vocabulary)})$"}
+        biases = {"type": "object", "propertyNames": name, "additionalProperties": bias}
+        parts[request]["properties"]["logit_bias"] = _or_null(biases)
+
+
+def _or_null(schema: Schema) -> Schema:
+    return {"anyOf": [{"type": "null"}, schema]}
 
 
 def below(bound: int) -> str:
@@ -127,25 +120,17 @@ def _off(*names: str, also: tuple[object, ...] = ()) -> Schema:
 
 
 def _logprobs_together() -> Schema:
-    return {
-        "anyOf": [
-            _off("top_logprobs", also=(0,)),
-            {"properties": {"logprobs": {"const": True}}, "required": ["logprobs"]},
-        ]
-    }
+    on = {"properties": {"logprobs": {"const": True}}, "required": ["logprobs"]}
+    return {"anyOf": [_off("top_logprobs", also=(0,)), on]}
 
 
 def _continued_alone() -> Schema:
-    begun = {"properties": {"role": {"const": "assistant"}}}
-    both = {"prefixItems": [{}, begun], "minItems": 2, "maxItems": 2}
+    both = {"prefixItems": [{}, {"properties": {"role": {"const": "assistant"}}}], "minItems": 2, "maxItems": 2}
     alone = {"add_generation_prompt": {"enum": [None, False]}, "response_format": {"type": "null"}}
     properties = {"continue_final_message": {"const": True}, "messages": both, **alone}
-    return {
-        "anyOf": [
-            {"allOf": [_off("continue_final_message", also=(False,)), _off("add_generation_prompt", also=(True,))]},
-            {"properties": properties, "required": ["continue_final_message"]},
-        ]
-    }
+    on = {"properties": properties, "required": ["continue_final_message"]}
+    off = [_off("continue_final_message", also=(False,)), _off("add_generation_prompt", also=(True,))]
+    return {"anyOf": [{"allOf": off}, on]}
 
 
 def _echo_alone() -> Schema:
