@@ -316,10 +316,10 @@ def _is_missing(failure: Failure, value: str) -> bool:
 def _files(name: str, rest: list[Word]) -> list[Word]:
     """The words after a program that are files which it only reads."""
     output = OUTPUT.get(name)
-    befores = ["", *(word.value for word in rest)]
+    preceding = ["", *(word.value for word in rest)]
     files = [
         word
-        for before, word in zip(befores, rest)
+        for before, word in zip(preceding, rest)
         if not word.value.startswith("-") and not (output and output.fullmatch(before))
     ]
     return files[FILES.get(name, slice(None))] if name in READERS else []
