@@ -95,7 +95,7 @@ async def test_one_is_written_for_a_conversation_and_the_library_changed(store: 
         await opened(app, pilot, "a", SystemForm)
         assert app.screen.query_one(FoldingTextArea).text == "Be brief."
         await pilot.press(*"tutor", "ctrl+s")
-        await wait_until(pilot, lambda: "there is a system prompt tutor already" in app.text("#problem"))
+        await wait_until(pilot, lambda: "a system prompt named tutor exists already" in app.text("#problem"))
         app.screen.query_one(Input).value = "brief"
         await press(pilot, "ctrl+s", until=lambda: shows(app, SystemScreen))
         assert prompts.get("brief") == "Be brief."

@@ -71,7 +71,7 @@ async def test_what_goes_along_is_shown_before_it_is_sent_and_unfolds_in_the_que
         shown += ["gone.py does not exist, so it is not sent"]
         await write(app, pilot, "read @notes.txt and @src/ for anna@host, @gone.py too", shown)
         assert "✕" in app.text("#files")
-        await press(pilot, "enter", until=lambda: app.toasted("one.py is not there"))
+        await press(pilot, "enter", until=lambda: app.toasted("one.py does not exist"))
         assert core.prompts == [] and app.prompt.text.startswith("read @notes.txt")
         await pilot.press("enter")  # Once more: it goes as it is.
         await wait_until(pilot, lambda: len(core.prompts) == 1 and app.prompt.text == "")

@@ -120,7 +120,7 @@ async def test_an_answer_without_a_page_says_so_and_a_new_one_names_its_page_as_
         await press(pilot, "/", *"source", "enter", until=lambda: app.toasted("There is no message yet."))
         prose = await opened(pilot, app, stored(store))
         assert not any("tldr" in row for row in rows_of(prose))
-        await press(pilot, "/", *"source", "enter", until=lambda: app.toasted("names no page"))
+        await press(pilot, "/", *"source", "enter", until=lambda: app.toasted("cites no page"))
         assert core.prompts == []
         await pilot.press("ctrl+n", *"unzap", "enter")
         await wait_until(pilot, lambda: app.answers == [ANSWER] and app.questions == ["unzap"])

@@ -58,7 +58,7 @@ def test_a_damaged_or_missing_file_of_pages_is_named(folder: Path) -> None:
 @pytest.mark.parametrize("file", ["../pages.db", "/etc/passwd", "deep/pages.db"])
 def test_a_file_elsewhere_is_not_read(folder: Path, file: str) -> None:
     change(folder, file=file)
-    with pytest.raises(DrafterCorrupt, match="no file of that folder"):
+    with pytest.raises(DrafterCorrupt, match="not a file of that folder"):
         Drafter.load(folder)
 
 
