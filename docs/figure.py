@@ -20,7 +20,7 @@ WIDTH, HEIGHT = 760, 400
 LEFT, RIGHT, TOP, BOTTOM = 56, 500, 44, 348
 MOST, STEP = 120, 20
 """The end of the vertical axis, and the distance of its lines."""
-COLOURS = ("#8a8f98", "#0a7cba", "#b8860b", "#7b52ab")
+COLOURS = ("#8a8f98", "#0a7cba", "#b8860b", "#7b52ab", "#2e8b57")
 LEGEND, WORDS = 62, 26
 """Height of an entry of the legend, and the most letters of its lines."""
 STYLE = """\

@@ -72,9 +72,9 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"tokens": np.array([3, 4, 7, 8, 9, -1], "<i4").tobytes()}, "negative"),
     ({"tokens": b"abc"}, "ragged"),
     ({"log_probs": half(-0.7, -1.4, -0.1, -0.7, -0.7)}, "are announced"),
-    ({"log_probs": half(-0.7, -1.4, -0.1, -0.7, -0.7, np.nan)}, "is none"),
-    ({"log_probs": half(-0.7, -1.4, -0.1, -0.7, -0.7, -np.inf)}, "is none"),
-    ({"log_probs": half(-0.7, -1.4, -0.1, -0.7, -0.7, 0.5)}, "is none"),
+    ({"log_probs": half(-0.7, -1.4, -0.1, -0.7, -0.7, np.nan)}, "invalid log-probability"),
+    ({"log_probs": half(-0.7, -1.4, -0.1, -0.7, -0.7, -np.inf)}, "invalid log-probability"),
+    ({"log_probs": half(-0.7, -1.4, -0.1, -0.7, -0.7, 0.5)}, "invalid log-probability"),
     ({"log_probs": half(-1.4, -0.7, -0.1, -0.7, -0.7, -2)}, "rise"),
     ({"log_probs": half(-0.1, -0.7, -0.1, -0.7, -0.7, -2)}, "more than 1"),
 ]

@@ -134,7 +134,7 @@ def test_it_obeys_the_settings_of_the_shell_that_asks_and_ghost_text_never_goes_
 
 
 def test_what_is_no_request_or_comes_from_another_home_is_refused(person: Path) -> None:
-    assert "another home" in reply_to("command", WORDS, home="/elsewhere")["error"]
+    assert "OUTRIDER_HOME has changed" in reply_to("command", WORDS, home="/elsewhere")["error"]
     for bad in (b"hello\n", b'{"kind": "command", "text": 3}\n', b'{"kind": "run"}\n', b"x" * (2 << 20)):
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
             line.connect(socket_path())

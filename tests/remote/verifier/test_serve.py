@@ -105,7 +105,7 @@ def of_unknown_architecture(folder: Path) -> None:
     ("damage", "error", "told"),
     [
         (shutil.rmtree, UnknownModel, "There is no folder"),
-        (lambda folder: [path.unlink() for path in folder.iterdir()], UnknownModel, "no model"),
+        (lambda folder: [path.unlink() for path in folder.iterdir()], UnknownModel, "cannot be loaded as a model"),
         (of_unknown_architecture, UnknownModel, "abacus"),
         (halved, CorruptWeights, "damaged"),
         (without_a_tensor, CorruptWeights, r"layers\.1\.mlp\.up_proj"),
