@@ -242,12 +242,11 @@ async def test_escape_ends_one_thing_at_a_time(store: Store) -> None:
         search.focus()
         await press(pilot, "escape", until=lambda: search.value == "" and conversations.has_focus)
         await press(pilot, "f1", until=lambda: shows(app, HelpScreen))
-        await press(pilot, "escape", until=lambda: app.screen is app.chat)
-        assert conversations.has_focus
+        await press(pilot, "escape", until=lambda: app.screen is app.chat and conversations.has_focus)
         await press(pilot, "escape", until=lambda: app.prompt.has_focus)
         assert app.prompt.text == "one", "the edit is still there"
-        await press(pilot, "alt+up", "escape", until=lambda: app.prompt.border_title is None)
-        assert app.screen.query_one(Transcript).has_focus
+        transcript = app.screen.query_one(Transcript)
+        await press(pilot, "alt+up", "escape", until=lambda: app.prompt.border_title is None and transcript.has_focus)
         await press(pilot, "escape", until=lambda: app.prompt.has_focus)
         assert app.prompt.answering and core.stops == 0
         await press(pilot, "escape", until=lambda: not app.prompt.answering)

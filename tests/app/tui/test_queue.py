@@ -119,10 +119,12 @@ async def test_a_verification_that_ends_early_leaves_the_drafted_answer(store: S
         await app.chat.open_conversation(answer.conversation_id)
         await press(pilot, "ctrl+t", until=lambda: app.prompt.answering)
         await press(pilot, "ctrl+t", "escape", until=lambda: not app.prompt.answering and app.answers == [DRAFTED])
-        assert notes(app) == ["drafted offline, not checked"] and not app.toasted(failure.message)
+        await wait_until(pilot, lambda: notes(app) == ["drafted offline, not checked"])
+        assert not app.toasted(failure.message)
         await press(pilot, "ctrl+t", until=lambda: app.toasted(failure.message))
         await wait_until(pilot, lambda: not app.prompt.answering and app.answers == [DRAFTED])
-        assert notes(app) == ["drafted offline, not checked"] and app.prompt.text == ""
+        await wait_until(pilot, lambda: notes(app) == ["drafted offline, not checked"])
+        assert app.prompt.text == ""
 
 
 async def test_a_queued_prompt_that_somebody_else_sent_or_that_is_stopped_leaves_the_queue(store: Store) -> None:
