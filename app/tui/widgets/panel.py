@@ -124,7 +124,7 @@ def _meaning(mode: ModeChanged) -> str:
 
 ROWS = (
     "tokens/s",
-    "τ, tokens per round",
+    "τ, tokens/round",
     "checked",
     "drafted only",
     "dimmed, retracted",
@@ -134,7 +134,7 @@ ROWS = (
     "sent",
     "received",
 )
-VERIFYING = ("τ, tokens per round", "checked", "drafted only", "dimmed, retracted", "rounds", "passes saved")
+VERIFYING = ("τ, tokens/round", "checked", "drafted only", "dimmed, retracted", "rounds", "passes saved")
 """Rows that mean nothing for a server that verifies nothing."""
 STREAMED = ("streamed",)
 
