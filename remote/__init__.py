@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from remote.errors import Refused as Refused
     from remote.errors import RemoteError as RemoteError
     from remote.errors import Stranger as Stranger
+    from remote.errors import TooSlow as TooSlow
     from remote.errors import Unsent as Unsent
     from remote.link import Link as Link
     from remote.openai.client import CompletionsClient as CompletionsClient
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "client": "VerifierClient",
     "detect": "Kind",
-    "errors": "Broken Busy Incompatible LinkDown Misconfigured Refused RemoteError Stranger Unsent",
+    "errors": "Broken Busy Incompatible LinkDown Misconfigured Refused RemoteError Stranger TooSlow Unsent",
     "link": "Link",
     "openai.client": "CompletionsClient",
     "openai.stream": "ChatStream",

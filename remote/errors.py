@@ -38,6 +38,10 @@ class LinkDown(RemoteError):
     """No usable answer: no connection, no reply in time, a broken stream, or a page from something else."""
 
 
+class TooSlow(LinkDown):
+    """Nothing came in the time that the server had."""
+
+
 class Broken(LinkDown):
     """The connection, or the server behind a proxy, failed during a request.
 

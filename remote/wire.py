@@ -20,7 +20,7 @@ import msgspec
 
 from remote.clock import CLOCK, Clock
 from remote.credentials import bearer_token, without_credentials
-from remote.errors import Broken, LinkDown, Misconfigured, Refused, RemoteError, Stranger, Unsent, quoted
+from remote.errors import Broken, LinkDown, Misconfigured, Refused, RemoteError, Stranger, TooSlow, Unsent, quoted
 from remote.handshake import Handshake, RequestTrace, ahead_seconds
 from remote.openai.error_bodies import read_error
 from remote.pages import NOBODY_BEHIND, PLAIN_TO_TLS, PORTAL, meaning, said_on
@@ -111,7 +111,7 @@ class Wire:
                 yield
         except TimeoutError:
             told = f"{self.host} did not answer within {waited + seconds:.3g} s; {to_check(self.host)}"
-            raise LinkDown(told) from None
+            raise TooSlow(told) from None
 
     async def send(
         self,

@@ -21,7 +21,7 @@ from app.remotes.peer import Endpoint, Verifier
 from app.reply.answer import INCOMPLETE, Shown
 from app.reply.errors import NoAnswer
 from app.reply.generation import Generation, Step
-from remote import Busy, ChatStream, Incompatible, LinkDown, Refused, RemoteError, Unsent
+from remote import Busy, ChatStream, Incompatible, LinkDown, Refused, RemoteError, TooSlow, Unsent
 from remote.errors import quoted
 from remote.openai.dialect import SAMPLING
 from remote.openai.ends import end_of
@@ -340,7 +340,7 @@ class EndpointText:
         settings, options = self._generation.given.settings, self._endpoint.client.options
         first = options.first_words_seconds or settings.first_words_timeout
         advice = f"If the model is slow to start, set first_words_timeout above {first:.3g} s. "
-        slow = advice if "said nothing" in said or "within" in said else ""
+        slow = advice if isinstance(error, TooSlow) else ""
         return NoAnswer(f"{said}. {slow}Outrider does not send a question twice: ask again.", "broken")
 
 

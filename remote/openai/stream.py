@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any
 
-from remote.errors import Broken, Incompatible, LinkDown, quoted
+from remote.errors import Broken, Incompatible, LinkDown, TooSlow, quoted
 from remote.openai.delta import AnswerDelta, ThinkTags, read_delta
 from remote.openai.ends import end_of
 from remote.openai.error_bodies import ErrorBody, read_error
@@ -121,7 +121,7 @@ class ChatStream(Metered):
                     return await anext(self._source)
             except TimeoutError:
                 more = "nothing more" if self.pieces else "nothing"
-                raise LinkDown(f"{self._wire.host} said {more} for {self._deadline:.3g} s") from None
+                raise TooSlow(f"{self._wire.host} said {more} for {self._deadline:.3g} s") from None
         except BaseException:
             await self.aclose()
             raise
@@ -289,7 +289,7 @@ class ChatStream(Metered):
                     chunk = await anext(chunks, None)
             except TimeoutError:
                 host = self._wire.host
-                raise LinkDown(f"{host} was silent for {limit:.3g} s; {to_check(host)}") from None
+                raise TooSlow(f"{host} was silent for {limit:.3g} s; {to_check(host)}") from None
             if chunk is None:
                 return
             yield chunk
