@@ -179,10 +179,11 @@ def build_app(options: ServeOptions) -> VerifierApp:
         made = _own(folder, engine)
         if _most_tokens(engine, made, served.limits.max_tokens, budget) < served.limits.max_tokens:
             raise NoMemory(f"with it, {budget >> 20} MB hold no session of {served.limits.max_tokens} tokens")
+        offer = _offer(folder, deliveries, options.model)
         remember_for(folder, engine)
         memory = _memory_format(engine)
         assert memory is not None
-        app.service.draft_with(made, memory, _offer(folder, deliveries, options.model))
+        app.service.draft_with(made, memory, offer)
 
     app = create_app(
         engine,
