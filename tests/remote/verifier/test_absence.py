@@ -111,8 +111,10 @@ async def test_it_goes_on_where_the_line_breaks_before_its_first_token(
                     await asyncio.sleep(0.01)
                 asking.cancel()
                 await asyncio.gather(asking, return_exceptions=True)
+                allowed = 0
                 while not await counter(client, "away_sessions"):
                     held.allow(1)
+                    allowed += 1
             if stopped:
                 assert (await client.delete("/v1/streams/s?round=1")).status_code == 204
             held.allow()
@@ -121,7 +123,8 @@ async def test_it_goes_on_where_the_line_breaks_before_its_first_token(
             assert (await client.get(kept(1, len(PROMPT)))).status_code == 404
         else:
             tokens = tokens_of(await frames_at(client, kept(1, len(PROMPT))))
-            assert tokens == own[: len(tokens)] and AWAY <= len(tokens) <= AWAY + 2
+            early = max(0, allowed - len(PROMPT))  # Tokens that it may have written before it noticed.
+            assert tokens == own[: len(tokens)] and AWAY <= len(tokens) <= AWAY + 2 + early
 
 
 async def test_it_is_read_while_it_is_written(target: Engine, endless: Card, own: list[int]) -> None:
