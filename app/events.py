@@ -402,7 +402,7 @@ class ReplyText:
 
 
 def stretches_of(stats: Mapping[str, Any]) -> tuple[Stretch, ...]:
-    """Who wrote which part of a stored answer. What is no such list, as an import may have it, counts as none."""
+    """Who wrote which part of a stored answer. Anything that is no such list, as in some imports, counts as none."""
     try:
         found = [Stretch(int(one["at"]), sanitise(str(one["writer"])), bool(one["here"])) for one in stats["stretches"]]
     except (KeyError, TypeError, ValueError, OverflowError):

@@ -1,4 +1,4 @@
-"""Answers on a line that fails at random: outages, cuts, restarts, duplicates. Nothing may be lost or doubled.
+"""Answers on a line that fails at random: outages, cuts, restarts, duplicates. Nothing may be lost or duplicated.
 
     python -m benchmarks.chaos [--runs N] [--seed N] [--mode MODE] [--prompts FILE] [--max-tokens N]
         [--stand-in MODEL] [--verifiers N] [--ray] [--json OUT]
@@ -14,10 +14,11 @@ and hosted; in every fifth run it is killed at its first word. With --ray the ve
 (`outrider serve --replicas`), and Ray starts them again.
 
 After each run, the verified tokens must equal what the target says by itself, the database must agree with the events,
-and no token may be missing or doubled (`tests.support.nothing_lost`). A third of the runs samples, with a seed. A GGUF
-file does not always say the same by itself: a verifier that takes over computes the rows of a conversation in larger
-pieces, and llama.cpp rounds those differently. Each of its verified tokens must be within `ROUNDING` of the one that
-the target chooses. There is one line for each run and a summary at the end. The exit code is 1 if anything was wrong.
+and no token may be missing or duplicated (`tests.support.nothing_lost`). A third of the runs samples, with a seed. A
+GGUF file does not always say the same by itself: a verifier that takes over computes the rows of a conversation in
+larger pieces, and llama.cpp rounds those differently. Each of its verified tokens must be within `ROUNDING` of the one
+that the target chooses. There is one line for each run and a summary at the end. The exit code is 1 if anything was
+wrong.
 The mix of a run depends only on its seed; its timing also depends on the machine, because outages are in seconds.
 """
 
@@ -373,7 +374,7 @@ def _always(source: LocalModel, name: str | None) -> LocalModel:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command. Exit code 1 if anything was lost or doubled."""
+    """Run the command. Exit code 1 if anything was lost or duplicated."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     modes = [mode for mode in get_args(ChosenMode) if mode != "offline"]
     parser.add_argument("--runs", type=int, default=100)

@@ -3,7 +3,7 @@
     python -m benchmarks.stand_in MODEL.gguf [--cuts N] [--tokens N] [--silent] [--json OUT]
 
 The server's part is the beginning of the model's own greedy answer, sent at 50 words a second and cut at a random
-character; with --silent the line stays open and says nothing more. So an answer with nothing lost or doubled is the
+character; with --silent the line stays open and says nothing more. So an answer with nothing lost or duplicated is the
 whole answer again. Warm, the model has read along; cold, the server is away when the question is asked, and the model
 has to be loaded. Seconds are counted from the moment at which the app knows that the server is away.
 """

@@ -105,7 +105,7 @@ def entry(term: str, meaning: str, font: str = "B") -> list[str]:
 
 
 def settings() -> Iterator[tuple[str, str, str]]:
-    """Name, default as TOML has it (empty: none that reads the same everywhere), and what `Settings` says about it."""
+    """Name, default in TOML (empty: none that reads the same everywhere), and what `Settings` says about it."""
     tree = ast.parse(Path(config.__file__).read_text(encoding="utf-8"))
     (body,) = (node.body for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "Settings")
     for field, says in zip(body, body[1:]):

@@ -22,7 +22,7 @@ from models.tree import ROOT, DraftTree
 MOST_OUTCOMES = 16
 """Most outcomes that are considered in one round."""
 LEAST_CHANCE = 0.01
-"""Outcomes below this chance are ignored: a hit would be rarer than a hundred drafts are cheap."""
+"""Outcomes less likely than this are ignored: one hit is not worth a hundred drafts."""
 MOST_LEAVES = 8
 """Most leaves that run in one call, to learn what follows them."""
 UNRUN = -2

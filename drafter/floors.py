@@ -1,7 +1,7 @@
 """How well a drafter must guess to be useful: to draft at all, and to write alone while no target answers.
 
 Below the first floor, drafts cost more than they gain, whatever the line is like. Below the second, what a drafter
-writes alone is noise, and a question had better wait for the target.
+writes alone is noise, so a question should wait for the target.
 """
 
 from __future__ import annotations

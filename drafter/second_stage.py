@@ -186,7 +186,7 @@ class SecondStage:
         self.chain = self.chain._replace(guessed=min(self.chain.guessed, count))
 
     def _likeliest(self, most: int) -> Iterator[tuple[int, tuple[int, int, int]]]:
-        """The continuation of the longest match, token by token, each with its support as `Chain` has it.
+        """The continuation of the longest match, token by token, each with its support, as in `Chain`.
 
         As in a back-off model (such as the n-gram stage of arXiv 2308.04623), shorter contexts also count: where a pair
         of tokens has continued in many ways, a single longer match promises little.

@@ -79,7 +79,7 @@ def _untrusted(host: str, options: TransportOptions, error: ssl.SSLCertVerificat
         state = "has expired" if code == EXPIRED else "is not valid yet"
         return f"the certificate of {host} {state}; {CLOCK}; if it is right, whoever runs {host} must renew it"
     if code in (OTHER_NAME, OTHER_ADDRESS):
-        return f"the certificate of {host} is for another name ({reason}); write the address as the certificate has it"
+        return f"the certificate of {host} is for another name ({reason}); use the name that is in the certificate"
     if code in UNKNOWN and options.ca is None:
         advice = f"give the authority's file with --ca, unless {PORTAL}"
         return f"the certificate of {host} is not trusted: this device does not know who signed it ({reason}); {advice}"

@@ -29,7 +29,7 @@ def make_drafter(
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the drafter.")],
     budget: Budget = BUDGET,  # type: ignore[assignment] # typer parses it.
     minutes: Annotated[
-        int, typer.Option(metavar="N", min=0, help="Processor minutes to learn from the model if it guesses poorly.")
+        int, typer.Option(metavar="N", min=0, help="Processor minutes to train the drafter if it guesses poorly.")
     ] = 0,
     prompts: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Questions that people ask. Default: questions of many kinds.")

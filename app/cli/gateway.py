@@ -26,7 +26,7 @@ def gateway(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="File with the accepted tokens, one per line, or NAME TOKEN. Default: no token is required.",
+            help="File with the accepted tokens, one line each: TOKEN or NAME TOKEN. Default: no token is required.",
         ),
     ] = None,
     allow_origin: AllowOrigin = None,

@@ -31,7 +31,7 @@ local_commands = typer.Typer(
 )
 Name = Annotated[
     str,
-    typer.Argument(metavar="NAME", help="Name, as `outrider local list` has it.", autocompletion=local_models),
+    typer.Argument(metavar="NAME", help="Name, as in `outrider local list`.", autocompletion=local_models),
 ]
 NewName = Annotated[str | None, typer.Option("--name", metavar="NAME", help="Default: that of the file.")]
 TRIED = "Name three things that float, in one sentence."
@@ -233,7 +233,7 @@ def show_list(json: Json = False) -> None:
 def use(
     name: Annotated[
         str | None,
-        typer.Argument(metavar="NAME", help="Name, as `outrider local list` has it.", autocompletion=local_models),
+        typer.Argument(metavar="NAME", help="Name, as in `outrider local list`.", autocompletion=local_models),
     ] = None,
     none: Annotated[bool, typer.Option("--none", help="Let no model answer.")] = False,
 ) -> None:

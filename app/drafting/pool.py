@@ -21,7 +21,7 @@ from storage import Store
 OPEN_CONVERSATIONS = 4
 """Number of conversations whose drafter state is kept. Others start again from their stored data."""
 MOST_SHARED = 2 * OPEN_CONVERSATIONS
-"""Most drafters whose state is kept, in case a server says something else of its model each time."""
+"""Most drafters whose state is kept, in case a server describes its model differently each time."""
 
 
 class DraftingPool:

@@ -179,7 +179,7 @@ def duties(folders: Folders, settings: Settings) -> Callable[[Unanswered | None,
 
 
 def why_no_effect(settings: Settings, name: str | None) -> str:
-    """Why the choice of this model, or of none, has no effect yet; empty if it has. Settings come first."""
+    """Why choosing this model, or none, has no effect yet, or an empty text if it has one. Settings take precedence."""
     agrees: dict[str, tuple[str | None, ...]] = {"offline": (None, "local"), "local": (None, name)}
     if name is None:
         agrees = {"offline": (None, *{*get_args(Unanswered)} - {"local"})}

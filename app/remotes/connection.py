@@ -151,7 +151,7 @@ class Connection:
 
     @property
     def line_may_break(self) -> bool:
-        """Whether there is a line at all, as there is not to a server that this program started on this device."""
+        """Whether there is a network connection at all: there is none to a server that this program started here."""
         return self.source.address is not None
 
     @property

@@ -61,10 +61,10 @@ def judge(answer: Message, tokens: Sequence[int], text: str) -> Judged | None:
 def judge_texts(
     message_id: str, drafts: Sequence[tuple[int, str]], text: str, tokens_of: Callable[[str], int]
 ) -> Judged | None:
-    """What the target's own `text` keeps of what another model had written, by its words and not by its tokens.
+    """How much of what another model wrote is in the target's own `text`, compared by words and not by tokens.
 
     `drafts`: where that began, and the whole answer, each time that the target took over. `tokens_of`: the number of
-    tokens that spell a text. None if there was nothing of it.
+    tokens that spell a text. None if the other model wrote nothing.
     """
     kept, of = 0, 0
     for begun, drafted in drafts:
@@ -111,7 +111,7 @@ def own_judgement(answer: Message) -> Judged | None:
 
 
 def _stored_share(stats: Mapping[str, object]) -> tuple[int, int] | None:
-    """How much was kept, and of how much, as stored. None if that cannot be, as an import may have it."""
+    """How much was kept, and of how much, as stored. None for impossible numbers, which an import may bring."""
     kept, of = stats.get("kept"), stats.get("of")
     return (kept, of) if isinstance(kept, int) and isinstance(of, int) and 0 <= kept <= of and of else None
 

@@ -399,7 +399,7 @@ class Routing:
         return self.drafters.of_memory(memory) or self.drafters.first
 
     def waits_for_drafter(self, connection: Connection) -> bool:
-        """Whether it is unknown who knows the tokens of a server that has not answered, because of the local model."""
+        """Whether the server's first answer is needed to know who has its tokens, because of the local model."""
         matters = self._drafts_here(connection.source) or self._writes_here(connection.source)
         return connection.warming and not connection.server.fits and matters
 

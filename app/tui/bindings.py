@@ -139,7 +139,7 @@ def _check_key(name: str, key: str, room: Room, binding: Binding) -> None:
         raise ConfigError(f"{SOURCE}: {name} = {key!r} is not a key; write keys as 'f5', 'ctrl+n' or 'alt+enter'.")
     types = not modifiers and (len(last) == 1 or last in ("space", "enter", "backspace"))
     if types and binding.priority and name != "prompt.send":
-        raise ConfigError(f"{SOURCE}: {name} = {key!r} could not be typed any more; add ctrl+ or alt+.")
+        raise ConfigError(f"{SOURCE}: with {name} = {key!r}, {key!r} could not be typed; add ctrl+ or alt+.")
 
 
 def _check_clashes(keys: Mapping[str, str]) -> None:

@@ -26,7 +26,7 @@ TICK_SECONDS = 0.1
 """Seconds between checks whether a lone escape was the key Esc."""
 READ_BYTES = 4096
 CANCELS, SILENT_SECONDS = ("\x03", "\x1b"), 1.0
-"""Keys that end a paste whose end mark was lost with the line, once nothing has come for so many seconds."""
+"""Keys that end a paste whose end mark was lost with the connection, if no input has arrived for this many seconds."""
 
 
 class PasteParser(XTermParser):

@@ -119,11 +119,11 @@ async def _load_into_tmux(text: str, sequence: str, environment: Mapping[str, st
     if passed and sequence and setting != "off" and "clipboard" in features.split(","):
         return Copied("Copied to tmux, and sent to the terminal", note, sequence)
     if not sequence:
-        note += f" For the terminal it is too long ({len(text):,} characters)."
+        note += f" It is too long to send to the terminal ({len(text):,} characters)."
     elif setting == "off":
-        note += " It goes no further: `set-clipboard` is off."
+        note += " tmux does not pass it on, because `set-clipboard` is off."
     else:
-        note += " tmux knows no way to your terminal's clipboard."
+        note += " tmux does not know how to reach your terminal's clipboard."
     return Copied("Copied to tmux", note, sequence)
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from app.local.catalogue import Entry
     from app.local.registry import LocalModels
 
-OTHERS = "The server of this conversation has settings of its own for the time while it is away, and they come first."
+OTHERS = "This conversation's server has its own settings for when it is away; they take precedence."
 MOST_SHARE = 0.5
 """Share of the free memory that the weights of a model may have which is proposed to the person."""
 

@@ -4,9 +4,9 @@ A device that fetched a drafter has its graph and no other weights, so training 
 matrix keeps its format: `int8`, `nbits8` or `nbits4` (`models/engines/quantise.py`). All others stay unchanged, bit for
 bit. Needs the `onnx` package.
 
-Matrices of 4 bits are trained rounded: the forward pass uses the rounded weights, and the gradient passes by the
-rounding to the exact ones (a straight-through estimator, arXiv 1308.3432). Rounding only after training would undo a
-part of what was learnt: with 512 answers, 2.88 tokens per round are left instead of 2.96.
+4-bit matrices are trained with rounding: the forward pass uses the rounded weights, and the gradient bypasses the
+rounding and updates the exact ones (a straight-through estimator, arXiv 1308.3432). Rounding only after training would
+undo a part of what was learnt: with 512 answers, 2.88 tokens per round are left instead of 2.96.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ class Filled:
 
 
 def fill(task: str, command: str, things: Sequence[Named], before: Sequence[Named] = ()) -> Filled:
-    """An example's task and command, as the index has them, with these things; `before`: those of earlier questions."""
+    """Fill an example's task and command, as in the index, with these things; `before`: those of earlier questions."""
     places, fixed = _places(task, command)
     there = [thing for thing in things if thing.text.lower() in fixed]
     new = [thing for thing in things if thing not in there][:MOST]

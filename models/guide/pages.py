@@ -84,7 +84,7 @@ class Example:
 
     @classmethod
     def read(cls, task: str, command: str) -> Example:
-        """An example as the file has it, with the placeholders of its slots."""
+        """An example as it is in the file, with the placeholders of its slots."""
         return cls(unfilled(task), unfilled(command))
 
 

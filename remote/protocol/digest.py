@@ -32,7 +32,7 @@ class RunningDigest:
 
 
 def digest_of(tokens: Iterable[int]) -> bytes:
-    """The digest of a whole sequence, as `RunningDigest` has it after the last token."""
+    """The digest of a whole sequence: that of `RunningDigest` after the last token."""
     running = RunningDigest()
     running.extend(tokens)
     return running.at(len(running))

@@ -47,7 +47,7 @@ class Likeliest(Struct, frozen=True):
         )
 
     def unpack(self, most: int) -> tuple[list[int], Ids, Floats]:
-        """The nodes, and for each distribution its tokens and log-probabilities, as `Distributions` has them.
+        """The nodes, and for each distribution its tokens and log-probabilities, as in `Distributions`.
 
         `most`: tokens that were requested. Raises `ProtocolError` for anything that is not a distribution.
         """

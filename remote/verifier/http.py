@@ -204,8 +204,8 @@ class Service:
     def draft_with(self, own: OwnDrafter, memory: MemoryFormat, offer: DrafterOffer | None) -> None:
         """Draft with `own` in new sessions, and offer it to devices from their next connection on.
 
-        For a server that had no drafter: nobody has another one's memory. Any thread may call this, because each
-        assignment stands by itself.
+        Only for a server that had no drafter so far, so that no device holds memory made for a different one. Any
+        thread may call this, because each assignment stands by itself.
         """
         self.sessions.own = own
         self._card = msgspec.structs.replace(self._card, drafts=True, memory=memory, drafter=offer)
@@ -300,7 +300,7 @@ def _name(holder: str, session: str) -> str:
 
 
 def _length(message: Round | Stream | Propose) -> int:
-    """Tokens of the session with those of the message."""
+    """The number of tokens in the session, including those of the message."""
     return message.base + len(message.append) // TOKEN_BYTES
 
 

@@ -49,7 +49,7 @@ class ServeOptions:
     )
     drafter: Path | None = _option(None, "Folder of its drafter. Default: one is made while the server is idle.", "DIR")
     no_drafter: bool = _option(False, "Neither make nor use a drafter.")
-    budget: int = _option(300_000_000, "What a new drafter may take on a device, as in 300MB.", "SIZE")
+    budget: int = _option(300_000_000, "Maximum size of a new drafter on a device, such as 300MB.", "SIZE")
     host: str = _option("127.0.0.1", "Address to listen on. Any but this device's own needs a token.", "ADDRESS")
     port: int = _option(8000, "Port to listen on. 0: any free one.", "N", least=0, most=65535)
     quantize: Weights | None = _option(None, "Load the weights in 8 or 4 bits to save memory.")
@@ -68,11 +68,13 @@ class ServeOptions:
     chat_template: Path | None = _option(
         None, "Jinja file to use as the chat template. Default: the model's own.", "FILE"
     )
-    token_file: Path | None = _option(None, "File with the accepted tokens, one per line, or NAME TOKEN.", "FILE")
+    token_file: Path | None = _option(
+        None, "File with the accepted tokens, one line each: TOKEN or NAME TOKEN.", "FILE"
+    )
     tls_cert: Path | None = _option(None, "TLS certificate, for https.", "FILE")
     tls_key: Path | None = _option(None, "Private key of --tls-cert.", "FILE")
     allow_host: tuple[str, ...] = _option((), "Host name to accept in the Host header if there is no token.", "NAME")
-    allow_origin: tuple[str, ...] = _option((), "Web page that may ask.", "ORIGIN")
+    allow_origin: tuple[str, ...] = _option((), "Origin of a web page that may send requests.", "ORIGIN")
     max_sessions: int = _option(256, "Maximum number of conversations kept at once.", "N", least=1)
     cache_mb: int | None = _option(
         None, "Memory for sessions, in MB. Default: a quarter of the free memory.", "N", least=1

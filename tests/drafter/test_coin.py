@@ -77,7 +77,7 @@ def test_a_drafter_that_knows_the_coins_ranks_what_they_draw_first():
 
 
 TOP = 16
-"""Candidates of a step, as the config of the tiny drafter has them."""
+"""Candidates of a step, as in the config of the tiny drafter."""
 
 
 def toss(seed: int, position: int, attempt: int = 0) -> float:

@@ -78,7 +78,7 @@ def pack(conversations: list[AnsweredConversation], rng: np.random.Generator, op
 
 
 OWN = {"exit_norm": False, "from_target": True}
-"""Parts of a drafter's own, as `drafter_config` has them for this target."""
+"""Parts of a drafter's own, as in `drafter_config` for this target."""
 SHAPES = [
     *((count, {}, seed) for seed, count in enumerate((0, 1, 2))),
     *((count, shape, 0) for count in (0, 1) for shape in ({"first_layers": 0}, {"first_layers": 2}, {"blocks": 2})),

@@ -1,4 +1,4 @@
-"""Whatever the line does in the middle of a reply: the reply ends, no word is lost or doubled, and the next one
+"""Whatever the line does in the middle of a reply: the reply ends, no word is lost or duplicated, and the next one
 works."""
 
 from __future__ import annotations

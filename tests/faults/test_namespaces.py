@@ -152,7 +152,7 @@ CHANGES = {
     "the near link down": (["here link set {near} down"], ["here link set {near} up"]),
     "the verifier's address gone": (["there address delete {2}/29 dev {far}"], ["there address add {2}/29 dev {far}"]),
     # The far end drops everything on its way here, without a word to anybody.
-    "a way back that swallows": (["there route add blackhole {1}/32"], ["there route delete blackhole {1}/32"]),
+    "packets dropped on the way back": (["there route add blackhole {1}/32"], ["there route delete blackhole {1}/32"]),
     # Another lease, another Wi-Fi: connections from the old address get no answers any more, new ones work.
     "another address here": (
         ["here address delete {1}/29 dev {near}", "here address add {3}/29 dev {near}"],

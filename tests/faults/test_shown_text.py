@@ -71,7 +71,7 @@ class Screen(Terminal):
 
 @contextmanager
 def killed(screen: Screen, home: Path) -> Iterator[Message]:
-    """The answer as the next process to open the database has it after a `kill -9`."""
+    """The answer that the next process to open the database reads after a `kill -9`."""
     screen.process.kill()
     screen.process.wait()
     with Store.open(home / "data" / "outrider.db") as store:

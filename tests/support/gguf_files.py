@@ -83,7 +83,7 @@ def byte_level(pattern: str | None = None) -> Tokenizer:
 
 
 def sentencepiece() -> Tokenizer:
-    """A trained tokenizer as Llama 2 has one: spaces are ▁, text begins with one, and unknown letters are bytes."""
+    """A trained tokenizer like that of Llama 2: spaces are ▁, text begins with one, and unknown letters are bytes."""
     tokenizer = Tokenizer(models.BPE(unk_token="<unk>", fuse_unk=True, byte_fallback=True))
     tokenizer.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
     trainer = trainers.BpeTrainer(

@@ -1,4 +1,4 @@
-"""Checks that a reply lost and doubled nothing: its events, the database and the target's own answer have to agree."""
+"""Checks that a reply lost and duplicated nothing: its events, the database and the target's own answer must agree."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ class ShellTerminal(Terminal):
         return visible(self.raw[begun:])
 
     def line(self) -> str:
-        """What stands in the line, as the shell itself has it."""
+        """What is in the line, according to the shell itself."""
         self._probe.unlink(missing_ok=True)
         self.probes += 1
         self.type(PROBE_KEY)

@@ -54,7 +54,7 @@ def write_smaller(target: Path, folder: Path) -> Path:
 
 
 def random_target(tokenizer: Tokenizer, **shape: Any) -> tuple[LlamaForCausalLM, PreTrainedTokenizerFast]:
-    """A model of this shape, and its tokenizer as transformers has it."""
+    """A model of this shape, and its tokenizer in transformers."""
     fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<|end|>", pad_token="<|pad|>")
     fast.chat_template = CHAT_TEMPLATE
     config = LlamaConfig(

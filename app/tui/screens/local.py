@@ -30,7 +30,7 @@ NOBODY = ".nobody"
 GET = "outrider local get "
 """Ids of the rows of the catalogue begin with the command that fetches a model."""
 LOOK_SECONDS = 0.5
-"""Seconds between two checks of what the model does that stands in."""
+"""Seconds between two checks of the stand-in model's state."""
 QUIET = "$foreground 60%"
 
 

@@ -24,7 +24,7 @@ from models.config import DrafterError
 if TYPE_CHECKING:
     from models.guide.pages import Page
 
-OWN_EXAMPLE = "The example that the answer came from is Outrider's own, so it does not stand on this page."
+OWN_EXAMPLE = "The answer is based on one of Outrider's own examples, which is not on this page."
 
 
 class SourceScreen(Dialog[None]):

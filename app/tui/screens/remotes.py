@@ -143,7 +143,7 @@ class RemotesScreen(Dialog[None]):
 
     @work(group="form", exclusive=True)
     async def _confirm(self, name: str) -> None:
-        in_use = " You use this server now; afterwards the bundled model answers."
+        in_use = " You are using this server. After that, the bundled model will answer."
         question = f"Remove {name} and its token?{in_use if name == self.switcher.now else ''}"
         if not await self.app.push_screen_wait(Confirm(question)):
             return

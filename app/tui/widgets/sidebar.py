@@ -363,7 +363,7 @@ class Sidebar(Vertical):
     def _undelete(self) -> None:
         """Restore the last deleted conversation."""
         if not self._deleted:
-            self.notify("Nothing was deleted here since the start.")
+            self.notify("Nothing has been deleted since Outrider was started.")
             return
         with reporting(self):
             conversation = self._deleted.pop()

@@ -3,8 +3,8 @@
 Forwards are grouped into classes of similar numbers of sessions and rows. A class holds the mean of its recent
 forwards, and is forgotten slowly while only other classes occur. A plane is fitted to the classes: seconds = fixed +
 sessions * a + rows * b. Sums over all recent forwards could not separate the three, because for long periods all
-forwards are alike. Rows rarely cost the same each: 16 may take as long as 8. So between classes with this number of
-sessions, the plane is bent to their means.
+forwards are alike. Rows do not all cost the same: 16 may take as long as 8. So for each number of sessions, the plane
+is corrected to the means of its classes, and interpolated between their numbers of rows.
 
 A row that seems too dear is not tried, so errors must not last. What has not run for long is forgotten in favour of a
 low first guess, and more rows than ever ran together are assumed to be cheaper. No clock, no engine.

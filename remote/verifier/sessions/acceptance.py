@@ -124,7 +124,7 @@ def chooser(
 
 
 def target_distribution(logits: Floats, sampling: Sampling) -> Probabilities:
-    """Probabilities after temperature, top-k and top-p, in this order, as transformers' `generate` has it.
+    """Probabilities after temperature, top-k and top-p, in the order of transformers' `generate`.
 
     (V,) float32 logits -> (V,) float64. Logits may be infinite, but not all of them -inf. Those of inf share all of the
     probability.

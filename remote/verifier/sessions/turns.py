@@ -50,7 +50,7 @@ class Turn:
         self.left = False
         """Whether nobody waits for it any more."""
         self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        """Done when it is done and the event loop was notified."""
+        """Completed once the turn is finished and the event loop was notified."""
         self._result: object = None
         self._error: BaseException | None = None
 

@@ -92,7 +92,7 @@ async def written(verifier: VerifierProcess, drafter: Drafter, topic: str, after
             async for piece in pieces:
                 text += piece.text
                 sources += [piece.span.source] * len(piece.text)
-                assert piece.span.end == len(text) == len(sources), "nothing is lost or doubled"
+                assert piece.span.end == len(text) == len(sources), "nothing is lost or duplicated"
                 if len(text) > after and not drafted:
                     await proxy.refuse()
                 drafted += piece.span.source == "drafted"

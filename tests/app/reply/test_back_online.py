@@ -169,7 +169,7 @@ class Device:
         return await ask(opened, QUESTION, watch=watch)
 
     def is_own(self, opened: Assistant, heard: Heard) -> bool:
-        """Whether this is the target's own answer, of which nothing was lost or doubled, or is left unchecked."""
+        """Whether this is the target's own answer, of which nothing was lost or duplicated, or is left unchecked."""
         assert list(heard.done.token_ids) == self.own and all(heard.done.provenance), heard.failed
         assert violations(heard.events, stored(opened, heard), self.own, self.drafter.text) == []
         return not heard.done.stretches and heard.done.model == "target"

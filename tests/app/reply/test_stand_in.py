@@ -474,7 +474,7 @@ async def test_killed_while_it_writes_it_is_started_again_and_goes_on(
         heard, begun = await killed(opened, source)
     first, reached = dict.fromkeys(begun)  # It may also say there that its model is reasoning.
     assert first == "" and 0 < len(reached) < len(heard.text)
-    assert heard.text == reached + await rest_of(verifier, reached, LONGER), "nothing is lost or doubled"
+    assert heard.text == reached + await rest_of(verifier, reached, LONGER), "nothing is lost or duplicated"
     assert heard.done.stretches == (Stretch(0, "small one", here=True),)
 
 

@@ -161,7 +161,7 @@ async def test_ctrl_c_twice_quits_where_nothing_else_is_to_do(store: Store, monk
         app.clear_notifications()
         await pilot.press("right", "ctrl+c")
         assert app.prompt.text == "" and not app.toasts, "it has cleared the prompt, and no more"
-        await press(pilot, "ctrl+c", until=lambda: app.toasts == ["Ctrl+c again quits."])
+        await press(pilot, "ctrl+c", until=lambda: app.toasts == ["Press Ctrl+c again to quit."])
         await press(pilot, "ctrl+c", until=lambda: app._exit)
 
 

@@ -70,7 +70,7 @@ def test_words_keep_their_spaces_where_a_decoder_drops_the_first() -> None:
 
 
 def sentence_piece() -> ChatText:
-    """A tokenizer as SentencePiece has it: a sign for a space, bytes for what it does not know, no first space."""
+    """A tokenizer like SentencePiece's: a sign for a space, bytes for what it does not know, no first space."""
     words = ["▁", "▁find", "▁fi", "les", "▁files", "▁l", "ist", "▁list", "f", "i", "n", "d", "a", "e", "l", "s", "t"]
     names = ["<unk>", "</s>", *words, *(f"<0x{byte:02X}>" for byte in range(256))]
     vocabulary = [(name, -float(1 + len(name) * (name.startswith("<0x")))) for name in names]

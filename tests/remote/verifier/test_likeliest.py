@@ -28,7 +28,7 @@ def said(target: TorchEngine, tokens: Sequence[int]) -> np.ndarray:
 
 
 def agrees(wanted: np.ndarray, tokens: np.ndarray, log_probs: np.ndarray) -> bool:
-    """Whether these are the likeliest of it, as float16 has them."""
+    """Whether these are the likeliest of it, in float16."""
     count = int((tokens != NONE).sum())
     best = np.sort(wanted)[::-1]
     if count < MOST and best[count] > np.log(LEAST) + 0.01:

@@ -135,7 +135,7 @@ class PromptCommands:
         Raises `Misused` for any other word, and if learning is switched off.
         """
         if how not in ("", "deep"):
-            raise Misused(f"/learn takes no {how!r}: /learn, or /learn deep.")
+            raise Misused(f"/learn does not take {how!r}. Use /learn or /learn deep.")
         if not self._settings.learn:
             raise Misused("Learning is switched off: `learn = false` in the settings.")
         from app.tui.screens.chat.small_models import begin_learning  # What fetches is not needed at the start.

@@ -185,7 +185,7 @@ class ConversationView(Vertical):
         files = await self.files.read(typed)
         if place == self._place:
             return files
-        said = "Its files were still being read when you left it; it is kept where you wrote it."
+        said = "You moved on while its files were being read. The question is still where you wrote it."
         self.notify(said, title="Not sent", severity="warning")
         return None
 

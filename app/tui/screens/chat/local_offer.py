@@ -83,7 +83,7 @@ class LocalOffer(Static):
     def decline(self) -> None:
         """Ask never again."""
         self._end()
-        self.notify("You are not asked again. /local lets a model answer.")
+        self.notify("You won't be asked again. Use /local to let a model answer.")
 
     def _end(self) -> None:
         self._model, self.display = None, False

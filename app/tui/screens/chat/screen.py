@@ -146,7 +146,7 @@ class ChatScreen(Screen[None]):
         self._panel = Panel(metrics)
         self._status = StatusBar()
         self._looking = False
-        """Whether it is being checked what other windows did."""
+        """Whether a check for changes by other windows is in progress."""
         self._figures_of: tuple[str | None, ...] = ()
         """The conversation, the server and the model whose figures the status bar shows."""
         self.leaving = False
@@ -235,7 +235,7 @@ class ChatScreen(Screen[None]):
         self.leaving = True
         self.set_timer(LEAVING_SECONDS, self._stay)
         key = key_of(self._view.prompt, "prompt.cancel").capitalize()
-        self.notify(f"{key} again quits.", timeout=LEAVING_SECONDS)
+        self.notify(f"Press {key} again to quit.", timeout=LEAVING_SECONDS)
 
     def _stay(self) -> None:
         self.leaving = False
