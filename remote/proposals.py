@@ -20,6 +20,7 @@ from drafter.search import Proposals
 from drafter.whole_model import TOP, Growth, ModelAway
 from remote.protocol import CONTENT_TYPE, Card, Limits, Propose, Proposed, ProtocolError, decode, encode, pack_tokens
 from remote.protocol.fields import T
+from remote.wire import common_headers
 
 SILENCE_SECONDS = 60.0
 """Longest wait for an answer. The model may be reading a long conversation for somebody else."""
@@ -31,7 +32,7 @@ class Proposer:
     def __init__(self, url: str, token: str | None) -> None:
         place = urlsplit(url)
         self._connection = http.client.HTTPConnection(place.hostname or "", place.port, timeout=SILENCE_SECONDS)
-        self._headers = {"content-type": CONTENT_TYPE} | ({} if token is None else {"authorization": f"Bearer {token}"})
+        self._headers = {**common_headers(token), "content-type": CONTENT_TYPE}
         self._turn = threading.Lock()
         self._over: list[str] = []
         """Conversations that nobody continues."""

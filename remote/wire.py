@@ -38,6 +38,12 @@ OWN_SENTENCES = (401, 407)
 """Statuses with a sentence of their own, whatever the server says."""
 
 
+def common_headers(token: str | None) -> dict[str, str]:
+    """Headers of every request to any server."""
+    headers = {"accept-encoding": "identity", "user-agent": f"outrider/{VERSION}"}
+    return headers if token is None else {**headers, "authorization": f"Bearer {token}"}
+
+
 class Wire:
     """One server, over a pool of kept-alive connections: the base of the clients of both kinds of servers.
 
@@ -48,8 +54,8 @@ class Wire:
     Subclasses change the settings below.
     """
 
-    headers: ClassVar[Mapping[str, str]] = {"accept": CONTENT_TYPE}
-    """Headers of every request, in addition to those that any server gets: the program's name and the token."""
+    own_headers: ClassVar[Mapping[str, str]] = {"accept": CONTENT_TYPE}
+    """Headers of every request to this kind of server, in addition to `common_headers`."""
     keep_alive: ClassVar[float] = 60.0
     """Seconds for which an idle connection is kept. It saves a TCP and TLS handshake, two to three round trips, after a
     person has thought for a while."""
@@ -80,19 +86,16 @@ class Wire:
         self.clock = clock
         self._farewells: set[asyncio.Task[None]] = set()
         self._secure = address.scheme == "https"
-        headers = {**self.headers, "accept-encoding": "identity", "user-agent": f"outrider/{VERSION}"}
         try:
             self._token = None if token is None else bearer_token(token)
         except ValueError as error:
             raise Misconfigured(str(error)) from None
-        if self._token is not None:
-            headers["authorization"] = f"Bearer {self._token}"
         options.check()
         proxy = _proxy(options, address) if transport is None or options.proxy is not None else None
         self._options = options if proxy is None else replace(options, proxy=str(proxy.copy_with(userinfo=b"")))
         self._http = httpx.AsyncClient(
             base_url=address,
-            headers=headers,
+            headers={**self.own_headers, **common_headers(self._token)},
             transport=transport,
             verify=options.trust if self._secure else False,
             proxy=None if proxy is None else httpx.Proxy(proxy, ssl_context=_proxy_trust(proxy)),

@@ -186,7 +186,7 @@ async def _look_at(port: int, seconds: float) -> NearbyServer | Unusable | None:
 class PageWire(Wire):
     """Requests pages of any program."""
 
-    headers = {"accept": JSON}
+    own_headers = {"accept": JSON}
 
 
 async def _program(url: str) -> Program | None:

@@ -49,8 +49,7 @@ CONNECT_SECONDS = 10.0
 class CompletionsClient(Wire):
     """One OpenAI-compatible server, at its base address with or without `/v1`. For the arguments, see `Wire`."""
 
-    # `Wire` sends these with every request.
-    headers = {"accept": f"{JSON}, {EVENTS}"}
+    own_headers = {"accept": f"{JSON}, {EVENTS}"}
     keep_alive = IDLE_SECONDS
     probed = True
     connect_seconds = CONNECT_SECONDS
