@@ -102,7 +102,7 @@ def in_shell(conversation: Conversation) -> bool:
 
 
 class ConversationList(OptionList):
-    """The first line starts a new conversation; Enter or a click opens one. Other keys are commands to the sidebar."""
+    """The first line starts a new conversation; Enter or a click opens one. Other keys are commands to `Sidebar`."""
 
     BINDINGS = [
         Binding("enter", "select", "Open the conversation", id="list.open"),

@@ -153,7 +153,7 @@ KEYS: dict[type[Widget], tuple[tuple[str, str], ...]] = {
 class Sidebar(Vertical):
     """The search above the list, and all commands on conversations of the list.
 
-    The screen's class `-toggled` says that the person wants the sidebar other than its width suggests.
+    The screen's class `-toggled` says that the person wants the list other than its width suggests.
     """
 
     @dataclass
@@ -201,13 +201,13 @@ class Sidebar(Vertical):
     # ---- showing -----------------------------------------------------------------------------------------------------
 
     def toggle(self) -> None:
-        """Show the sidebar, or hide it."""
+        """Show the list, or hide it."""
         self.screen.toggle_class("-toggled")
         if self.display:
             self.refresh_list()  # Another window may have changed it.
 
     def show(self) -> None:
-        """Make room for the sidebar if it is hidden."""
+        """Make room for the list if it is hidden."""
         if not self.display:
             self.screen.toggle_class("-toggled")
 

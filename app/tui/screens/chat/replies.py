@@ -61,13 +61,13 @@ class Replies:
             if isinstance(event, Started):
                 await stored()
 
-        figures = self._view.set_interval(FIGURES_SECONDS, lambda: self._show_figures(reply))
+        figures = self._view.set_interval(FIGURES_SECONDS, lambda: self._report_figures(reply))
         try:
             await self._conversation.listen(reply, hear)
         finally:
             figures.stop()
             self._prompt.answering = False
-        self._show_figures(reply)
+        self._report_figures(reply)
 
     def _hear(self, event: Event, reply: RunningReply) -> None:
         """Take in one event. The transcript draws the text in its own time."""
@@ -78,7 +78,7 @@ class Replies:
             if event.report is not None:
                 self._rounds.add(event.report)
             if reply.told is None:
-                self._show_figures(reply)
+                self._report_figures(reply)
         elif isinstance(event, SystemUnread):
             self._view.notify(str(event), title="System prompt", timeout=15, markup=False)
         elif isinstance(event, Redrawn):
@@ -86,7 +86,8 @@ class Replies:
         elif isinstance(event, Done) and event.cut:
             tell_cut(self._messages, event)
 
-    def _show_figures(self, reply: RunningReply) -> None:
+    def _report_figures(self, reply: RunningReply) -> None:
+        """Draw the rounds, and tell the screen of figures that are new."""
         if self._messages.alive and reply.stats is not reply.told:
             reply.told = reply.stats
             self._rounds.draw()

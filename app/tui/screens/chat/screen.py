@@ -16,7 +16,7 @@ from textual.message import Message
 from textual.screen import Screen
 
 from app.config import BUNDLED_TARGET, Settings
-from app.events import ModeChanged
+from app.events import ModeChanged, Stats
 from app.files import current_folder
 from app.model_names import short_model
 from app.remotes.registry import BUNDLED
@@ -526,7 +526,7 @@ class ChatScreen(Screen[None]):
         """Show the new figures of an answer."""
         if self._alive:
             if event.conversation == self.conversation.id:
-                self._status.show_stats(event.stats)
+                self._show_figures(event.stats)
             self._status.show_context(self.conversation.context)
             self._panel.draw()
 
@@ -538,7 +538,11 @@ class ChatScreen(Screen[None]):
         if shown != self._figures_of:
             self._figures_of = shown
             live = opened.live
-            self._status.show_stats(live.stats if live is not None and live.conversation == opened.id else None)
+            self._show_figures(live.stats if live is not None and live.conversation == opened.id else None)
+
+    def _show_figures(self, stats: Stats | None) -> None:
+        """Show the figures of the open conversation's answer, or none. Every widget that has them gets them here."""
+        self._status.show_stats(stats)
 
     @on(ConversationView.Grown)
     @work(exclusive=True, group="context")
