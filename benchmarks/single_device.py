@@ -51,7 +51,7 @@ from drafter.runtime import Drafter
 from drafter.search import Pace
 from drafter.second_stage import Experience, SecondStage
 from models.cores import usable_cores
-from models.engines.choice import EngineOptions, graph_of, llama_engine, onnx_engine
+from models.engines.choice import EngineOptions, llama_engine, open_model
 from models.engines.engine import Engine
 from models.engines.target import load_target
 from models.engines.torch_engine import TorchEngine
@@ -255,9 +255,7 @@ def opened(arguments: argparse.Namespace) -> tuple[Engine, PreTrainedModel | Non
         return TorchEngine(model, MemoryEncoder.load(arguments.drafter)), model
     if arguments.engine == "llama":
         return llama_engine(arguments.target, arguments.drafter, EngineOptions(threads=usable_cores()))[1], None
-    graph = graph_of(arguments.target, EngineOptions("onnx"))
-    assert graph is not None
-    return onnx_engine(graph, arguments.drafter)[1], None
+    return open_model(arguments.target, EngineOptions("onnx"), arguments.drafter).engine, None
 
 
 def main() -> None:

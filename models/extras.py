@@ -9,11 +9,13 @@ import sys
 from typing import Literal
 
 Extra = Literal["server", "train", "gguf", "server,gguf", "ray"]
+WITH_PYTORCH: tuple[Extra, ...] = ("server", "train", "server,gguf")
+"""Those that install PyTorch."""
 
 
 def how_to_install(extra: Extra) -> str:
     """The command that installs extras of `pyproject.toml`, as part of a sentence."""
     command = f"run pip install '.[{extra}]' in Outrider's source folder"
-    if extra != "gguf" and sys.platform == "linux":  # There, PyTorch's default build includes gigabytes of CUDA.
+    if extra in WITH_PYTORCH and sys.platform == "linux":  # There, its default build includes gigabytes of CUDA.
         command += f" (without an NVIDIA card: pip install -r requirements-cpu.txt '.[{extra}]')"
     return command

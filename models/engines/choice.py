@@ -1,6 +1,6 @@
 """Opens a model on the engine that suits it: llama.cpp for a GGUF file, ONNX Runtime for a graph, else PyTorch.
 
-A new engine is a subclass of `Engine` in a module of its own, a name in `EngineKind`, and a branch in `open_model`
+A new engine is a subclass of `Engine` in a module of its own, a name in `EngineKind`, and a case in `open_model`
 (CONTRIBUTING.md).
 """
 
@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, assert_never
 
 from models.cores import usable_cores
 from models.engines.engine import Engine, UnverifiableTarget
@@ -70,53 +70,57 @@ def open_model(
 
     Raises `ModelError` and `EngineError`, and `DrafterError` for a damaged drafter.
     """
-    if is_gguf(model) and options.kind in ("auto", "llama"):
-        with timed(f"loading {model}", say):
-            side, llama = llama_engine(model, drafter, options)
-            side = _as_llama_reads(side, gguf_path(model), llama, options, say)
-        if drafter is not None and llama.why_no_drafter:
-            say(f"without the drafter {drafter}, because the model takes none: {llama.why_no_drafter}")
-            drafter = None
-        return Opened(side, llama, drafter)
-    if (graph := graph_of(model, options)) is not None:
-        try:
-            with timed(f"loading {graph} ({graph.stat().st_size / 1e6:.0f} MB)", say):
-                return Opened(*onnx_engine(graph, drafter, options), drafter)
-        except UnverifiableTarget as error:
-            if options.kind == "onnx":
-                raise
-            say(f"PyTorch instead: {error}")
+    kind = options.kind
+    if kind == "auto":
+        kind = suited(model, options)
+    match kind:
+        case "llama":
+            return _with_llama(model, options, drafter, say)
+        case "onnx":
+            try:
+                return _with_onnx(model, options, drafter, say)
+            except UnverifiableTarget as error:
+                if options.kind == "onnx":
+                    raise
+                say(f"PyTorch instead: {error}")
+        case "torch":
+            pass
+        case _:
+            assert_never(kind)
     return _with_torch(model, options, drafter, torch_encoder, say)
 
 
-def graph_of(model: str, options: EngineOptions) -> Path | None:
-    """The graph that ONNX Runtime should run, or None if PyTorch should run the model.
+def suited(model: str, options: EngineOptions) -> Literal["onnx", "llama", "torch"]:
+    """What `auto` runs a model on: by its files, unless `quantize` asks for weights that only PyTorch has."""
+    if is_gguf(model):
+        return "llama"
+    return "torch" if options.quantize is not None or graph_in(model) is None else "onnx"
 
-    `auto` uses an existing graph, unless `quantize` asks for weights that only PyTorch has. Raises `UnknownModel` if
-    ONNX Runtime was requested and there is no graph, or if llama.cpp was requested, which needs a GGUF file.
-    """
-    kind, quantize = options.kind, options.quantize
-    if kind == "llama":
-        raise UnknownModel(f"llama.cpp cannot serve {model}: it needs a file whose name ends in .gguf.")
-    if kind == "torch" or (kind == "auto" and quantize is not None):
-        return None
-    found = graph_in(model)
-    if kind == "onnx" and (found is None or quantize is not None):
-        why = f"there is no {' or '.join(GRAPHS)} in {model}" if found is None else "--quantize is for PyTorch"
+
+def _with_onnx(model: str, options: EngineOptions, drafter: Path | None, say: Callable[[str], None]) -> Opened:
+    graph = graph_in(model)
+    if graph is None or options.quantize is not None:
+        why = f"there is no {' or '.join(GRAPHS)} in {model}" if graph is None else "--quantize is for PyTorch"
         raise UnknownModel(f"ONNX Runtime cannot serve this: {why}. Use --engine torch.")
-    return found
+    with timed(f"loading {graph} ({graph.stat().st_size / 1e6:.0f} MB)", say):
+        from models.engines.memory_encoder import ArrayEncoder
+        from models.engines.onnx_engine import OnnxEngine
+
+        side = read_text_side(graph.parent, options.template)
+        encoder = None if drafter is None else ArrayEncoder.load(drafter)
+        return Opened(side, OnnxEngine(graph, encoder, threads=options.threads or usable_cores()), drafter)
 
 
-def onnx_engine(
-    graph: Path, drafter: Path | None = None, options: EngineOptions = EngineOptions()
-) -> tuple[TextSide, Engine]:
-    """Open a graph. Raises `UnknownModel`, `MissingTokenizer`, `CorruptWeights`, and what `OnnxEngine` raises."""
-    from models.engines.memory_encoder import ArrayEncoder
-    from models.engines.onnx_engine import OnnxEngine
-
-    side = read_text_side(graph.parent, options.template)
-    encoder = None if drafter is None else ArrayEncoder.load(drafter)
-    return side, OnnxEngine(graph, encoder, threads=options.threads or usable_cores())
+def _with_llama(model: str, options: EngineOptions, drafter: Path | None, say: Callable[[str], None]) -> Opened:
+    if not is_gguf(model):
+        raise UnknownModel(f"llama.cpp cannot serve {model}: it needs a file whose name ends in .gguf.")
+    with timed(f"loading {model}", say):
+        side, llama = llama_engine(model, drafter, options)
+        side = _as_llama_reads(side, gguf_path(model), llama, options, say)
+    if drafter is not None and llama.why_no_drafter:
+        say(f"without the drafter {drafter}, because the model takes none: {llama.why_no_drafter}")
+        drafter = None
+    return Opened(side, llama, drafter)
 
 
 def llama_engine(

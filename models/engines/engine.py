@@ -198,7 +198,10 @@ class Forward:
 
 
 class Engine(ABC):
-    """A causal language model that verifies draft trees, with its drafter's memory encoder if any."""
+    """A causal language model that verifies draft trees, with its drafter's memory encoder if any.
+
+    Subclasses set `vocabulary`, `chunk`, `row_budget` and `bytes_per_token`, and `key_shape` if they take an encoder.
+    """
 
     vocabulary: int
     chunk: int
@@ -211,9 +214,9 @@ class Engine(ABC):
     """Most bytes that may be allocated ahead for the rows of all contexts, or None for any number."""
     most_nodes: int | None = None
     """Most nodes of a tree, or None for any number."""
-    encoder: Encoder | None
-    key_shape: tuple[int, int, int]
-    """Layers, and heads and size of a layer's keys."""
+    encoder: Encoder | None = None
+    key_shape: tuple[int, int, int] = (0, 0, 0)
+    """Layers, and heads and size of a layer's keys. No encoder fits zeros."""
     why_no_drafter: str | None = None
     """Why no drafter is used for this model, or None if one may be."""
     threads: Threads | None = None

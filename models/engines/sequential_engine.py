@@ -75,7 +75,6 @@ class SequentialEngine(Engine):
 
     row_budget = 1
     most_nodes = 1
-    encoder = None
 
     def __init__(self, model: PreTrainedModel, *, chunk: int = CHUNK) -> None:
         self.model, self.chunk = model.eval(), chunk

@@ -14,13 +14,13 @@ import pytest
 from safetensors.torch import load_file
 
 from models.config import ENCODER
-from models.engines.choice import EngineOptions, graph_of
+from models.engines.choice import EngineOptions, open_model, suited
 from models.engines.engine import UnfitDrafter, UnverifiableTarget
 from models.engines.onnx_engine import OnnxEngine
 from models.engines.target import load_target
 from models.engines.tensors import DamagedWeights, read_tensors
 from models.errors import CorruptWeights, MissingTokenizer, UnknownModel
-from models.files import GRAPHS
+from models.files import GRAPHS, graph_in
 from models.text.text_side import read_text_side
 from models.tree import DraftTree
 from recipes.shell_guide.graph import write_graph
@@ -78,15 +78,14 @@ def test_a_server_without_pytorch_says_what_pytorch_says(tiny_pair: Path, target
 
 
 def test_a_graph_is_taken_where_there_is_one_and_what_a_folder_lacks_is_told(target: Path, tmp_path: Path) -> None:
-    assert graph_of(str(target), EngineOptions("auto")) == target / GRAPHS[1]
-    for options in (EngineOptions("torch"), EngineOptions("auto", "int8")):
-        assert graph_of(str(target), options) is None
+    assert graph_in(target) == target / GRAPHS[1] and suited(str(target), EngineOptions()) == "onnx"
+    assert suited(str(target), EngineOptions(quantize="int8")) == "torch"
     for source in (str(tmp_path), "owner/model"):
-        assert graph_of(source, EngineOptions("auto")) is None
+        assert suited(source, EngineOptions()) == "torch"
     with pytest.raises(UnknownModel, match="--engine torch"):
-        graph_of(str(tmp_path), EngineOptions("onnx"))
+        open_model(str(tmp_path), EngineOptions("onnx"))
     with pytest.raises(UnknownModel, match="--quantize"):
-        graph_of(str(target), EngineOptions("onnx", "int8"))
+        open_model(str(target), EngineOptions("onnx", "int8"))
     (target / "tokenizer.json").unlink()
     with pytest.raises(MissingTokenizer, match=r"tokenizer\.json"):
         read_text_side(target)

@@ -154,7 +154,7 @@ def test_a_state_in_pytorch_is_counted_as_some_tokens(kind: str) -> None:
     context = holding(engine, PROMPT * 40)
     engine.verify(context, EMPTY)
     assert context.cache is not None
-    held = sum(part.numel() * part.element_size() for layer in context.cache.layers for part in tensors(vars(layer)))
+    held = sum(part.nbytes for layer in context.cache.layers for part in tensors(vars(layer)))
     assert held / 4 < engine.bytes_per_token * context.capacity < 4 * held
 
 

@@ -15,7 +15,7 @@ import torch
 from tokenizers import Tokenizer, normalizers
 from transformers import AutoTokenizer
 
-from models.engines.choice import EngineOptions, graph_of, licence, llama_engine, open_model
+from models.engines.choice import EngineOptions, licence, llama_engine, open_model
 from models.engines.target import load_target
 from models.errors import CorruptWeights, MissingPackage, UnknownModel
 from models.gguf.text import first_difference, text_source
@@ -180,7 +180,7 @@ def test_what_is_no_gguf_file_is_told(tmp_path: Path, model_folder: Path) -> Non
     with pytest.raises(CorruptWeights, match=r"a.gguf is not a GGUF file"), text_source(str(tmp_path / "a.gguf")):
         pass
     with pytest.raises(UnknownModel, match="name ends in .gguf"):
-        graph_of(str(model_folder), EngineOptions("llama"))
+        open_model(str(model_folder), EngineOptions("llama"))
     with pytest.raises(UnknownModel, match="--quantize is for PyTorch"):
         (tmp_path / "b.gguf").write_bytes(b"")
         llama_engine(str(tmp_path / "b.gguf"), None, EngineOptions(quantize="int8"))
