@@ -411,7 +411,7 @@ def stretches_of(stats: Mapping[str, Any]) -> tuple[Stretch, ...]:
 
 
 def ranges_here(stretches: Sequence[Stretch], length: int) -> list[tuple[int, int]]:
-    """The ranges of characters that models on this device wrote, of an answer with so many."""
+    """The ranges of characters that models on this device wrote, of an answer of this length."""
     starts = [min(max(0, one.at), length) for one in stretches]
     return [(at, end) for one, at, end in zip(stretches, starts, [*starts[1:], length]) if one.here]
 

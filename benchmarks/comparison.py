@@ -263,7 +263,7 @@ def row(name: str, seeds: Sequence[dict[str, Any]]) -> dict[str, Any]:
 def interval(tokens: np.ndarray, counts: np.ndarray) -> tuple[float, float]:
     """A 95 % interval of tau by a bootstrap over prompts, each drawn with all its seeds.
 
-    `tokens`, `counts` (seeds, prompts): gained in so many rounds.
+    `tokens`, `counts` (seeds, prompts): gained in this many rounds.
     """
     gained, took = tokens.sum(axis=0), counts.sum(axis=0)
     picks = np.random.default_rng(0).integers(len(took), size=(DRAWS, len(took)))

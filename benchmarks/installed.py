@@ -7,8 +7,8 @@ bundled model answers: `outrider ask` for the first time and again, then the cha
 server. Once the answer is complete, memory is measured, followed by half a minute without input.
 
 `base` is what `make chat` installs. `server` has PyTorch and all that other models need; the bundled one does not, and
-runs as before. So the server is also started alone with each engine. If pip installs from local files, the time to
-download them would come on top.
+runs as before. So the server is also started alone with each engine. If pip installs from local files, downloading
+them takes additional time.
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ QUESTIONS = ("How do I unpack a .tar.gz file?", "What is eating my disk?", "Tidy
 
 
 def long_answer(lines: int) -> str:
-    """Prose, a fence with so many lines, and prose again."""
+    """Prose, a fence with this many lines, and prose again."""
     code = (
         f"    total += weigh(items[{line}], by={line % 7})  # the {line}th of them, by its weight"
         for line in range(lines)

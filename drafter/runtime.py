@@ -98,7 +98,7 @@ class Drafter:
         return not isinstance(self._step, WholeModel) or self._step.runs()
 
     def reads(self, length: int) -> bool:
-        """Whether it reads conversations of so many tokens, as far as known."""
+        """Whether it reads conversations of this many tokens, as far as known."""
         return not isinstance(self._step, WholeModel) or length <= self._step.most_tokens
 
     @property

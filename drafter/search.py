@@ -66,7 +66,7 @@ class Pace:
     depth: int = 8
     """Levels, so also drafter calls. The first call runs the root."""
     breadth: int = 8
-    """Nodes that run in one call, and children that each of them proposes. A guessed chain comes on top."""
+    """Nodes that run in one call, and children that each of them proposes. A guessed chain is extra."""
     nodes: int = 60
     """Nodes of the tree that is sent."""
     deepest: int = 0

@@ -233,7 +233,7 @@ class ModelCache:
         self._nodes += [(log_probs[at : at + 1], ids[at : at + 1]) for at in range(len(nodes))]
 
     def _append(self, most: int) -> None:
-        """Read at most so many of the waiting tokens for good: they join the trunk, after the path."""
+        """Read at most this many of the waiting tokens for good: they join the trunk, after the path."""
         append = self.tokens[self._read : self._read + most]
         root = self._call(self._joining or self._path, append)
         self._trunk = self._read + len(append)

@@ -42,7 +42,7 @@ class MemoryRow(NamedTuple):
 def quantise(numbers: NDArray[np.floating], bits: Bits = 8) -> tuple[NDArray[np.int8], NDArray[np.float16]]:
     """Quantise each (size,) vector symmetrically with its own scale: (..., size) -> ((..., size) int8, (...) float16).
 
-    The error of a number is at most half a scale, for numbers up to 65504 times the largest integer of so many bits.
+    The error of a number is at most half a scale, for numbers up to 65504 times the largest integer of this many bits.
     Raises `MalformedMemory` if a number is not finite.
     """
     floats = np.asarray(numbers, np.float32)

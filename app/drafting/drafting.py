@@ -132,7 +132,7 @@ class Drafting:
         return self._drafter.is_model
 
     def can_draft(self, length: int) -> bool:
-        """Whether the drafter runs, and reads so many tokens."""
+        """Whether the drafter runs, and reads this many tokens."""
         return self._drafter.runs and self._drafter.reads(length)
 
     @property

@@ -42,7 +42,7 @@ def check(path: Path) -> None:
 
 
 def check_memory(name: str, size: int) -> None:
-    """Check whether weights of so many bytes fit this device. Raises `UnknownModel`."""
+    """Check whether weights of this many bytes fit this device. Raises `UnknownModel`."""
     if (total := total_bytes()) is not None and size > total:
         raise UnknownModel(
             f"{name} takes {size_text(size)} of memory, and this device has {size_text(total)}. "

@@ -24,7 +24,7 @@ from remote.protocol import Card
 HEAD = 1 << 20
 """Bytes of each file that tell one model from another, together with its size."""
 MOST_MADE = 8
-"""Most drafters that are kept, in case a server says something else of its model each time."""
+"""Most drafters that are kept, in case a server describes its model differently each time."""
 
 
 class LocalDrafter:

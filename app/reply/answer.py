@@ -277,7 +277,7 @@ class Answer:
         return events
 
     def _unchecked_after(self, count: int, writer: str) -> list[Stretch]:
-        """The stretches of an answer that `writer` continued after so many tokens, without what is verified by now."""
+        """The stretches of an answer that `writer` continued after `count` tokens, without what is verified by now."""
         at = len(self._clean(self.tokens[: max(count, self.verified)], False))
         return [*([Stretch(0, self.model or self.drafter)] if at else []), Stretch(at, writer, here=True)]
 

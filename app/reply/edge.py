@@ -134,7 +134,7 @@ class Edge:
     def pace(self, left: int, cost: Cost | None) -> Pace:
         """The size of a tree, if the answer may get `left` more tokens."""
         given, limits = self._generation.given, self.verifier.card.limits
-        deepest = min(limits.max_depth, max(0, left - 1))  # The bonus token comes on top.
+        deepest = min(limits.max_depth, max(0, left - 1))  # The bonus token is one more.
         depth, nodes = min(given.settings.depth, deepest), min(given.settings.nodes, limits.max_nodes)
         measured, sampled = given.settings.pace == "measured", given.draft_sampling is not None
         if measured and sampled:  # A sampled tree's size must not depend on what is drawn in it.

@@ -36,7 +36,7 @@ class ReadAlong:
         stand_in.start()
 
     def follow(self, grown: int) -> None:
-        """Note that the answer has `grown` by so many characters. Read it if that is due; returns at once."""
+        """Note that the answer has `grown` by this many characters. Read it if that is due; returns at once."""
         self._unread += grown
         if self._unread >= self._due and not self.reads and isinstance(self._stand_in.verifier, Endpoint):
             text = self._text()

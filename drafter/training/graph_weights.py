@@ -65,7 +65,7 @@ def read_weights(path: Path, config: DrafterConfig) -> dict[str, Floats]:
 
 
 def weights_of_bits(path: Path, bits: int) -> set[str]:
-    """Names of the matrices that a graph holds in blocks of so many bits. Raises `DrafterCorrupt`."""
+    """Names of the matrices that a graph holds in blocks of this many bits. Raises `DrafterCorrupt`."""
     ending, names = f".nbits{bits}", (tensor.name for tensor in _load(path).graph.initializer)
     return {name.removeprefix("model.").removesuffix(ending) for name in names if name.endswith(ending)}
 

@@ -289,7 +289,7 @@ class LlamaEngine(Engine):
         return lane
 
     def _cells(self, needed: int) -> int:
-        """Rows of a new lane for a conversation that needs so many: room for others too, as far as memory allows."""
+        """Rows of a new lane for a conversation that needs this many: room for others too, as far as memory allows."""
         alone, shared = (needed + needed // 2) // ROUNDED * ROUNDED + ROUNDED, self.lane_cells
         if self.most_bytes is not None:
             left = self.most_bytes // self.bytes_per_token - sum(lane.cells for lane in self._lanes)

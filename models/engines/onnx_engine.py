@@ -77,7 +77,7 @@ class ArrayContext(TargetContext):
         return int(self.keys.shape[2])
 
     def reserve(self, rows: int, kept: int = 0) -> None:
-        """Make room for so many rows, and keep the first `kept`."""
+        """Make room for this many rows, and keep the first `kept`."""
         if rows > self.capacity:
             # Attention reads all rows of a slab, used or not, so this slab grows less than others, within `slab_rows`.
             capacity = max(64, rows + rows // 8 + 16)

@@ -47,7 +47,7 @@ BY = 0.9
 SAME_PAGE = 2
 """Most examples of one page, unless the question names its program."""
 VERB, VERB_WITHIN = 0.05, 3
-"""Added if a wording begins with what the question begins with, give or take so many terms."""
+"""Added if a wording begins with what the question begins with, give or take this many terms."""
 FILLED = 16
 """How many of the best examples are filled with what the question names."""
 PLACED, EMPTY = 0.40, 0.12

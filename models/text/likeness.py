@@ -27,7 +27,7 @@ PROBES = {
 }
 """Pieces of the fixed text. Accents are composed where possible, because some models compose them first."""
 SPELT = 2_000
-"""About so many words are taken from the vocabulary and put into tokens again."""
+"""About this many words are taken from the vocabulary and put into tokens again."""
 TALK = [("user", "What is 12 + 30?"), ("assistant", "It is 42."), ("user", "  Danke!\n")]
 
 

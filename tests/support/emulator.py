@@ -122,7 +122,7 @@ class Share:
     """When the line is free again, in seconds since the start."""
 
     def take(self, sent: float, seconds: float) -> float:
-        """Occupy the line for so many seconds as soon as it is free, and return when that is over."""
+        """Occupy the line for this many seconds as soon as it is free, and return when that is over."""
         self.free = max(self.free, sent) + seconds
         return self.free
 

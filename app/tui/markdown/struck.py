@@ -85,7 +85,7 @@ def _within_prose(drawn: WrappedLeaf, words: Mapping[int, Content], width: int) 
 
 
 def _mixed(line: Content, inserted: Sequence[tuple[int, Content]], width: int) -> Iterator[Pieces]:
-    """The pieces of each row of a line that has struck words after so many of its characters."""
+    """The pieces of each row of a line that has struck words after this many of its characters."""
     space = Content(" ")
     parts, spans = list[Content](), list[tuple[int, int, int | None]]()
     last = end = moved = 0

@@ -20,7 +20,7 @@ def below(name: Content, about: str, style: str, screen: int) -> Content:
 
 
 def wrapped(lines: Iterable[tuple[str, str]], indent: int, screen: int) -> list[Content]:
-    """Lines, each with its style, in pieces that fit beside so many cells. `screen`: its width in cells."""
+    """Lines, each with its style, in pieces that fit beside this many cells. `screen`: its width in cells."""
     column = max(1, min(MOST_WIDTH, screen * SHARE // 100) - FRAME - indent)
     return [
         piece.rstrip()
@@ -30,5 +30,5 @@ def wrapped(lines: Iterable[tuple[str, str]], indent: int, screen: int) -> list[
 
 
 def indented(pieces: Iterable[Content], indent: int) -> list[Content]:
-    """Those pieces, each after so many cells, with spaces that wrapping does not drop."""
+    """Those pieces, each after this many cells, with spaces that wrapping does not drop."""
     return [Content("\N{NO-BREAK SPACE}" * indent) + piece for piece in pieces]

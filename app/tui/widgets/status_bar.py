@@ -115,7 +115,7 @@ class StatusBar(Horizontal):
 
 
 def _columns(length: int) -> int:
-    """The columns of a part of so many characters; none if it is empty."""
+    """The columns of a part of this many characters; none if it is empty."""
     return length + PADDING if length else 0
 
 

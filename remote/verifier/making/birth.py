@@ -181,7 +181,7 @@ def grow_drafter(
     *,
     template: str | None = None,
 ) -> Newborn:
-    """Let a drafter learn for at most so many seconds of processor time. Returns the best one.
+    """Let a drafter learn for at most this many seconds of processor time. Returns the best one.
 
     `out` gets each one that is better than those before, `work` the checkpoint, which is resumed. `told` receives the
     tokens per round so far, and the seconds that may be left.

@@ -41,7 +41,7 @@ def answered(store: Store, question: str = "how?", answer: str = "tar -x", title
 
 
 def drafted(store: Store, text: ChatText, said: str, checked: int, status: FinalStatus = "done") -> list[int]:
-    """Store an answer, of which so many tokens were checked, beside an imported one; its tokens."""
+    """Store an answer, of which this many tokens were checked, beside an imported one; its tokens."""
     asked = store.branches.thread(answered(store, answer="imported"))[0]
     answer = store.messages.add(asked.conversation_id, "assistant", "", parent_id=asked.id, status="pending")
     tokens = text.encode(said)

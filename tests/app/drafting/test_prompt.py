@@ -75,7 +75,7 @@ OWN = by_letter(SAID)
 
 
 def long_thread(turns: int) -> list[Message]:
-    """A conversation of so many turns, and a question. Every second answer has tokens of its own."""
+    """A conversation of this many turns, and a question. Every second answer has tokens of its own."""
     thread = []
     for turn in range(turns):
         thread += [message("user", f"question {turn}"), message("assistant", SAID, OWN if turn % 2 else ())]

@@ -55,7 +55,7 @@ WRONG = " never said: naïve 🦀"
 
 @dataclass
 class Local(ChatServer):
-    """A model on this device that continues `whole`, the target's own answer, for so many characters, then errs."""
+    """A model on this device that continues `whole`, the target's own answer, for this many characters, then errs."""
 
     scripts: Sequence[Script] = ()
     whole: str = ""

@@ -70,7 +70,7 @@ def plain(engine: LlamaEngine) -> np.ndarray:
 
 
 def decoded(engine: LlamaEngine, context: TargetContext, draft: Callable[[int], DraftTree]) -> np.ndarray:
-    """Go on greedily, each round with the draft after so many tokens. The logits of LENGTH tokens, (LENGTH, V)."""
+    """Go on greedily, each round with the draft after this many tokens. The logits of LENGTH tokens, (LENGTH, V)."""
     rows = list[np.ndarray]()
     while len(rows) < LENGTH:
         tree = draft(len(rows))

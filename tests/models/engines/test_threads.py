@@ -11,7 +11,7 @@ BUSY = {1: 0.012, 2: 0.250, 4: 1.0}
 
 
 def run(threads: Threads, steps: int, seconds: Callable[[int, int], float], rows: int = 1) -> tuple[float, list[int]]:
-    """Seconds of so many forwards that take `seconds(threads, step)`, and the threads of each."""
+    """Seconds of this many forwards that take `seconds(threads, step)`, and the threads of each."""
     total, counts = 0.0, list[int]()
     for step in range(steps):
         counts.append(threads.count)

@@ -47,7 +47,7 @@ def stream(number: int = 1, **fields: object) -> bytes:
 
 
 async def begun(client: httpx.AsyncClient, body: bytes, count: int = 1) -> list[int]:
-    """Begin a stream, and hang up after so many frames with tokens. The tokens that arrived."""
+    """Begin a stream, and hang up after this many frames with tokens. The tokens that arrived."""
     tokens: list[list[int]] = []
     async with client.stream("POST", "/v1/streams", content=body) as response:
         assert response.status_code == 200, await response.aread()

@@ -230,7 +230,7 @@ PICTURE = {"role": "user", "content": [{"type": "image_url", "image_url": {"url"
 
 
 def nested(levels: int) -> dict[str, Any]:
-    """A format whose schema is so many levels deep."""
+    """A format whose schema is this many levels deep."""
     schema: dict[str, Any] = {"type": "string"}
     for _ in range(levels):
         schema = {"type": "array", "items": schema}

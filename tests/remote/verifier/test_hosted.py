@@ -153,7 +153,7 @@ def test_a_session_that_is_dropped_ends_its_stream(engine, drafter, prompt):
 
 
 def size(engine, drafter, tokens: int) -> int:
-    """Bytes of a session with so many tokens for which the verifier drafts."""
+    """Bytes of a session with this many tokens for which the verifier drafts."""
     sessions = table(engine, drafter)
     (*_,) = streaming(sessions, [], [5, 6], most=1, session="s")
     return next(rows for rows in range(1 << 17, 1 << 30, 1 << 14) if fits(sessions, tokens, rows))
