@@ -3,14 +3,15 @@
     python -m benchmarks.service [--clients 1,2,4,8,16,32,64] [--answers 3] [--rounds 2] [--engines onnx,torch]
                                  [--ways openai,hosted,edge] [--gguf f32,q8_0] [--llama-server PROGRAM]
                                  [--transformers PYTHON] [--json OUT]
+    python -m benchmarks.service --model FILE.gguf --llama-server PROGRAM [--clients ...] [--json OUT]
 
-All servers run the bundled target, each with its default number of threads (llama.cpp: one for each core), and are
-loaded at the same time. They are asked in turn, so that other load on the machine affects all of them. In a round, each
-client asks one everyday question after another, at temperature 0, and streams its answer to the end. In a round no
-question is asked twice. A refused request is retried when the server says. `--gguf` writes GGUF files of these forms,
-for the engine `llama` and for llama.cpp's own server, the program of `--llama-server`. `--transformers` is a Python
-with transformers[serving], whose `transformers serve` batches continuously. `--ways`: Outrider's servers are also asked
-in its own protocol, for hosted answers and in rounds (benchmarks/service_ways.py).
+All servers run the bundled target, or the GGUF file of `--model`, each with its default number of threads (llama.cpp:
+one for each core), and are loaded at the same time. They are asked in turn, so that other load on the machine affects
+all of them. In a round, each client asks one everyday question after another, at temperature 0, and streams its answer
+to the end. In a round no question is asked twice. A refused request is retried when the server says. `--gguf` writes
+GGUF files of these forms, for the engine `llama` and for llama.cpp's own server, the program of `--llama-server`.
+`--transformers` is a Python with transformers[serving], whose `transformers serve` batches continuously. `--ways`:
+Outrider's servers are also asked in its own protocol, for hosted answers and in rounds (benchmarks/service_ways.py).
 
 - `tokens_per_second`: of all clients together; tokens are counted by the target's tokenizer
 - `tokens_per_cpu_second`: CPU of the server's processes
@@ -52,7 +53,9 @@ from drafter.runtime import Drafter
 from models.engines.memory_encoder import ArrayEncoder
 from models.engines.onnx_engine import OnnxEngine
 from models.files import GRAPHS
+from models.gguf.text import text_source
 from models.text.chat_text import ChatText
+from models.text.text_side import read_text_side
 from remote.openai.schema import DONE
 from remote.openai.sse import EventReader
 
@@ -211,8 +214,12 @@ def spread(values: Sequence[float]) -> dict[str, float]:
 class Clients:
     """Asks servers in all ways. `drafts`: of a device, for each question; empty if no device drafts."""
 
-    def __init__(self, prompts: Sequence[str], ways: Sequence[str]) -> None:
-        self.text = ChatText.load(DRAFTER)
+    def __init__(self, prompts: Sequence[str], ways: Sequence[str], model: Path | None) -> None:
+        if model is None:
+            self.text = ChatText.load(DRAFTER)
+        else:
+            with text_source(str(model)) as folder:
+                self.text = read_text_side(Path(folder)).text
         self._prompts = {question: self.text.render([("user", question)]) for question in prompts}
         self._drafts: Drafts = {}
         if "edge" in ways:
@@ -259,7 +266,10 @@ def servers(arguments: argparse.Namespace, folder: Path) -> Iterator[Server]:
         for name in TEXT_FILES:
             shutil.copy(TARGET / name, file.parent)
     serve = (sys.executable, "-m", "app.cli", "serve", "--port", "{port}")
-    for engine in arguments.engines:
+    if own := arguments.model:
+        files = {own.stem: own}
+        yield Server("Outrider", (*serve, "--model", str(own), "--no-drafter"), own.stem, ours=True)
+    for engine in () if own else arguments.engines:
         for form, file in files.items() if engine == "llama" else [(None, TARGET)]:
             title = f"Outrider, {engine if form is None else f'llama.cpp {form}'}"
             of = (*serve, "--engine", engine, "--model", str(file))
@@ -286,6 +296,7 @@ def parser() -> argparse.ArgumentParser:
     known.add_argument("--rounds", type=int, default=2)
     known.add_argument("--engines", type=lambda text: text.split(","), default=["onnx", "torch"])
     known.add_argument("--ways", type=lambda text: text.split(","), default=["openai"], metavar=",".join(WAYS))
+    known.add_argument("--model", type=Path, metavar="FILE")
     known.add_argument("--llama-server", metavar="PROGRAM")
     known.add_argument("--transformers", metavar="PYTHON")
     known.add_argument("--gguf", type=lambda text: text.split(","), default=[], metavar="FORM,...")
@@ -295,7 +306,7 @@ def parser() -> argparse.ArgumentParser:
 
 def main() -> None:
     arguments = parser().parse_args()
-    if not arguments.gguf and (arguments.llama_server or "llama" in arguments.engines):
+    if not arguments.gguf and arguments.model is None and (arguments.llama_server or "llama" in arguments.engines):
         parser().error("llama.cpp needs --gguf, for instance --gguf q8_0")
     if unknown := set(arguments.ways) - set(WAYS):
         parser().error(f"there is no way {min(unknown)!r}; there are {', '.join(WAYS)}")
@@ -303,7 +314,7 @@ def main() -> None:
         one.prompt for name in ("everyday", "everyday_rephrased") for one in read_questions(DATA / f"{name}.jsonl")
     ]
     rows: dict[tuple[str, str, int], list[dict[str, Any]]] = {}
-    asking = Clients(prompts, arguments.ways)
+    asking = Clients(prompts, arguments.ways, arguments.model)
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         listed = list(servers(arguments, folder))  # Missing programs are reported before any server is started.
