@@ -117,7 +117,7 @@ async def test_in_tmux_it_arrives_in_the_terminal_around_it(tmp_path: Path, monk
     with Server(tmp_path / "inner") as inner:
         alone = await copy("alone", inner.environment)
         assert (alone.title, inner.buffer()) == ("Copied to tmux", "alone")
-        assert "no way to your terminal" in alone.note
+        assert "does not know how to reach" in alone.note
         with Server(tmp_path / "outer", tmp_path / "inner") as outer:
             outer.run("set", "-s", "set-clipboard", "on")
             await until(lambda: "clipboard" in inner.run("display-message", "-p", "#{client_termfeatures}"))

@@ -120,7 +120,7 @@ async def test_a_deleted_conversation_comes_back_and_one_that_is_being_answered_
         await press(pilot, "u", until=lambda: app.chat.conversation.id == second)
         await press(pilot, "u", until=lambda: app.chat.conversation.id == first and app.questions == ["first"])
         assert {one.id for one in store.conversations.all()} == {first, second}
-        await press(pilot, "u", until=lambda: app.toasted("Nothing was deleted"))
+        await press(pilot, "u", until=lambda: app.toasted("Nothing has been deleted"))
         app.prompt.focus()
         await press(pilot, "ctrl+n", *"running", "enter", until=lambda: app.prompt.answering)
         await highlight(app, pilot, "running")
@@ -200,7 +200,7 @@ async def test_letters_typed_in_one_burst_with_the_key_are_searched_for(store: S
             for key, character in (("ctrl+b", None), *((letter, letter) for letter in "du")):
                 app.post_message(events.Key(key, character))
             # In a wide window the list goes away; in a narrow one letters act in it.
-            await wait_until(pilot, lambda: app.prompt.text == "du" or app.toasted("Nothing was deleted"))
+            await wait_until(pilot, lambda: app.prompt.text == "du" or app.toasted("Nothing has been deleted"))
             assert app.prompt.text == ("du" if width == 120 else "")
 
 
