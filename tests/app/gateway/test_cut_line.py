@@ -22,6 +22,7 @@ from app.gateway.http import create_app
 from app.gateway.seats import Seats
 from app.remotes.choice import source_of
 from app.remotes.last_seen import LastSeen
+from app.reply import reply
 from app.reply.bootstrap import drafters_of
 from app.reply.routing import Options
 from drafter.runtime import Drafter
@@ -156,8 +157,9 @@ async def test_comments_come_until_the_first_words(tiny_pair: Path, verifier: Ve
 async def test_without_leave_the_small_model_stays_silent_and_after_comments_the_stream_tells_it(
     tiny_pair: Path, verifier: VerifierProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.reply.reply.RETURN_SECONDS", 10 * QUIET_SECONDS)
     async with FaultProxy([verifier.port]) as proxy, quiet(tiny_pair, tmp_path, proxy.url, offline="fail") as client:
+        usual = reply.RETURN_SECONDS
+        monkeypatch.setattr(reply, "RETURN_SECONDS", 10 * QUIET_SECONDS)
         await proxy.refuse()
         said = (await client.post(CHAT, json={**BODY, "stream": True})).text.strip().split("\n\n")
         assert len(said) > 1 and all(comment.startswith(":") for comment in said[:-1])
@@ -167,6 +169,7 @@ async def test_without_leave_the_small_model_stays_silent_and_after_comments_the
         error = answered.json()["error"]
         assert error["type"] == "server_error" and "No answer" in error["message"]
         await proxy.heal()
+        monkeypatch.setattr(reply, "RETURN_SECONDS", usual)  # The next try to connect may be further away than that.
         assert (await client.post(CHAT, json=BODY)).status_code == 200
 
 
