@@ -187,13 +187,15 @@ class Forward:
         assert self.tree is not None
         return self.context.computed + self.pending - 1 + self.tree.depths().astype(np.int64)
 
-    @property
-    def visible(self) -> NDArray[np.bool_]:
-        """(rows, start + rows): which rows each one sees, those computed before among them."""
-        mask = np.tri(self.rows, self.start + self.rows, self.start, dtype=bool)
+    def visible(self, first: int = 0) -> NDArray[np.bool_]:
+        """(rows, start + rows - first): which of the rows from `first` on each one sees.
+
+        It sees all rows before `context.computed`, so `first` is at most that.
+        """
+        mask = np.tri(self.rows, self.start + self.rows - first, self.start - first, dtype=bool)
         if self.nodes:
             assert self.tree is not None
-            mask[self.pending :, self.context.computed + self.pending :] = self.tree.ancestors()[self.since :]
+            mask[self.pending :, self.context.computed + self.pending - first :] = self.tree.ancestors()[self.since :]
         return mask
 
 

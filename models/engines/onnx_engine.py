@@ -7,6 +7,7 @@ by side; linear layers run over all rows without padding.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -193,13 +194,15 @@ class OnnxEngine(Engine):
         width = max(*counts, 2 if self._group == 1 else 1)
         turned = np.resize(positions, max(len(positions), width))  # The kernel needs at least one per query.
         queries = np.zeros((len(requests), width), np.int64)
-        mask = np.full((len(requests), 1, width, cached + width), NEVER, np.float32)
+        mask = np.full((len(requests), self._group, width, cached + width), NEVER, np.float32)
         wanted = list[NDArray[np.int64]]()
         for at, (request, end, count) in enumerate(zip(requests, ends.tolist(), counts)):
-            past, visible = request.start, request.visible
+            known, past = request.context.computed, request.start
+            visible = request.visible(known)
             queries[at, :count] = np.arange(end - count, end)
-            mask[at, 0, :count, :past][visible[:, :past]] = 0.0
-            mask[at, 0, :count, cached : cached + count][visible[:, past:]] = 0.0
+            mask[at, :, :count, :known] = 0.0
+            mask[at, :, :count, known:past][:, visible[:, : past - known]] = 0.0
+            mask[at, :, :count, cached : cached + count][:, visible[:, past - known :]] = 0.0
             wanted.append(np.arange(end - request.wanted, end))
         back = [at * width + np.arange(count) for at, count in enumerate(counts)]
         arrays = [
@@ -208,7 +211,7 @@ class OnnxEngine(Engine):
             sin[turned],
             queries,
             np.concatenate(back),
-            np.tile(mask, (1, 1, self._group, 1)),
+            mask.reshape(len(requests), 1, -1, cached + width),
             np.array([cached, width], np.int64),
             np.concatenate(wanted),
             *self._cached(requests, contexts, cached),
@@ -217,7 +220,8 @@ class OnnxEngine(Engine):
         for layer, (keys, values) in enumerate(zip(new[::2], new[1::2])):
             for at, (request, context, count) in enumerate(zip(requests, contexts, counts)):
                 context.write(request.start, layer, keys[at, :, :count], values[at, :, :count])
-        return np.split(logits, np.cumsum([len(rows) for rows in wanted[:-1]]))
+        begins = itertools.accumulate((len(rows) for rows in wanted), initial=0)
+        return [logits[begin : begin + len(rows)] for begin, rows in zip(begins, wanted)]
 
     def _cached(
         self, requests: Sequence[Forward], contexts: Sequence[ArrayContext], rows: int

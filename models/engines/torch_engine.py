@@ -284,7 +284,7 @@ class TorchEngine(Engine):
         masks = {kind: torch.zeros(rows, keys, dtype=torch.bool) for kind in self._kinds}
         start = 0
         for request, at in zip(requests, positions):
-            mask = torch.from_numpy(request.visible)
+            mask = torch.from_numpy(request.visible())
             part = slice(start, start + request.rows), slice(0, mask.shape[1])
             if FULL in masks:
                 masks[FULL][part] = mask

@@ -30,7 +30,7 @@ FIRST_ROWS, FIRST_WEIGHT = 4, 0.2
 BEYOND = 4
 """Up to this many times as many rows as ran together, more rows are assumed to cost half as much as on the plane, so
 that they are tried. Only for one session alone: in company, a trial would cost the others time."""
-STALE = 16
+STALE = 32
 """Forwards after which the plane is fitted again. The first forward of a class counts at once."""
 
 
@@ -44,6 +44,8 @@ class ForwardTimes:
         self._plane = np.zeros(3)
         self._bends: dict[int, NDArray[np.float64]] = {}
         """For each class of sessions: rows, and their seconds divided by those on the plane, (2, n)."""
+        self._told: dict[int, tuple[float, NDArray[np.float64]]] = {}
+        """What `seconds` answered since the plane was fitted: by the further rows, for these sessions."""
         self._since = STALE
         self.largest = 0
         """Rows of the largest forward so far."""
@@ -64,13 +66,21 @@ class ForwardTimes:
             self._since += 1 if known.count else STALE
             known.add(seconds, sessions, rows)
 
-    def seconds(self, sessions: float, rows: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Expected seconds of forwards with these numbers of rows, rising (n,). More rows never take less."""
+    def seconds(self, sessions: float, further: int) -> NDArray[np.float64]:
+        """Expected seconds of forwards with a row for each session and 0, 1, ... `further` rows, rising.
+
+        Shape (further + 1,), read-only. More rows never take less.
+        """
         fixed, each, row = self._laid().tolist()
-        flat = fixed + sessions * each + rows * row
-        if (bends := self._bends.get(round(sessions).bit_length())) is not None:
-            flat *= np.interp(rows, *bends)
-        found: NDArray[np.float64] = np.minimum.accumulate(flat[::-1])[::-1]
+        known, found = self._told.get(further, (0.0, self._plane))
+        if known != sessions:
+            rows = sessions + np.arange(further + 1.0)
+            flat = fixed + sessions * each + rows * row
+            if (bends := self._bends.get(round(sessions).bit_length())) is not None:
+                flat *= np.interp(rows, *bends)
+            found = np.minimum.accumulate(flat[::-1])[::-1]
+            found.flags.writeable = False
+            self._told[further] = sessions, found
         return found
 
     @property
@@ -83,6 +93,7 @@ class ForwardTimes:
         if self._since < STALE or not self._classes:
             return self._plane
         self._since = 0
+        self._told.clear()
         known = list(self._classes.values())
         least = min(known, key=lambda one: one.seconds)
         # Until there have been forwards of other sizes, the first guess decides.

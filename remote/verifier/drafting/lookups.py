@@ -72,7 +72,7 @@ class Lookups:
         Empty if nothing followed, if it is not worth its rows, or if the drafter's draft should gain more.
         """
         begun, payoff = time.monotonic(), self._payoff
-        if (costs := payoff.looking(self._shared.bounds.nodes)) is None:
+        if not self._said.follows() or (costs := payoff.looking(self._shared.bounds.nodes)) is None:
             return DraftTree.empty()
         guess = self._said.guess(costs=costs)
         if guess and payoff.gain and self._said.expected < payoff.gain * costs[len(guess)]:

@@ -168,7 +168,7 @@ class StreamPayoff:
         A session pays its share of the forward, and the full price of its nodes, because all sessions wait for them.
         """
         company = self._company
-        whole = self.forwards.seconds(company, company + np.arange(nodes + 1.0))
+        whole = self.forwards.seconds(company, nodes)
         seconds: NDArray[np.float64] = whole - whole[0] + whole[0] / company + self.beside.seconds
         return seconds
 
@@ -242,8 +242,10 @@ class StreamPayoff:
 
     def gained(self, tokens: int, nodes: int, seconds: float, *, drafted: bool) -> None:
         """Record a round: its tokens, and the nodes and seconds of its draft. `drafted`: by the drafter."""
-        cost = self.cost
         self._plain += not nodes
+        if not self._drafter:
+            return
+        cost = self.cost
         if drafted:
             self.drafting.add(seconds, tokens, nodes)
         if cost is not None:

@@ -35,10 +35,12 @@ class Metrics:
         self.refused = count("not_admitted", "Requests that were not admitted.", "reason")
         self.connections = count("connections_refused", "Connections refused or closed.", "reason")
         self.durations = times("http_request_duration", "Time from a request to the end of its answer", ANSWERS)
-        self.first_pieces = times("time_to_first_token", "Time from a request to its first tokens", ANSWERS)
-        self.next_pieces = times("time_between_pieces", "Time between consecutive tokens of an answer", PIECES)
+        first = times("time_to_first_token", "Time from a request to its first tokens", ANSWERS)
+        further = times("time_between_pieces", "Time between consecutive tokens of an answer", PIECES)
         self.waits = times("queue_wait", "Time in the queue before the engine takes a request", ANSWERS)
-        self.rounds = times("round_duration", "Time of one check by the model, including its wait", PIECES)
+        rounds = times("round_duration", "Time of one check by the model, including its wait", PIECES)
+        self._pieces = rounds, first, further
+        self._of_routes: dict[str, list[Histogram]] = {}
         self._of_holders: tuple[Counter, ...] = ()
         if by_holder:
             self._of_holders = (
@@ -46,6 +48,12 @@ class Metrics:
                 count("holder_prompt_tokens", "Tokens read, by token holder.", "holder"),
                 count("holder_new_tokens", "Tokens written, by token holder.", "holder"),
             )
+
+    def pieces(self, route: str) -> list[Histogram]:
+        """The times of a route's rounds, of the first tokens of its answers, and between further ones."""
+        if route not in self._of_routes:
+            self._of_routes[route] = [each.labels(route) for each in self._pieces]
+        return self._of_routes[route]
 
     def count_holder(self, holder: str, prompt_tokens: int, new_tokens: int) -> None:
         """Count a request of a token holder, if that is enabled."""

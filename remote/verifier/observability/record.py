@@ -62,11 +62,12 @@ class Record:
         self.new_tokens += tokens
         self.length, self.finished = length, finished
         if self._metrics is not None:
-            self._metrics.rounds.labels(self.route).observe(seconds)
+            rounds, first, further = self._metrics.pieces(self.route)
+            rounds.observe(seconds)
             if self._last is None:
-                self._metrics.first_pieces.labels(self.route).observe(now - self.arrived)
+                first.observe(now - self.arrived)
             else:
-                self._metrics.next_pieces.labels(self.route).observe(now - self._last)
+                further.observe(now - self._last)
         self._last = now
 
     def end(self) -> None:
