@@ -7,7 +7,6 @@ import random
 from collections.abc import Sequence
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 
 from drafter.pacer import SHARE
