@@ -47,6 +47,8 @@ class ConversationView(Vertical):
     def __init__(self, conversation: OpenConversation, metrics: SessionMetrics) -> None:
         super().__init__(id="main")
         self._conversation = conversation
+        self._title = Static(id="title", markup=False)
+        self.welcome = Welcome()
         self.messages = MessageActions(conversation)
         self.prompt = Prompt()
         self.rounds = Rounds()
@@ -58,8 +60,8 @@ class ConversationView(Vertical):
         self._replies = Replies(self, conversation, metrics, self.messages, self.rounds, self.prompt)
 
     def compose(self) -> Iterator[Widget]:
-        yield Static(id="title", markup=False)
-        yield Welcome()
+        yield self._title
+        yield self.welcome
         yield self.system
         yield self.messages
         yield self.rounds
@@ -70,7 +72,7 @@ class ConversationView(Vertical):
 
     def introduce(self, who: str | None, *, drafts: bool) -> None:
         """Say who answers, while no conversation is open; see `Welcome.introduce`."""
-        self.query_one(Welcome).introduce(who, drafts=drafts)
+        self.welcome.introduce(who, drafts=drafts)
         self.prompt.placeholder = PLACEHOLDER if who is None else GENERAL_PLACEHOLDER
 
     def on_mount(self) -> None:
@@ -140,9 +142,9 @@ class ConversationView(Vertical):
 
     def _show_head(self) -> None:
         # Classes on the screen would have the styles of everything on it computed again, which takes 25 ms.
-        self.query_one(Welcome).display = self._conversation.id is None
+        self.welcome.display = self._conversation.id is None
         self.messages.display = self._conversation.id is not None
-        self.query_one("#title", Static).update(Content(one_line(self._conversation.title)))
+        self._title.update(Content(one_line(self._conversation.title)))
         self.show_choices()
         self.post_message(self.ListChanged())
 
@@ -159,7 +161,7 @@ class ConversationView(Vertical):
 
     def _show_title(self) -> None:
         # The title repeats the first question, which is right below it while there is only one.
-        self.query_one("#title").set_class(len(self._conversation.turns) > 1, "-needed")
+        self._title.set_class(len(self._conversation.turns) > 1, "-needed")
 
     # ---- replies -----------------------------------------------------------------------------------------------------
 
@@ -403,7 +405,7 @@ class ConversationView(Vertical):
     @on(Prompt.Left)
     def offer_examples(self) -> None:
         if self._conversation.id is None:
-            self.query_one(Welcome).enter()
+            self.welcome.enter()
 
     # In a wide window, the mouse wheel also works outside the column.
 

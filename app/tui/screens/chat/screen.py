@@ -49,7 +49,7 @@ from app.tui.widgets.prompt import Prompt
 from app.tui.widgets.sidebar import Sidebar
 from app.tui.widgets.status_bar import StatusBar, shortened
 from app.tui.widgets.transcript import QueuedPrompts
-from app.tui.widgets.welcome import FirstLook, Welcome
+from app.tui.widgets.welcome import FirstLook
 from storage import Choices, Conversation, StorageError
 from storage.choices import NONE
 
@@ -171,7 +171,7 @@ class ChatScreen(Screen[None]):
         self._watch_mode()
         self._tell_news()
         self._panel.show(self._panel_first)
-        self.query_one(Welcome).offer_look(self._offer_look)
+        self._view.welcome.offer_look(self._offer_look)
         self.set_focus(self._view.prompt)
         self.watch(self.app, "app_focus", self._come_back, init=False)
         self.set_interval(LOOK_SECONDS, self._look_around)
@@ -208,7 +208,7 @@ class ChatScreen(Screen[None]):
             self._view.text.end_edit()
         elif self._view.messages.transcript.has_focus:
             self.set_focus(self._view.prompt)
-        elif self.query_one(Welcome).offers_look and not self._view.prompt.text:
+        elif self._view.welcome.offers_look and not self._view.prompt.text:
             self.post_message(FirstLook.Answered())
         elif self._view.local_offer.asks and self.conversation.live is None:
             self._view.local_offer.decline()
@@ -217,7 +217,7 @@ class ChatScreen(Screen[None]):
 
     def end_offer(self) -> None:
         """Remove the answered question of the first start from the screen."""
-        self.query_one(Welcome).offer_look(False)
+        self._view.welcome.offer_look(False)
 
     @on(Prompt.Cancelled)
     def cancel(self) -> None:
