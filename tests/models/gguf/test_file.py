@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import sys
 from collections.abc import Callable
@@ -209,5 +208,4 @@ def test_another_tokenizer_beside_it_is_taken_with_a_warning(model_folder: Path,
     said = list[str]()
     found = open_model(str(tmp_path / alone.name), EngineOptions(threads=1), say=said.append)
     assert found.side.tokenizer == read_text_side(tmp_path).tokenizer
-    warning = f"llama.cpp reads English, such as .* the tokenizer.json beside {alone.name}"
-    assert any(re.search(warning, line) for line in said)
+    assert any(f"the tokenizer.json beside {alone.name}" in line for line in said)
