@@ -26,6 +26,8 @@ from tests.support.learnable import distinct_norms
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.serving import REPOSITORY, VerifierProcess
 
+pytestmark = pytest.mark.training
+
 
 @pytest.fixture(autouse=True)
 def environment(monkeypatch: pytest.MonkeyPatch) -> None:

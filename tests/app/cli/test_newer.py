@@ -21,6 +21,8 @@ from tests.support.learnable import bewilder, build_learnable
 from tests.support.made_once import made_once
 from tests.support.serving import VerifierProcess
 
+pytestmark = pytest.mark.training
+
 ABOUT = Learnt(number=0, created="2030", answers=1, before=1.0, after=2.0, low=0.1, high=0.2, fixed=0.0)
 
 

@@ -136,6 +136,7 @@ async def test_rounds_that_do_not_fit_are_refused(own: Drafter, tiny_pair: Path)
         replayer.samples(tokens, [Round(8, 4)], [])
 
 
+@pytest.mark.training
 async def test_a_version_goes_live_in_a_window_that_is_open_and_a_bad_one_comes_back(device: Device) -> None:
     await device.is_asked()
     assert device.learner.waiting() == CONVERSATIONS
@@ -162,6 +163,7 @@ async def test_a_version_goes_live_in_a_window_that_is_open_and_a_bad_one_comes_
         assert device.drafter.version == 0, "what it learnt from is gone"
 
 
+@pytest.mark.training
 @pytest.mark.parametrize("rarely", [False, True])
 async def test_a_poor_version_is_taken_back(device: Device, monkeypatch: pytest.MonkeyPatch, rarely: bool) -> None:
     """Answers with rounds that nothing was drafted for do not count against it."""

@@ -25,6 +25,8 @@ from tests.support.deep import LAYERS, write_deep_target
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.serving import REPOSITORY, VerifierProcess
 
+pytestmark = pytest.mark.training
+
 QUESTIONS = ("what is a tree", "how do I sort a list", "who are you", "and then", "say something", "why")
 FLOOR = 1.09
 """Just above what the deep target's layers gain."""

@@ -108,6 +108,7 @@ def test_memory_for_less_than_one_session_is_told(tiny_pair: Path) -> None:
         serve(ServeOptions(str(tiny_pair / "target"), tiny_pair / "drafter", port=0, cache_share=1e-9))
 
 
+@pytest.mark.training
 @pytest.mark.usefixtures("forward")
 async def test_without_a_drafter_it_answers_first_then_makes_one_and_uses_it(
     brief: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
