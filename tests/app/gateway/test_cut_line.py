@@ -34,6 +34,8 @@ from tests.support.gateways import CHAT, Streamed, stream_to_end
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.serving import VerifierProcess
 
+pytestmark = pytest.mark.faults
+
 QUESTION = [{"role": "user", "content": "how do I unpack a tar archive?"}]
 BODY = {"messages": QUESTION, "temperature": 0, "max_tokens": 120}
 

@@ -47,6 +47,8 @@ from tests.support.nothing_lost import target_alone, violations
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.serving import VerifierProcess
 
+pytestmark = pytest.mark.faults
+
 QUESTION = "how do I unpack a tar archive?"
 MOST = 120
 SETTINGS = Settings(mode="hosted", offline="local", max_tokens=MOST, temperature=0.0)

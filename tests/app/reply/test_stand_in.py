@@ -53,6 +53,8 @@ from tests.support.model_servers import ModelServer
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.serving import VerifierProcess
 
+pytestmark = pytest.mark.faults
+
 QUESTION = "how do I unpack a tar archive?"
 BRIEF = Settings(offline="queue", max_tokens=4, temperature=0.0)
 

@@ -73,6 +73,9 @@ async def test_a_slow_server_is_borne_for_as_long_as_it_says_that_it_is_there(
         await stream.aclose()
 
 
+pytestmark = pytest.mark.faults
+
+
 async def test_a_server_that_says_nothing_else_is_given_up(
     device: VerifierClient, engine: Engine, prompt: list[int]
 ) -> None:
