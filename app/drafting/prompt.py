@@ -246,7 +246,9 @@ class _Written:
         if answer is None or between is None:
             self.tokens = list(rendered.tokens)
         else:
-            self.tokens += answer.tokens
+            # What ended it, perhaps for a server with other such tokens, is what the template writes there.
+            ended = answer.tokens[-1] in text.stop_tokens
+            self.tokens += answer.tokens[:-1] if ended else answer.tokens
             self.tokens += between
         self.rendered = rendered
 
@@ -336,9 +338,7 @@ def _after_answer(text: ChatText, rendered: list[int], answer: Message, encoded:
     """
     if rendered[: len(encoded)] != encoded or not is_spelt(text, answer):
         return None
-    between = rendered[len(encoded) :]
-    ended = bool(between) and answer.tokens[-1] == between[0] and between[0] in text.stop_tokens
-    return between[1:] if ended else between
+    return rendered[len(encoded) :]
 
 
 # ---- the tokens of one message ---------------------------------------------------------------------------------------

@@ -164,6 +164,16 @@ def test_own_tokens_stay_and_others_are_encoded_and_unverified(text: ChatText, o
         assert (again.text, again.id) == (said.text, said.id)
 
 
+def test_whichever_token_ended_an_answer_the_template_writes_its_own() -> None:
+    text = ChatText(train_tokenizer().to_str().encode(), CHAT_TEMPLATE, [END, 2])
+    asked, again = message("user", "a"), message("user", "b")
+    prompts = [
+        conversation_tokens(text, [asked, message("assistant", SAID, (*OWN, *ends)), again])
+        for ends in ((END,), (2,), ())
+    ]
+    assert prompts[0] == prompts[1] == prompts[2]
+
+
 # ---- the system prompt -----------------------------------------------------------------------------------------------
 
 EACH = "{%- for message in messages -%}"
