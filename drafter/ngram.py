@@ -102,11 +102,6 @@ class NGramIndex:
                 self._newest.pop(ngram, None)
             self.tokens.pop()
 
-    def follows(self, text: Sequence[int]) -> bool:
-        """Whether the end of `text` has occurred here before."""
-        end = self._newest.get(tuple(text[-SHORTEST:]), 0)
-        return bool(end) and (end < len(self.tokens) or bool(self._older[end - 1]))
-
     def matches(self, text: Sequence[int]) -> list[Match]:
         """The occurrences of the end of `text` that are followed by something, newest first.
 

@@ -149,7 +149,7 @@ class SecondStage:
 
     def follows(self) -> bool:
         """Whether the end of the text has occurred before, so that there is something to guess."""
-        return any(index.follows(self._said.tokens) for index in (self._said, *self.stored))
+        return any(index.matches(self._said.tokens) for index in (self._said, *self.stored))
 
     def guess(self, most: int = MOST, costs: NDArray[np.float64] | None = None) -> list[int]:
         """The tokens that may come next, as many as gain the most tokens per cost. Often none.

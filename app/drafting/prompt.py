@@ -246,7 +246,7 @@ class _Written:
         if answer is None or between is None:
             self.tokens = list(rendered.tokens)
         else:
-            # What ended it, perhaps for a server with other such tokens, is what the template writes there.
+            # The template writes the end of an answer. The token that ended it may be another one.
             ended = answer.tokens[-1] in text.stop_tokens
             self.tokens += answer.tokens[:-1] if ended else answer.tokens
             self.tokens += between

@@ -72,16 +72,16 @@ class ForwardTimes:
         Shape (further + 1,), read-only. More rows never take less.
         """
         fixed, each, row = self._laid().tolist()
-        known, found = self._told.get(further, (0.0, self._plane))
-        if known != sessions:
+        told = self._told.get(further)
+        if told is None or told[0] != sessions:
             rows = sessions + np.arange(further + 1.0)
             flat = fixed + sessions * each + rows * row
             if (bends := self._bends.get(round(sessions).bit_length())) is not None:
                 flat *= np.interp(rows, *bends)
             found = np.minimum.accumulate(flat[::-1])[::-1]
             found.flags.writeable = False
-            self._told[further] = sessions, found
-        return found
+            told = self._told[further] = sessions, found
+        return told[1]
 
     @property
     def row(self) -> float:

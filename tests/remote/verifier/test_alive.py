@@ -20,6 +20,8 @@ from remote.verifier.serve import card
 from tests.remote.verifier.test_hosted import ask
 from tests.remote.verifier.test_http import PATIENT, Gate, reached, running
 
+pytestmark = pytest.mark.faults
+
 BEAT, BEARS = 0.05, 0.5
 """Seconds between two signs of life, and of silence that a device bears beside it."""
 SIGNS = Signs(line=BEARS, busy=PATIENT)
@@ -71,9 +73,6 @@ async def test_a_slow_server_is_borne_for_as_long_as_it_says_that_it_is_there(
         held.allow()
         assert isinstance(await coming, Memory)
         await stream.aclose()
-
-
-pytestmark = pytest.mark.faults
 
 
 async def test_a_server_that_says_nothing_else_is_given_up(
