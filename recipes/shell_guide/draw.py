@@ -1,0 +1,134 @@
+"""Draw the conversations that the target learns from, as token ids. It can be resumed.
+
+    python -m recipes.shell_guide.draw --pages PAGES.jsonl --index pages.db --tokenizer runs/base
+        --conversations 200000 --out runs/drawn
+
+Searching the pages for each question takes ten times as long as a GPU takes to learn from it, so it is done before. Each
+file of the folder holds 1,000 conversations; those that are there already are not drawn again. `--ordinary`: answers of
+the base to ordinary talk (`recipes.shell_guide.ordinary`), which are every tenth conversation and have no examples.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from transformers import AutoTokenizer, PreTrainedTokenizerBase
+
+from drafter.progress import stage
+from recipes.shell_guide.mixture import Message, Mixture
+
+SHARD = 1_000
+"""Conversations in a file."""
+ORDINARY = 10
+"""Of so many conversations, one is ordinary talk."""
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """Conversations one after another."""
+
+    ids: NDArray[np.uint16]
+    learn: NDArray[np.bool_]
+    """Whether the loss counts the *prediction* of this token."""
+    ends: NDArray[np.int64]
+    """Where each conversation ends."""
+
+    def conversation(self, number: int) -> tuple[NDArray[np.uint16], NDArray[np.bool_]]:
+        """Its ids, and whether each counts."""
+        begin = int(self.ends[number - 1]) if number else 0
+        span = slice(begin, int(self.ends[number]))
+        return self.ids[span], self.learn[span]
+
+
+def read_drawn(folder: Path) -> Drawn:
+    """All conversations of a folder, in the order in which they were drawn."""
+    shards = [np.load(path) for path in sorted(folder.glob("*.npz"))]
+    ids = np.concatenate([shard["ids"] for shard in shards])
+    learn = np.concatenate([np.unpackbits(shard["learn"])[: len(shard["ids"])] for shard in shards]).astype(bool)
+    return Drawn(ids, learn, np.cumsum(np.concatenate([shard["lengths"] for shard in shards]), dtype=np.int64))
+
+
+def encode(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Message]) -> tuple[list[int], list[bool]]:
+    """Token ids of a conversation, and for each token whether the loss counts its *prediction*."""
+    said = [{"role": role, "content": content} for role, content in messages]
+    ids = tokenizer(tokenizer.apply_chat_template(said, tokenize=False), add_special_tokens=False)["input_ids"]
+    opening = tokenizer("<|im_start|>assistant\n", add_special_tokens=False)["input_ids"]
+    learn, inside = [], False
+    for at, token in enumerate(ids):
+        learn.append(inside)
+        if inside:
+            inside = token != tokenizer.eos_token_id
+        else:
+            inside = ids[max(0, at + 1 - len(opening)) : at + 1] == opening
+    return ids, learn
+
+
+def draw_shard(
+    mixture: Mixture, tokenizer: PreTrainedTokenizerBase, ordinary: Sequence[Sequence[Message]], out: Path, number: int
+) -> None:
+    """Write file `number` of the folder `out`."""
+    ids: list[int] = []
+    learn: list[bool] = []
+    lengths = []
+    for index in range(number * SHARD, (number + 1) * SHARD):
+        if ordinary and index % ORDINARY == 0:
+            messages = ordinary[index // ORDINARY % len(ordinary)]
+        else:
+            messages = mixture.draw(index)
+        read, counts = encode(tokenizer, messages)
+        ids += read
+        learn += counts
+        lengths.append(len(read))
+    partial_file = out / f"{number:05}.partial"
+    with partial_file.open("wb") as file:
+        np.savez_compressed(file, ids=np.array(ids, np.uint16), learn=np.packbits(learn), lengths=np.array(lengths))
+    os.replace(partial_file, out / f"{number:05}.npz")
+
+
+def _draw(number: int) -> None:
+    _drawing(number)
+
+
+def _open_source(pages: Path, index: Path, tokenizer: Path, seed: int, ordinary: Path | None, out: Path) -> None:
+    global _drawing
+    lines = ordinary.read_text(encoding="utf-8").splitlines() if ordinary else []
+    talk = [[(role, text) for role, text in json.loads(line)] for line in lines]
+    encoder = AutoTokenizer.from_pretrained(tokenizer)
+    _drawing = partial(draw_shard, Mixture(pages, index, seed), encoder, talk, out)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--pages", type=Path, required=True)
+    parser.add_argument("--index", type=Path, required=True, help="what recipes.shell_guide.index wrote")
+    parser.add_argument("--tokenizer", type=Path, required=True)
+    parser.add_argument("--ordinary", type=Path, help="JSON lines, each a list of (role, text)")
+    parser.add_argument("--conversations", type=int, default=200 * SHARD)
+    parser.add_argument("--seed", type=int, default=7)
+    parser.add_argument("--out", type=Path, required=True)
+    arguments = parser.parse_args()
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    shards = range(-(-arguments.conversations // SHARD))
+    missing = [number for number in shards if not (arguments.out / f"{number:05}.npz").exists()]
+    given = (arguments.pages, arguments.index, arguments.tokenizer, arguments.seed, arguments.ordinary, arguments.out)
+    with (
+        stage("drawing", len(shards), len(shards) - len(missing)) as progress,
+        ProcessPoolExecutor(None, get_context("spawn"), _open_source, given) as pool,
+    ):
+        for done in as_completed([pool.submit(_draw, number) for number in missing]):
+            done.result()
+            progress.advance()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,88 @@
+"""The quantiser that the target learns through, so that what ships is what was trained.
+
+`quantise` makes a model compute as its graph does: matrices as `models/packed.py` stores them (4 bits, a 4-bit scale for
+each 32 inputs, a float32 scale for each output), the embedding and the head in 8 bits with a scale for each token, and
+the inputs of all linear layers in 8 bits with a scale for each row. Gradients pass through all of these unchanged
+(straight-through estimator, arXiv 1308.3432).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from transformers import PreTrainedModel
+
+BLOCK = 32
+"""Inputs that share a block scale."""
+
+
+class Parts(NamedTuple):
+    """A matrix (out, in) in 4 bits: the product of these three."""
+
+    scales: Tensor
+    """(out, 1, 1), float32."""
+    blocks: Tensor
+    """(out, in / 32, 1): whole numbers from 1 to 15."""
+    numbers: Tensor
+    """(out, in / 32, 32): whole numbers from -8 to 7."""
+
+    def product(self) -> Tensor:
+        return (self.scales * (self.blocks * self.numbers)).flatten(1)
+
+
+def parts(weight: Tensor) -> Parts:
+    """The nearest such matrix, found as `models/packed.py` finds it. `weight`: (out, in), float32."""
+    cut = weight.unflatten(1, (-1, BLOCK))
+    wanted = cut.abs().amax(-1, keepdim=True) / 7
+    scales = wanted.amax(1, keepdim=True) / 15
+    scales = torch.where(scales == 0, 1.0, scales)
+    blocks = (wanted / scales).round().clamp(1, 15)
+    return Parts(scales, blocks, (cut / (scales * blocks)).round().clamp(-8, 7))
+
+
+def in_eight_bits(rows: Tensor) -> Tensor:
+    """Numbers in 8 bits with one scale for each row of the last axis."""
+    with torch.no_grad():
+        scale = rows.abs().amax(-1, keepdim=True).clamp(min=1e-12) / 127
+        rounded = (rows / scale).round() * scale
+    return _passing(rounded, rows)
+
+
+def _passing(rounded: Tensor, exact: Tensor) -> Tensor:
+    """The rounded numbers, with the gradient of the exact ones."""
+    return exact + (rounded - exact).detach()
+
+
+class PackedLinear(nn.Linear):
+    """A linear layer with its matrix in 4 bits and its inputs in 8."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        with torch.no_grad():
+            packed = parts(self.weight).product()
+        return functional.linear(in_eight_bits(x), _passing(packed, self.weight), self.bias)
+
+
+class EightBitHead(nn.Linear):
+    """A head with its matrix and its inputs in 8 bits."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return functional.linear(in_eight_bits(x), in_eight_bits(self.weight))
+
+
+class EightBitEmbedding(nn.Embedding):
+    """An embedding in 8 bits."""
+
+    def forward(self, ids: Tensor) -> Tensor:
+        return in_eight_bits(super().forward(ids))
+
+
+def quantise(model: PreTrainedModel) -> None:
+    """Let a model with tied embeddings compute with quantised weights and inputs from now on. Its parameters stay."""
+    for module in model.base_model.layers.modules():
+        if isinstance(module, nn.Linear):
+            module.__class__ = PackedLinear
+    model.get_input_embeddings().__class__ = EightBitEmbedding
+    model.get_output_embeddings().__class__ = EightBitHead
