@@ -28,7 +28,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -36,33 +35,32 @@ from typing import Any
 import msgspec
 import numpy as np
 import onnx
+from safetensors.numpy import save_file
 
 from app.config import BUNDLED_TARGET
-from models.engines.engine import Floats, UnverifiableTarget
+from models.engines.engine import UnverifiableTarget
 from models.engines.onnx_engine import METADATA, GraphShape, graph_inputs, graph_outputs
-from models.engines.onnx_nodes import Declared, OnnxNodes
-from models.engines.quantise import quantise_graph
+from models.engines.onnx_nodes import MICROSOFT, Declared, OnnxNodes
 from models.engines.tensors import read_tensors
-from models.files import GRAPHS
+from models.packed import PACKED, Weight, array_of, flat, quantised
+from models.signed_weights import SIGNED
 
+EMBEDDING, HEAD = "model.embed_tokens.weight", "lm_head.weight"
 FAMILIES = ("llama", "mistral", "qwen2", "qwen3")
 
 
 def write_graph(folder: Path, path: Path, *, int8: bool) -> GraphShape:
-    """Write the graph of the model in `folder` to `path`, with weights in 8 bits or float32.
+    """Write the graph of the model in `folder` to `path`: with its weights in float32, or for packed ones next to it.
 
     Raises `UnverifiableTarget`, `DamagedWeights`.
     """
     config = json.loads((folder / "config.json").read_text("utf-8"))
-    shape = _shape(config, int8)
-    graph = _Graph(shape, read_tensors(folder), float(config.get("rms_norm_eps", 1e-6)))
-    if not int8:
-        graph.write(path)
-        return shape
-    with tempfile.TemporaryDirectory() as scratch:
-        exact = Path(scratch) / "target.onnx"
-        graph.write(exact)
-        quantise_graph(exact, path, "int8", exact=True)
+    shape, weights = _shape(config, int8), read_tensors(folder)
+    stored: Mapping[str, Weight] = weights
+    if int8:
+        stored = quantised(weights, (EMBEDDING, HEAD))
+        save_file(flat(stored), path.with_name(PACKED))
+    _Graph(shape, stored, float(config.get("rms_norm_eps", 1e-6))).write(path)
     return shape
 
 
@@ -94,22 +92,20 @@ def _shape(config: Mapping[str, Any], int8: bool) -> GraphShape:
 class _Graph:
     """The nodes and weights of a graph under construction."""
 
-    def __init__(self, shape: GraphShape, weights: Mapping[str, Floats], eps: float) -> None:
+    def __init__(self, shape: GraphShape, weights: Mapping[str, Weight], eps: float) -> None:
         self.shape, self.eps = shape, eps
         self._weights = weights
         self._nodes = OnnxNodes()
 
     def write(self, path: Path) -> None:
         shape, nodes = self.shape, self._nodes
-        embedding = self._weights["model.embed_tokens.weight"]
-        x = nodes.add("Gather", [nodes.put("embedding", embedding), "tokens"], axis=0)
+        x = self._embedding()
         normed = nodes.norm(x, self._weight("model.layers.0.input_layernorm.weight"), self.eps)
         for layer in range(shape.layers):
             x, normed = self._layer(x, normed, layer)
         # The last norm is of the wanted rows only.
         normed = nodes.norm(nodes.add("Gather", [x, "wanted"], axis=0), self._weight("model.norm.weight"), self.eps)
-        head = self._weights.get("lm_head.weight", embedding)
-        nodes.add("MatMul", [normed, nodes.put("head", head.T)], "logits")
+        self._product(normed, HEAD if HEAD in self._weights else EMBEDDING, "logits")
         outputs: list[Declared] = [(name, onnx.TensorProto.FLOAT, None) for name in graph_outputs(shape)]
         nodes.save(path, "target", _inputs(shape), outputs, {METADATA: msgspec.json.encode(shape).decode()})
 
@@ -119,7 +115,7 @@ class _Graph:
         qkv = self._linear(normed, [f"{name}.self_attn.{part}_proj" for part in "qkv"])
         attended = self._linear(self._attention(*self._heads(qkv, layer), layer), [f"{name}.self_attn.o_proj"])
         x, normed = nodes.add_and_norm(x, attended, self._weight(f"{name}.post_attention_layernorm.weight"), self.eps)
-        width = len(self._weights[f"{name}.mlp.gate_proj.weight"])
+        width = self._weights[f"{name}.mlp.gate_proj.weight"].shape[0]
         both = self._linear(normed, [f"{name}.mlp.gate_proj", f"{name}.mlp.up_proj"])
         gate, up = nodes.split(both, [width, width])
         inner = self._linear(nodes.add("Mul", [nodes.silu(gate), up]), [f"{name}.mlp.down_proj"])
@@ -175,18 +171,39 @@ class _Graph:
         return nodes.add("Gather", [nodes.reshape(mixed, -1, shape.heads * size), "back"], axis=0)
 
     def _weight(self, name: str) -> str:
-        return self._nodes.put(name, self._weights[name])
+        array = array_of(self._weights, name)
+        return self._nodes.leave_out(name, array) if self.shape.int8 else self._nodes.put(name, array)
+
+    def _embedding(self) -> str:
+        nodes = self._nodes
+        if not self.shape.int8:
+            return nodes.add("Gather", [self._weight(EMBEDDING), "tokens"])
+        rows = nodes.add("Gather", [self._weight(f"{EMBEDDING}.rows"), "tokens"])
+        scales = nodes.add("Gather", [self._weight(f"{EMBEDDING}.row_scales"), "tokens"])
+        return nodes.add("Mul", [nodes.add("Cast", [rows], to=onnx.TensorProto.FLOAT), scales])
 
     def _linear(self, x: str, names: Sequence[str]) -> str:
         """The linear layers `names` of one input, as one product."""
-        matrix = np.concatenate([self._weights[f"{name}.weight"] for name in names]).T
-        product = self._nodes.add("MatMul", [x, self._nodes.put(names[0], matrix)])
-        biases = [self._weights.get(f"{name}.bias") for name in names]
-        if all(bias is None for bias in biases):
+        product = self._product(x, "+".join(f"{name}.weight" for name in names))
+        biases = [f"{name}.bias" for name in names]
+        if not any(bias in self._weights for bias in biases):
             return product
-        widths = [len(self._weights[f"{name}.weight"]) for name in names]
-        whole = [np.zeros(width, np.float32) if bias is None else bias for bias, width in zip(biases, widths)]
-        return self._nodes.add("Add", [product, self._nodes.put(f"{names[0]}.bias", np.concatenate(whole))])
+        return self._nodes.add("Add", [product, self._weight("+".join(biases))])
+
+    def _product(self, x: str, name: str, output: str | None = None) -> str:
+        """The product of `x` and the transpose of a matrix, or of several side by side."""
+        nodes = self._nodes
+        if not self.shape.int8:
+            parts = [array_of(self._weights, part) for part in name.split("+")]
+            return nodes.add("MatMul", [x, nodes.put(f"{name} transposed", np.concatenate(parts).T)], output)
+        largest = nodes.add("ReduceMax", [nodes.add("Abs", [x]), nodes.whole(-1)])
+        # In a row of zeros this is 0 / 0, which becomes an arbitrary 8-bit number, but is finally multiplied by 0.
+        unit = nodes.add("Div", [x, largest])
+        scale, middle = nodes.put("row.scale", np.float32(1 / 127)), nodes.put("row.zero_point", np.uint8(128))
+        numbers = nodes.add("QuantizeLinear", [unit, scale, middle])
+        zero = nodes.put(f"weight.zero{SIGNED}", np.int8(0))
+        factors = [numbers, self._weight(name + SIGNED), scale, self._weight(f"{name}.scales"), middle, zero]
+        return nodes.add("Mul", [nodes.add("MatMulIntegerToFloat", factors, domain=MICROSOFT), largest], output)
 
 
 def _inputs(shape: GraphShape) -> list[Declared]:
