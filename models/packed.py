@@ -27,8 +27,6 @@ from numpy.typing import NDArray
 
 from models.engines.tensors import DamagedWeights, read_tensors
 
-PACKED = "model.packed.safetensors"
-"""File of the weights, next to the graph that uses them."""
 BLOCK = 32
 """Inputs that share a factor."""
 LARGEST, MOST = 7, 15

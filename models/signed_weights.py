@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from models.packed import PACKED, array_of, read_packed
+from models.files import PACKED
+from models.packed import array_of, read_packed
 
 SIGNED = ".signed"
 """End of the names of such weights, and of their zero point."""

@@ -27,9 +27,8 @@ from models.engines.engine import (
 )
 from models.engines.memory_encoder import ArrayEncoder, turns
 from models.errors import CorruptWeights
-from models.files import file_bytes
+from models.files import graph_bytes
 from models.free_memory import free_bytes
-from models.packed import PACKED
 from models.signed_weights import loadable
 from models.tree import NEVER
 
@@ -141,7 +140,7 @@ class OnnxEngine(Engine):
         except Exception as error:  # The runtime's errors have no narrower common class.
             raise CorruptWeights(f"{path} cannot be loaded ({error}). Make it again, or use --engine torch.") from None
         self._session: Any = session
-        self._bytes = path.stat().st_size + (file_bytes(path.with_name(PACKED)) or 0)
+        self._bytes = graph_bytes(path)
         self._inputs, self._outputs = graph_inputs(self.shape), graph_outputs(self.shape)
         self._group = self.shape.heads // self.shape.kv_heads
         self._staged: dict[int, NDArray[np.floating]] = {}

@@ -15,7 +15,7 @@ import onnx
 from numpy.typing import NDArray
 
 from models.config import INLINE
-from models.packed import PACKED
+from models.files import PACKED
 
 MICROSOFT = "com.microsoft"
 OPSET = 18

@@ -1,10 +1,10 @@
 """Write the bundled target as a graph for ONNX Runtime, with weights in 8 bits.
 
-    python -m recipes.shell_guide.graph --target DIR [--float32]
+    python -m recipes.shell_guide.graph --target DIR --out FOLDER [--float32]
 
-`DIR` is the target's folder (default: the bundled one). The graph is written there as target.int8.onnx, or as
-target.onnx with weights in float32. A server then uses it instead of PyTorch. Writing needs the `onnx` package, but no
-PyTorch. The graph:
+`DIR` has the target as transformers saves it. `FOLDER` gets its configuration, its text side and the graph,
+target.onnx: with weights in float32, or in 4 bits next to it (`models/packed.py`), which the graph multiplies by as
+exact 8-bit numbers. A server then uses it instead of PyTorch. Writing needs no PyTorch. The graph:
 
     tokens, cos, sin            N rows of all contexts, one after another, and the angles of their rotary positions,
                                 which are at least n
@@ -28,6 +28,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -35,15 +36,17 @@ from typing import Any
 import msgspec
 import numpy as np
 import onnx
-from safetensors.numpy import save_file
+from safetensors.numpy import save
 
-from app.config import BUNDLED_TARGET
+from models.config import TEMPLATE, TOKENIZER
 from models.engines.engine import UnverifiableTarget
 from models.engines.onnx_engine import METADATA, GraphShape, graph_inputs, graph_outputs
 from models.engines.onnx_nodes import MICROSOFT, Declared, OnnxNodes
 from models.engines.tensors import read_tensors
-from models.packed import PACKED, Weight, array_of, flat, quantised
+from models.files import PACKED, TARGET_GRAPH, graph_bytes
+from models.packed import Weight, array_of, flat, floats, quantised, read_packed
 from models.signed_weights import SIGNED
+from models.text.text_side import CONFIG, GENERATION, TOKENIZER_CONFIG
 
 EMBEDDING, HEAD = "model.embed_tokens.weight", "lm_head.weight"
 FAMILIES = ("llama", "mistral", "qwen2", "qwen3")
@@ -54,13 +57,18 @@ def write_graph(folder: Path, path: Path, *, int8: bool) -> GraphShape:
 
     Raises `UnverifiableTarget`, `DamagedWeights`.
     """
-    config = json.loads((folder / "config.json").read_text("utf-8"))
-    shape, weights = _shape(config, int8), read_tensors(folder)
-    stored: Mapping[str, Weight] = weights
-    if int8:
-        stored = quantised(weights, (EMBEDDING, HEAD))
-        save_file(flat(stored), path.with_name(PACKED))
-    _Graph(shape, stored, float(config.get("rms_norm_eps", 1e-6))).write(path)
+    config = json.loads((folder / CONFIG).read_text("utf-8"))
+    shape = _shape(config, int8)
+    if (folder / PACKED).exists():
+        weights = read_packed(folder / PACKED)
+        if not int8:
+            weights = {name: floats(weight) for name, weight in weights.items()}
+    else:
+        weights = dict(read_tensors(folder))
+        if int8:
+            weights = quantised(weights, (EMBEDDING, HEAD))
+            path.with_name(PACKED).write_bytes(save(flat(weights)))
+    _Graph(shape, weights, float(config.get("rms_norm_eps", 1e-6))).write(path)
     return shape
 
 
@@ -229,12 +237,17 @@ def _inputs(shape: GraphShape) -> list[Declared]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--target", type=Path, default=BUNDLED_TARGET)
+    parser.add_argument("--target", type=Path, required=True)
+    parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--float32", action="store_true")
     arguments = parser.parse_args()
-    path = arguments.target / GRAPHS[arguments.float32]
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    for name in (CONFIG, GENERATION, TOKENIZER, TOKENIZER_CONFIG, TEMPLATE):
+        if (arguments.target / name).exists():
+            shutil.copyfile(arguments.target / name, arguments.out / name)
+    path = arguments.out / TARGET_GRAPH
     write_graph(arguments.target, path, int8=not arguments.float32)
-    print(f"{path}: {path.stat().st_size / 1e6:.1f} MB")
+    print(f"{path}: {graph_bytes(path) / 1e6:.1f} MB with its weights")
 
 
 if __name__ == "__main__":
