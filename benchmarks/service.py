@@ -52,7 +52,7 @@ from benchmarks.service_ways import PATIENCE, TRIES, WAYS, Asked, Drafts, by_tok
 from drafter.runtime import Drafter
 from models.engines.memory_encoder import ArrayEncoder
 from models.engines.onnx_engine import OnnxEngine
-from models.files import GRAPHS
+from models.files import TARGET_GRAPH
 from models.gguf.text import text_source
 from models.text.chat_text import ChatText
 from models.text.text_side import read_text_side
@@ -223,7 +223,7 @@ class Clients:
         self._prompts = {question: self.text.render([("user", question)]) for question in prompts}
         self._drafts: Drafts = {}
         if "edge" in ways:
-            engine = OnnxEngine(TARGET / GRAPHS[0], ArrayEncoder.load(DRAFTER))
+            engine = OnnxEngine(TARGET / TARGET_GRAPH, ArrayEncoder.load(DRAFTER))
             self._drafts = drafts_of(engine, Drafter.load(DRAFTER), self._prompts, MOST_TOKENS)
 
     def ask(self, running: Running, way: str, clients: int, questions: Sequence[str]) -> tuple[Asked, float]:

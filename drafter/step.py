@@ -124,7 +124,7 @@ class StepGraph:
         from models.ort import graph_session  # Imports ONNX Runtime.
 
         try:
-            session = graph_session(path, draft_threads())
+            session = graph_session(path, threads=draft_threads())
         except Exception as error:  # The runtime's errors have no narrower common class.
             raise DrafterCorrupt(f"{path} cannot be loaded ({error}). Reinstall the drafter.") from None
         self.cache_shapes = cache_shapes(config)

@@ -8,16 +8,23 @@ from typing import Literal
 
 EngineKind = Literal["auto", "onnx", "llama", "torch"]
 """What runs a model. auto: what suits its files."""
-GRAPHS = ("target.int8.onnx", "target.onnx")
-"""Graphs in a model's folder, next to its weights. The first one that exists is used; the second has float32
-weights."""
+TARGET_GRAPH = "target.onnx"
+"""The graph in a model's folder, with its weights in float32, or next to packed ones."""
+PACKED = "model.packed.safetensors"
+"""Weights of a graph in 4 bits; see `models/packed.py`."""
 MAGIC = b"GGUF"
 """The first bytes of a GGUF file."""
 
 
 def graph_in(model: str | Path) -> Path | None:
     """The graph in a model's folder, or None if there is none or `model` is a name on the hub."""
-    return next((path for name in GRAPHS if file_bytes(path := Path(model) / name) is not None), None)
+    path = Path(model) / TARGET_GRAPH
+    return None if file_bytes(path) is None else path
+
+
+def graph_bytes(path: Path) -> int:
+    """Bytes of a graph and of the weights that its own file leaves out."""
+    return path.stat().st_size + (file_bytes(path.with_name(PACKED)) or 0)
 
 
 def why_absent(path: Path) -> str | None:

@@ -11,15 +11,20 @@ from __future__ import annotations
 import platform
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+
+from models.files import PACKED
+from models.packed import array_of, read_packed
 
 SIGNED = ".signed"
 """End of the names of such weights, and of their zero point."""
 CPU = Path("/proc/cpuinfo")
 INT8, UINT8 = 3, 2
 """Kinds of numbers, as ONNX counts them."""
-GRAPH, INITIALIZER, KIND, NAME, RAW = 7, 5, 2, 8, 9
+GRAPH, INITIALIZER, KIND, NAME, RAW, PLACE = 7, 5, 2, 8, 9, 13
 """Field numbers of ONNX's messages: of a model, of a graph, of a tensor."""
 VARINT, EIGHT_BYTES, BYTES, FOUR_BYTES = 0, 1, 2, 5
 
@@ -31,16 +36,37 @@ def adds_exactly() -> bool:
     return CPU.exists() and "vnni" in CPU.read_text(errors="replace")
 
 
-def exact_here(path: Path) -> Path | bytes:
-    """A graph in the form that this processor sums exactly: its file, or its bytes with unsigned weights.
+def loadable(path: Path) -> tuple[Path | bytes, dict[str, NDArray[Any]]]:
+    """A graph, and the weights that its file leaves out, in the form that this processor sums exactly.
 
-    Raises `ValueError` for a file that is not a model, `OSError`.
+    Raises `ValueError` for a file that is not a model and for damaged weights, `OSError`.
     """
+    packed = path.with_name(PACKED)
+    if not packed.exists():
+        return path, {}
+    model, stored = path.read_bytes(), read_packed(packed)
+    try:
+        weights = {name: array_of(stored, name) for name in left_out(model)}
+    except KeyError as error:
+        raise ValueError(f"{packed} lacks {error.args[0]}") from None
     if adds_exactly():
-        return path
-    model = path.read_bytes()
-    changed = unsigned(model)
-    return path if changed == model else changed  # Weights in a separate file are found by the path of the graph.
+        return model, weights
+    for name, numbers in weights.items():
+        if name.endswith(SIGNED):
+            numbers.view(np.uint8)[...] ^= 0x80
+            weights[name] = numbers.view(np.uint8)
+    return unsigned(model), weights
+
+
+def left_out(model: bytes) -> list[str]:
+    """The names of the weights that are in a file of their own. Raises `ValueError` for bytes that are not a model."""
+    data, names = memoryview(model), list[str]()
+    for graph in _parts(data, (0, len(data)), GRAPH):
+        for tensor in _parts(data, graph, INITIALIZER):
+            if _parts(data, tensor, PLACE):
+                (name,) = _parts(data, tensor, NAME)
+                names.append(bytes(data[slice(*name)]).decode())
+    return names
 
 
 def unsigned(model: bytes) -> bytes:
@@ -56,20 +82,21 @@ def unsigned(model: bytes) -> bytes:
             (name,) = _parts(changed, tensor, NAME)
             if not changed[slice(*name)].endswith(SIGNED.encode()):
                 continue
-            (kind,), (raw,) = _parts(changed, tensor, KIND), _parts(changed, tensor, RAW)
+            (kind,) = _parts(changed, tensor, KIND)
             if changed[kind[0]] != INT8:
                 raise ValueError(f"{changed[slice(*name)].decode()} is not of the kind int8")
             changed[kind[0]] = UINT8
-            numbers[slice(*raw)] ^= 0x80
+            for raw in _parts(changed, tensor, RAW):
+                numbers[slice(*raw)] ^= 0x80
     return bytes(changed)
 
 
-def _parts(data: bytearray, within: tuple[int, int], wanted: int) -> list[tuple[int, int]]:
+def _parts(data: bytearray | memoryview, within: tuple[int, int], wanted: int) -> list[tuple[int, int]]:
     """The begin and end of the contents of each field with this number, in a message."""
     return [part for number, part in _fields(data, *within) if number == wanted]
 
 
-def _fields(data: bytearray, at: int, end: int) -> Iterator[tuple[int, tuple[int, int]]]:
+def _fields(data: bytearray | memoryview, at: int, end: int) -> Iterator[tuple[int, tuple[int, int]]]:
     """The fields of a message: their numbers, and where their contents begin and end."""
     while at < end:
         tag, at = _varint(data, at)
@@ -89,7 +116,7 @@ def _fields(data: bytearray, at: int, end: int) -> Iterator[tuple[int, tuple[int
         at = stop
 
 
-def _varint(data: bytearray, at: int) -> tuple[int, int]:
+def _varint(data: bytearray | memoryview, at: int) -> tuple[int, int]:
     """A varint, with seven bits per byte, and where the next field begins."""
     value = shift = 0
     while at < len(data) and shift < 64:

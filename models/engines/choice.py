@@ -18,7 +18,7 @@ from models.engines.engine import Engine, UnverifiableTarget
 from models.engines.threads import Threads, spin_briefly
 from models.errors import MissingPackage, MissingTokenizer, UnknownModel
 from models.extras import how_to_install
-from models.files import GRAPHS, EngineKind, graph_in, is_gguf
+from models.files import TARGET_GRAPH, EngineKind, graph_bytes, graph_in, is_gguf
 from models.gguf.file import gguf_licence, gguf_name, gguf_path
 from models.gguf.text import first_difference, has_own_text, text_source
 from models.text.text_side import TextSide, licence_in, read_text_side, stored_size
@@ -100,9 +100,9 @@ def suited(model: str, options: EngineOptions) -> Literal["onnx", "llama", "torc
 def _with_onnx(model: str, options: EngineOptions, drafter: Path | None, say: Callable[[str], None]) -> Opened:
     graph = graph_in(model)
     if graph is None or options.quantize is not None:
-        why = f"there is no {' or '.join(GRAPHS)} in {model}" if graph is None else "--quantize is for PyTorch"
+        why = f"there is no {TARGET_GRAPH} in {model}" if graph is None else "--quantize is for PyTorch"
         raise UnknownModel(f"ONNX Runtime cannot serve this: {why}. Use --engine torch.")
-    with timed(f"loading {graph} ({graph.stat().st_size / 1e6:.0f} MB)", say):
+    with timed(f"loading {graph} ({graph_bytes(graph) / 1e6:.0f} MB)", say):
         from models.engines.memory_encoder import ArrayEncoder
         from models.engines.onnx_engine import OnnxEngine
 

@@ -27,8 +27,9 @@ from models.engines.engine import (
 )
 from models.engines.memory_encoder import ArrayEncoder, turns
 from models.errors import CorruptWeights
+from models.files import graph_bytes
 from models.free_memory import free_bytes
-from models.signed_weights import exact_here
+from models.signed_weights import loadable
 from models.tree import NEVER
 
 METADATA = "outrider"
@@ -131,7 +132,7 @@ class OnnxEngine(Engine):
         from models.ort import graph_session  # Imports ONNX Runtime.
 
         try:
-            session = graph_session(exact_here(path), threads, spin=True)
+            session = graph_session(*loadable(path), threads=threads, spin=True)
             about = session.get_modelmeta().custom_metadata_map[METADATA]
             self.shape = msgspec.json.decode(about, type=GraphShape)
             if {value.name for value in session.get_inputs()} != set(graph_inputs(self.shape)):
@@ -139,7 +140,7 @@ class OnnxEngine(Engine):
         except Exception as error:  # The runtime's errors have no narrower common class.
             raise CorruptWeights(f"{path} cannot be loaded ({error}). Make it again, or use --engine torch.") from None
         self._session: Any = session
-        self._bytes = path.stat().st_size
+        self._bytes = graph_bytes(path)
         self._inputs, self._outputs = graph_inputs(self.shape), graph_outputs(self.shape)
         self._group = self.shape.heads // self.shape.kv_heads
         self._staged: dict[int, NDArray[np.floating]] = {}

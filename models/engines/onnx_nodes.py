@@ -15,6 +15,7 @@ import onnx
 from numpy.typing import NDArray
 
 from models.config import INLINE
+from models.files import PACKED
 
 MICROSOFT = "com.microsoft"
 OPSET = 18
@@ -33,6 +34,14 @@ class OnnxNodes:
         """Store a weight or a constant, unless one of this name, which must be equal, exists."""
         if name not in self._stored:
             self._stored[name] = onnx.numpy_helper.from_array(np.ascontiguousarray(value), name)
+        return name
+
+    def leave_out(self, name: str, like: NDArray[Any]) -> str:
+        """Declare a weight that is given to the graph when it is loaded; see `models/packed.py`."""
+        tensor = onnx.TensorProto(name=name, dims=like.shape, data_location=onnx.TensorProto.EXTERNAL)
+        tensor.data_type = onnx.helper.np_dtype_to_tensor_dtype(like.dtype)
+        tensor.external_data.add(key="location", value=PACKED)
+        self._stored[name] = tensor
         return name
 
     def whole(self, *numbers: int) -> str:

@@ -10,14 +10,15 @@ from typing import Any, Literal
 
 import torch
 from safetensors import SafetensorError
-from transformers import AutoConfig, AutoModelForCausalLM, Cache, PreTrainedConfig, PreTrainedModel
+from transformers import AutoConfig, AutoModelForCausalLM, Cache, GenerationConfig, PreTrainedConfig, PreTrainedModel
 from transformers.utils import cached_file
 
 from models.config import TEMPLATE, TOKENIZER
 from models.errors import CorruptWeights, MissingTokenizer, UnknownModel
-from models.files import graph_in, is_gguf
+from models.files import PACKED, file_bytes, is_gguf
 from models.gguf.file import gguf_name, gguf_path, head_size, why_not_unpacked
 from models.gguf.text import text_source
+from models.packed import floats, read_packed
 from models.text.text_side import CONFIG, GENERATION, TOKENIZER_CONFIG, TextSide, licence_in, read_text_side
 
 
@@ -64,8 +65,11 @@ def load_target(
         config = _config(model, model, about)
         side = read_text_side(Path(model) if local else _text_files(model), template)
         side = side if local else replace(side, name=model)
-        # The other weight format is pickle, which runs code while loading.
-        loaded = _weights(model, model, about, config=config, dtype=dtype, use_safetensors=True)
+        if local and file_bytes(packed := Path(model) / PACKED) is not None:
+            loaded = _unpacked(packed, config, dtype)
+        else:
+            # The other weight format is pickle, which runs code while loading.
+            loaded = _weights(model, model, about, config=config, dtype=dtype, use_safetensors=True)
     if quantize is not None:
         from models.engines.quanto import quantise  # Slow to import, and rarely wanted.
 
@@ -90,17 +94,28 @@ def _weights(model: str, where: str, about: Mapping[str, Any], **options: Any) -
     except (SafetensorError, RuntimeError, EOFError) as error:
         raise CorruptWeights(f"The weights of {model} are damaged ({_first_line(error)}). Fetch them again.") from error
     except (OSError, ValueError) as error:
-        if about["local_files_only"] and graph_in(where) and not any(Path(where).glob("*.safetensors")):
-            raise UnknownModel(
-                f"{model} has a graph and no weights for PyTorch. Serve it without --engine torch and --quantize. "
-                "Weights of the model that comes with Outrider are in its repository and its source distribution."
-            ) from None
         raise UnknownModel(f"{model} cannot be loaded as a causal language model: {_first_line(error)}") from error
     if missing := sorted(report["missing_keys"]):
         raise CorruptWeights(
             f"The weights of {model} lack {', '.join(missing[:3])} ({len(missing)} in all). Fetch them again."
         )
     return loaded
+
+
+def _unpacked(path: Path, config: PreTrainedConfig, dtype: torch.dtype) -> PreTrainedModel:
+    """The model whose weights `models/packed.py` has packed. Raises `CorruptWeights`."""
+    try:
+        weights = {name: torch.from_numpy(floats(weight)) for name, weight in read_packed(path).items()}
+        made: PreTrainedModel = AutoModelForCausalLM.from_config(config, dtype=dtype)
+        lacking, unknown = made.load_state_dict(weights, strict=False)
+    except (ValueError, RuntimeError) as error:
+        raise CorruptWeights(f"{path} is damaged ({_first_line(error)}). Fetch it again.") from error
+    tied = {"lm_head.weight"} if config.tie_word_embeddings else set()
+    if wrong := sorted({*lacking, *unknown} - tied):
+        raise CorruptWeights(f"{path} has other weights than its config says, such as {wrong[0]}. Fetch it again.")
+    if file_bytes(path.with_name(GENERATION)) is not None:
+        made.generation_config = GenerationConfig.from_pretrained(path.parent)
+    return made
 
 
 def _text_files(model: str) -> Path:

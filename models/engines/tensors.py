@@ -1,4 +1,4 @@
-"""Reads weights in the safetensors format as float32, without PyTorch.
+"""Reads weights in the safetensors format without PyTorch: numbers as float32, bytes as they are.
 
 A file is the length of a JSON header (8 bytes, little-endian), the header, and the numbers of all tensors.
 """
@@ -12,14 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from models.engines.engine import Floats
-
 
 class DamagedWeights(ValueError):
     """A file that is not in the safetensors format, or holds an unsupported type of numbers."""
 
 
-def read_tensors(path: Path) -> dict[str, Floats]:
+def read_tensors(path: Path) -> dict[str, NDArray[Any]]:
     """All tensors of a file, or of all files of a folder. Raises `DamagedWeights`, `OSError`."""
     if path.is_dir():
         files = sorted(path.glob("*.safetensors"))
@@ -37,7 +35,7 @@ def read_tensors(path: Path) -> dict[str, Floats]:
         raise DamagedWeights(f"{path} is damaged: {error}") from None
 
 
-def _tensor(data: NDArray[np.uint8], offset: int, about: dict[str, Any]) -> Floats:
+def _tensor(data: NDArray[np.uint8], offset: int, about: dict[str, Any]) -> NDArray[Any]:
     begin, end = (offset + at for at in about["data_offsets"])
     if end > len(data):
         raise ValueError("it is cut short")
@@ -49,5 +47,7 @@ def _tensor(data: NDArray[np.uint8], offset: int, about: dict[str, Any]) -> Floa
             return part.view("<f2").astype(np.float32).reshape(shape)
         case "BF16":  # The upper half of a float32.
             return (part.view("<u2").astype(np.uint32) << 16).view(np.float32).reshape(shape)
+        case "U8" | "I8" as kind:
+            return part.view(np.uint8 if kind == "U8" else np.int8).reshape(shape)
         case other:
             raise ValueError(f"numbers of the kind {other}")

@@ -1,10 +1,10 @@
 """Write the bundled target as a graph for ONNX Runtime, with weights in 8 bits.
 
-    python -m recipes.shell_guide.graph --target DIR [--float32]
+    python -m recipes.shell_guide.graph --target DIR --out FOLDER [--float32]
 
-`DIR` is the target's folder (default: the bundled one). The graph is written there as target.int8.onnx, or as
-target.onnx with weights in float32. A server then uses it instead of PyTorch. Writing needs the `onnx` package, but no
-PyTorch. The graph:
+`DIR` has the target as transformers saves it. `FOLDER` gets its configuration, its text side and the graph,
+target.onnx: with weights in float32, or in 4 bits next to it (`models/packed.py`), which the graph multiplies by as
+exact 8-bit numbers. A server then uses it instead of PyTorch. Writing needs no PyTorch. The graph:
 
     tokens, cos, sin            N rows of all contexts, one after another, and the angles of their rotary positions,
                                 which are at least n
@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import tempfile
+import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -36,33 +36,39 @@ from typing import Any
 import msgspec
 import numpy as np
 import onnx
+from safetensors.numpy import save
 
-from app.config import BUNDLED_TARGET
-from models.engines.engine import Floats, UnverifiableTarget
+from models.config import TEMPLATE, TOKENIZER
+from models.engines.engine import UnverifiableTarget
 from models.engines.onnx_engine import METADATA, GraphShape, graph_inputs, graph_outputs
-from models.engines.onnx_nodes import Declared, OnnxNodes
-from models.engines.quantise import quantise_graph
+from models.engines.onnx_nodes import MICROSOFT, Declared, OnnxNodes
 from models.engines.tensors import read_tensors
-from models.files import GRAPHS
+from models.files import PACKED, TARGET_GRAPH, graph_bytes
+from models.packed import Weight, array_of, flat, floats, quantised, read_packed
+from models.signed_weights import SIGNED
+from models.text.text_side import CONFIG, GENERATION, TOKENIZER_CONFIG
 
+EMBEDDING, HEAD = "model.embed_tokens.weight", "lm_head.weight"
 FAMILIES = ("llama", "mistral", "qwen2", "qwen3")
 
 
 def write_graph(folder: Path, path: Path, *, int8: bool) -> GraphShape:
-    """Write the graph of the model in `folder` to `path`, with weights in 8 bits or float32.
+    """Write the graph of the model in `folder` to `path`: with its weights in float32, or for packed ones next to it.
 
     Raises `UnverifiableTarget`, `DamagedWeights`.
     """
-    config = json.loads((folder / "config.json").read_text("utf-8"))
+    config = json.loads((folder / CONFIG).read_text("utf-8"))
     shape = _shape(config, int8)
-    graph = _Graph(shape, read_tensors(folder), float(config.get("rms_norm_eps", 1e-6)))
-    if not int8:
-        graph.write(path)
-        return shape
-    with tempfile.TemporaryDirectory() as scratch:
-        exact = Path(scratch) / "target.onnx"
-        graph.write(exact)
-        quantise_graph(exact, path, "int8", exact=True)
+    if (folder / PACKED).exists():
+        weights = read_packed(folder / PACKED)
+        if not int8:
+            weights = {name: floats(weight) for name, weight in weights.items()}
+    else:
+        weights = dict(read_tensors(folder))
+        if int8:
+            weights = quantised(weights, (EMBEDDING, HEAD))
+            path.with_name(PACKED).write_bytes(save(flat(weights)))
+    _Graph(shape, weights, float(config.get("rms_norm_eps", 1e-6))).write(path)
     return shape
 
 
@@ -94,22 +100,20 @@ def _shape(config: Mapping[str, Any], int8: bool) -> GraphShape:
 class _Graph:
     """The nodes and weights of a graph under construction."""
 
-    def __init__(self, shape: GraphShape, weights: Mapping[str, Floats], eps: float) -> None:
+    def __init__(self, shape: GraphShape, weights: Mapping[str, Weight], eps: float) -> None:
         self.shape, self.eps = shape, eps
         self._weights = weights
         self._nodes = OnnxNodes()
 
     def write(self, path: Path) -> None:
         shape, nodes = self.shape, self._nodes
-        embedding = self._weights["model.embed_tokens.weight"]
-        x = nodes.add("Gather", [nodes.put("embedding", embedding), "tokens"], axis=0)
+        x = self._embedding()
         normed = nodes.norm(x, self._weight("model.layers.0.input_layernorm.weight"), self.eps)
         for layer in range(shape.layers):
             x, normed = self._layer(x, normed, layer)
         # The last norm is of the wanted rows only.
         normed = nodes.norm(nodes.add("Gather", [x, "wanted"], axis=0), self._weight("model.norm.weight"), self.eps)
-        head = self._weights.get("lm_head.weight", embedding)
-        nodes.add("MatMul", [normed, nodes.put("head", head.T)], "logits")
+        self._product(normed, HEAD if HEAD in self._weights else EMBEDDING, "logits")
         outputs: list[Declared] = [(name, onnx.TensorProto.FLOAT, None) for name in graph_outputs(shape)]
         nodes.save(path, "target", _inputs(shape), outputs, {METADATA: msgspec.json.encode(shape).decode()})
 
@@ -119,7 +123,7 @@ class _Graph:
         qkv = self._linear(normed, [f"{name}.self_attn.{part}_proj" for part in "qkv"])
         attended = self._linear(self._attention(*self._heads(qkv, layer), layer), [f"{name}.self_attn.o_proj"])
         x, normed = nodes.add_and_norm(x, attended, self._weight(f"{name}.post_attention_layernorm.weight"), self.eps)
-        width = len(self._weights[f"{name}.mlp.gate_proj.weight"])
+        width = self._weights[f"{name}.mlp.gate_proj.weight"].shape[0]
         both = self._linear(normed, [f"{name}.mlp.gate_proj", f"{name}.mlp.up_proj"])
         gate, up = nodes.split(both, [width, width])
         inner = self._linear(nodes.add("Mul", [nodes.silu(gate), up]), [f"{name}.mlp.down_proj"])
@@ -175,18 +179,39 @@ class _Graph:
         return nodes.add("Gather", [nodes.reshape(mixed, -1, shape.heads * size), "back"], axis=0)
 
     def _weight(self, name: str) -> str:
-        return self._nodes.put(name, self._weights[name])
+        array = array_of(self._weights, name)
+        return self._nodes.leave_out(name, array) if self.shape.int8 else self._nodes.put(name, array)
+
+    def _embedding(self) -> str:
+        nodes = self._nodes
+        if not self.shape.int8:
+            return nodes.add("Gather", [self._weight(EMBEDDING), "tokens"])
+        rows = nodes.add("Gather", [self._weight(f"{EMBEDDING}.rows"), "tokens"])
+        scales = nodes.add("Gather", [self._weight(f"{EMBEDDING}.row_scales"), "tokens"])
+        return nodes.add("Mul", [nodes.add("Cast", [rows], to=onnx.TensorProto.FLOAT), scales])
 
     def _linear(self, x: str, names: Sequence[str]) -> str:
         """The linear layers `names` of one input, as one product."""
-        matrix = np.concatenate([self._weights[f"{name}.weight"] for name in names]).T
-        product = self._nodes.add("MatMul", [x, self._nodes.put(names[0], matrix)])
-        biases = [self._weights.get(f"{name}.bias") for name in names]
-        if all(bias is None for bias in biases):
+        product = self._product(x, "+".join(f"{name}.weight" for name in names))
+        biases = [f"{name}.bias" for name in names]
+        if not any(bias in self._weights for bias in biases):
             return product
-        widths = [len(self._weights[f"{name}.weight"]) for name in names]
-        whole = [np.zeros(width, np.float32) if bias is None else bias for bias, width in zip(biases, widths)]
-        return self._nodes.add("Add", [product, self._nodes.put(f"{names[0]}.bias", np.concatenate(whole))])
+        return self._nodes.add("Add", [product, self._weight("+".join(biases))])
+
+    def _product(self, x: str, name: str, output: str | None = None) -> str:
+        """The product of `x` and the transpose of a matrix, or of several side by side."""
+        nodes = self._nodes
+        if not self.shape.int8:
+            parts = [array_of(self._weights, part) for part in name.split("+")]
+            return nodes.add("MatMul", [x, nodes.put(f"{name} transposed", np.concatenate(parts).T)], output)
+        largest = nodes.add("ReduceMax", [nodes.add("Abs", [x]), nodes.whole(-1)])
+        # In a row of zeros this is 0 / 0, which becomes an arbitrary 8-bit number, but is finally multiplied by 0.
+        unit = nodes.add("Div", [x, largest])
+        scale, middle = nodes.put("row.scale", np.float32(1 / 127)), nodes.put("row.zero_point", np.uint8(128))
+        numbers = nodes.add("QuantizeLinear", [unit, scale, middle])
+        zero = nodes.put(f"weight.zero{SIGNED}", np.int8(0))
+        factors = [numbers, self._weight(name + SIGNED), scale, self._weight(f"{name}.scales"), middle, zero]
+        return nodes.add("Mul", [nodes.add("MatMulIntegerToFloat", factors, domain=MICROSOFT), largest], output)
 
 
 def _inputs(shape: GraphShape) -> list[Declared]:
@@ -212,12 +237,17 @@ def _inputs(shape: GraphShape) -> list[Declared]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--target", type=Path, default=BUNDLED_TARGET)
+    parser.add_argument("--target", type=Path, required=True)
+    parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--float32", action="store_true")
     arguments = parser.parse_args()
-    path = arguments.target / GRAPHS[arguments.float32]
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    for name in (CONFIG, GENERATION, TOKENIZER, TOKENIZER_CONFIG, TEMPLATE):
+        if (arguments.target / name).exists():
+            shutil.copyfile(arguments.target / name, arguments.out / name)
+    path = arguments.out / TARGET_GRAPH
     write_graph(arguments.target, path, int8=not arguments.float32)
-    print(f"{path}: {path.stat().st_size / 1e6:.1f} MB")
+    print(f"{path}: {graph_bytes(path) / 1e6:.1f} MB with its weights")
 
 
 if __name__ == "__main__":

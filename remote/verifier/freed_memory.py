@@ -41,7 +41,7 @@ def use_again() -> None:
 
 
 def start_giving_back(seconds: float = SECONDS) -> None:
-    """Return freed memory regularly from now on, in a thread that ends with the program."""
+    """Return freed memory now and regularly from now on, in a thread that ends with the program."""
     trim = _function("malloc_trim")
     if trim is not None:
         threading.Thread(target=_give_back, args=(trim, seconds), name="freed memory", daemon=True).start()
@@ -49,6 +49,7 @@ def start_giving_back(seconds: float = SECONDS) -> None:
 
 def _give_back(trim: Callable[[int], int], seconds: float) -> None:
     pause = threading.Event()
+    trim(0)  # Loading a model leaves tens of megabytes.
     while not pause.wait(seconds):
         trim(0)
 

@@ -19,7 +19,7 @@ from drafter.model import DraftModel, MemoryEncoder, memory_digest, save_weights
 from drafter.training.export import export_graph
 from drafter.training.target import borrow, drafter_config
 from models.config import ENCODER, FLOAT, GRAPH, TEMPLATE, TOKENIZER, Measured, write_config
-from models.files import GRAPHS
+from models.files import TARGET_GRAPH
 from models.guide.names import MARKS
 from recipes.shell_guide.graph import write_graph
 from tests.support.tiny_text import CHAT_TEMPLATE, END, SPECIAL, train_tokenizer
@@ -36,7 +36,7 @@ def build_pair(folder: Path, *, seed: int = 0, marks: bool = False, guesses: boo
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         target = _write_target(folder / "target", marks)
-        write_graph(folder / "target", folder / "target" / GRAPHS[1], int8=False)  # A server then starts without torch.
+        write_graph(folder / "target", folder / "target" / TARGET_GRAPH, int8=False)  # A server then starts without torch.
         _write_drafter(folder / "drafter", folder / "target", target, guesses)
     return folder
 
@@ -49,7 +49,7 @@ def write_smaller(target: Path, folder: Path) -> Path:
     model.save_pretrained(folder)
     for name in (TOKENIZER, TEMPLATE, "tokenizer_config.json"):
         (folder / name).write_bytes((target / name).read_bytes())
-    write_graph(folder, folder / GRAPHS[1], int8=False)
+    write_graph(folder, folder / TARGET_GRAPH, int8=False)
     return folder
 
 

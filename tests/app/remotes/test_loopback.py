@@ -23,7 +23,7 @@ from app.reply.assistant import Assistant
 from app.reply.routing import Options
 from drafter.runtime import Drafter
 from drafter.shelf import Drafters
-from models.files import GRAPHS
+from models.files import TARGET_GRAPH
 from remote import Refused, VerifierClient
 from storage import Store
 from tests.support.conversing import ask
@@ -124,7 +124,7 @@ async def test_why_it_cannot_start(tiny_pair: Path, tmp_path: Path, monkeypatch:
     with pytest.raises(SourceFailed, match="no model in"):
         await Loopback(str(tmp_path / "nowhere"), str(tiny_pair / "drafter")).client()
     (tmp_path / "config.json").write_text("{}")
-    (tmp_path / GRAPHS[1]).write_bytes(b"junk")  # Without a graph it would load PyTorch first, for seconds.
+    (tmp_path / TARGET_GRAPH).write_bytes(b"junk")  # Without a graph it would load PyTorch first, for seconds.
     damaged = Loopback(str(tmp_path), str(tiny_pair / "drafter"))
     try:
         with pytest.raises(SourceFailed, match="did not start: .*" + tmp_path.name):

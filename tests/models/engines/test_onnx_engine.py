@@ -20,7 +20,7 @@ from models.engines.onnx_engine import OnnxEngine
 from models.engines.target import load_target
 from models.engines.tensors import DamagedWeights, read_tensors
 from models.errors import CorruptWeights, MissingTokenizer, UnknownModel
-from models.files import GRAPHS, graph_in
+from models.files import TARGET_GRAPH, graph_in
 from models.text.text_side import read_text_side
 from models.tree import DraftTree
 from recipes.shell_guide.graph import write_graph
@@ -43,7 +43,7 @@ serve(ServeOptions({target!r}, Path({drafter!r}), port=0, watch_stdin=True))
 def target(tiny_pair: Path, tmp_path: Path) -> Path:
     """A copy of the tiny target, with a graph in float32 beside its weights."""
     folder = Path(shutil.copytree(tiny_pair / "target", tmp_path / "target"))
-    write_graph(folder, folder / GRAPHS[1], int8=False)
+    write_graph(folder, folder / TARGET_GRAPH, int8=False)
     return folder
 
 
@@ -78,7 +78,7 @@ def test_a_server_without_pytorch_says_what_pytorch_says(tiny_pair: Path, target
 
 
 def test_a_graph_is_taken_where_there_is_one_and_what_a_folder_lacks_is_told(target: Path, tmp_path: Path) -> None:
-    assert graph_in(target) == target / GRAPHS[1] and suited(str(target), EngineOptions()) == "onnx"
+    assert graph_in(target) == target / TARGET_GRAPH and suited(str(target), EngineOptions()) == "onnx"
     assert suited(str(target), EngineOptions(quantize="int8")) == "torch"
     for source in (str(tmp_path), "owner/model"):
         assert suited(source, EngineOptions()) == "torch"

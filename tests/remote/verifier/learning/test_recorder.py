@@ -17,7 +17,7 @@ from models.engines.memory_encoder import ArrayEncoder
 from models.engines.onnx_engine import OnnxEngine
 from models.engines.target import load_target
 from models.engines.torch_engine import TorchEngine
-from models.files import GRAPHS
+from models.files import TARGET_GRAPH
 from models.tree import DraftTree
 from remote.protocol import Limits, Memory, Progress, digest_of
 from remote.verifier.drafting.own_drafter import OwnDrafter
@@ -40,7 +40,7 @@ def engine(tiny_pair: Path, request: pytest.FixtureRequest) -> Engine:
     target, drafter = tiny_pair / "target", tiny_pair / "drafter"
     if getattr(request, "param", "torch") == "torch":
         return TorchEngine(load_target(str(target)).model, MemoryEncoder.load(drafter))
-    return OnnxEngine(target / GRAPHS[1], ArrayEncoder.load(drafter))
+    return OnnxEngine(target / TARGET_GRAPH, ArrayEncoder.load(drafter))
 
 
 class Server:
