@@ -2,8 +2,8 @@
 
     python -m recipes.shell_guide.base --model SmolLM2-135M-Instruct.Q4_1.gguf --texts mixture.jsonl --out runs/base
 
-A vocabulary of 49,152 tokens is a fifth of a model of 135M parameters, and most of it is for languages and code that the
-guide does not read. Byte pairs are merged in the order in which they were learnt, so the first tokens are the most
+A vocabulary of 49,152 tokens is a fifth of a model of 135M parameters, and most of it is for languages and code that
+the guide does not read. Byte pairs are merged in the order in which they were learnt, so the first tokens are the most
 frequent of the text that the model was trained on. Half of those that are kept are the first ones; the other half are
 those that `--texts` use most. A token is kept together with the two that it was merged from, and all bytes are kept, so
 every text can still be written; a word whose token is gone is read in pieces, which were learnt too.

@@ -3,9 +3,10 @@
     python -m recipes.shell_guide.draw --pages PAGES.jsonl --index pages.db --tokenizer runs/base
         --conversations 200000 --out runs/drawn
 
-Searching the pages for each question takes ten times as long as a GPU takes to learn from it, so it is done before. Each
-file of the folder holds 1,000 conversations; those that are there already are not drawn again. `--ordinary`: answers of
-the base to ordinary talk (`recipes.shell_guide.ordinary`), which are every tenth conversation and have no examples.
+Searching the pages for each question takes ten times as long as a GPU takes to learn from it, so it is done before.
+Each file of the folder holds 1,000 conversations; those that are there already are not drawn again. `--ordinary`: the
+base's answers to ordinary talk (`recipes.shell_guide.base_answers`). Every tenth conversation is one of these, without
+examples.
 """
 
 from __future__ import annotations
@@ -13,12 +14,13 @@ from __future__ import annotations
 import argparse
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +33,13 @@ SHARD = 1_000
 """Conversations in a file."""
 ORDINARY = 10
 """Of so many conversations, one is ordinary talk."""
+
+
+class Source(Protocol):
+    """A source of conversations, by number."""
+
+    def draw(self, index: int) -> list[Message]:
+        """Conversation number `index`."""
 
 
 @dataclass(frozen=True)
@@ -66,21 +75,24 @@ def encode(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Message]) -> t
     learn, inside = [], False
     for at, token in enumerate(ids):
         learn.append(inside)
-        if inside:
-            inside = token != tokenizer.eos_token_id
-        else:
-            inside = ids[max(0, at + 1 - len(opening)) : at + 1] == opening
+        opened = ids[max(0, at + 1 - len(opening)) : at + 1] == opening
+        inside = token != tokenizer.eos_token_id if inside else opened
     return ids, learn
 
 
 def draw_shard(
-    mixture: Mixture, tokenizer: PreTrainedTokenizerBase, ordinary: Sequence[Sequence[Message]], out: Path, number: int
+    mixture: Source,
+    tokenizer: PreTrainedTokenizerBase,
+    ordinary: Sequence[Sequence[Message]],
+    out: Path,
+    number: int,
+    size: int = SHARD,
 ) -> None:
-    """Write file `number` of the folder `out`."""
+    """Write file `number` of the folder `out`, with `size` conversations."""
     ids: list[int] = []
     learn: list[bool] = []
     lengths = []
-    for index in range(number * SHARD, (number + 1) * SHARD):
+    for index in range(number * size, (number + 1) * size):
         if ordinary and index % ORDINARY == 0:
             messages = ordinary[index // ORDINARY % len(ordinary)]
         else:
@@ -93,6 +105,10 @@ def draw_shard(
     with partial_file.open("wb") as file:
         np.savez_compressed(file, ids=np.array(ids, np.uint16), learn=np.packbits(learn), lengths=np.array(lengths))
     os.replace(partial_file, out / f"{number:05}.npz")
+
+
+_drawing: Callable[[int], None]
+"""The state of a pool process."""
 
 
 def _draw(number: int) -> None:

@@ -1,8 +1,8 @@
 """The quantiser that the target learns through, so that what ships is what was trained.
 
-`quantise` makes a model compute as its graph does: matrices as `models/packed.py` stores them (4 bits, a 4-bit scale for
-each 32 inputs, a float32 scale for each output), the embedding and the head in 8 bits with a scale for each token, and
-the inputs of all linear layers in 8 bits with a scale for each row. Gradients pass through all of these unchanged
+`quantise` makes a model compute as its graph does: matrices as `models/packed.py` stores them (4 bits, a 4-bit factor
+for each 32 inputs, a float32 scale for each output), the embedding and the head in 8 bits with a scale for each token,
+and the inputs of all linear layers in 8 bits with a scale for each row. Gradients pass through all of these unchanged
 (straight-through estimator, arXiv 1308.3432).
 """
 

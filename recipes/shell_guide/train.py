@@ -2,8 +2,8 @@
 
     python -m recipes.shell_guide.train --base runs/base --drawn runs/drawn --out runs/target
 
-The model learns through the quantiser of its graph (`recipes/shell_guide/quantiser.py`). Only answers count for the loss.
-Conversations of about the same length are the rows of a batch, padded at their ends, so plain causal attention is
+The model learns through the quantiser of its graph (`recipes/shell_guide/quantiser.py`). Only answers count for the
+loss. Conversations of about the same length are the rows of a batch, padded at their ends, so plain causal attention is
 right. The gradients of `--batches` batches make a step of AdamW. The learning rate rises over the first 3 % of the
 steps, is constant, and falls linearly to zero over the last `--decay` share.
 """
@@ -102,7 +102,7 @@ def rate_at(step: int, steps: int, decay: float) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--base", type=Path, required=True, help="what recipes.shell_guide.base wrote, or a model to train on")
+    parser.add_argument("--base", type=Path, required=True, help="what recipes.shell_guide.base wrote")
     parser.add_argument("--drawn", type=Path, required=True, help="what recipes.shell_guide.draw wrote")
     parser.add_argument("--out", type=Path, required=True, help="checkpoint, log and the model go here")
     parser.add_argument("--steps", type=int, default=1000)
@@ -112,7 +112,7 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=8e-4)
     parser.add_argument("--decay", type=float, default=0.6)
     parser.add_argument("--seed", type=int, default=7)
-    parser.add_argument("--compile", action="store_true", help="compile the layers: worth it for hours, not for minutes")
+    parser.add_argument("--compile", action="store_true", help="compile the layers, which takes half a minute")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
@@ -173,7 +173,7 @@ def main() -> None:
 
 
 def save(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
-    """Write the weights that were learnt, in float32, with the tokenizer. `recipes.shell_guide.graph` quantises them."""
+    """Write the learnt weights in float32, which `recipes.shell_guide.graph` quantises, and the tokenizer."""
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
 

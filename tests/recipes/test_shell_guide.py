@@ -6,27 +6,34 @@ import copy
 import itertools
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
-from transformers import LlamaConfig, LlamaModel
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-from recipes.shell_guide import segment_attention
+from models.engines.onnx_engine import OnnxEngine
+from models.files import TARGET_GRAPH
+from models.tree import DraftTree
+from recipes.shell_guide.base import SPECIAL, cut, kept_tokens
 from recipes.shell_guide.conversations import EVALUATION, EVERYDAY, ConversationSource, evaluation_questions
+from recipes.shell_guide.draw import ORDINARY, Drawn, draw_shard, encode, read_drawn
 from recipes.shell_guide.everyday import normalise
+from recipes.shell_guide.graph import write_graph
 from recipes.shell_guide.pages import read_pages
+from recipes.shell_guide.quantiser import quantise
 from recipes.shell_guide.slots import SLOT
-from recipes.shell_guide.tokenizer import train
-from recipes.shell_guide.train import encode, pack
+from recipes.shell_guide.train import batch_numbers, batch_of, summed_loss
 from tests.support.guide_pages import write_pages
 
 pytestmark = pytest.mark.training
 
 HELD_OUT = Path(__file__).parents[1] / "data/heldout_pages.jsonl"
 DRAWS = 300
-ROW = 256
 
 
 def page(name: str, *examples: tuple[str, str], translations: int = 3, alias: bool = False) -> str:
@@ -55,8 +62,22 @@ def source(pages) -> ConversationSource:
 
 
 @pytest.fixture(scope="module")
-def tokenizer(pages):
-    return train(pages, conversations=DRAWS)
+def tokenizer(source) -> PreTrainedTokenizerFast:
+    """Byte pairs of the questions and answers, in the form of the base's tokenizer and with its template."""
+    whole = Tokenizer(models.BPE())
+    whole.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    whole.decoder = decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(
+        vocab_size=900, special_tokens=[*SPECIAL, "<unused>"], initial_alphabet=alphabet, show_progress=False
+    )
+    whole.train_from_iterator(source.texts(DRAWS), trainer)
+    fast = PreTrainedTokenizerFast(tokenizer_object=whole, pad_token="<|endoftext|>", eos_token="<|im_end|>")
+    fast.chat_template = (
+        "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}<|im_end|>\n"
+        "{% endfor %}"
+    )
+    return fast
 
 
 def test_the_held_out_file_is_what_the_hash_holds_out_and_never_drawn_nor_are_aliases(pages, source):
@@ -80,65 +101,110 @@ def test_no_wording_makes_a_question_of_the_evaluation(tmp_path):
     assert not set(drawn) & evaluation_questions()
 
 
-class Messages:
-    """Conversations with a system message before each question."""
+# ---- what the target learns from -------------------------------------------------------------------------------------
 
-    def __init__(self, source):
-        self.source = source
 
-    def read(self, index):
-        turns = self.source.draw(index)
-        return [
-            message
-            for number, (question, answer) in enumerate(turns)
-            for message in (("system", f"Hint {number}."), ("user", question), ("assistant", answer))
-        ]
+def messages_of(source, index) -> list[tuple[str, str]]:
+    """A conversation with a system message before each question."""
+    return [
+        message
+        for number, (question, answer) in enumerate(source.draw(index))
+        for message in (("system", f"Hint {number}."), ("user", question), ("assistant", answer))
+    ]
+
+
+@pytest.fixture(scope="module")
+def drawn(source, tokenizer, tmp_path_factory) -> Drawn:
+    folder = tmp_path_factory.mktemp("drawn")
+
+    class Messages:
+        def draw(self, index):
+            return messages_of(source, index)
+
+    for number in range(2):
+        draw_shard(Messages(), tokenizer, [[("user", "hi"), ("assistant", "Hello.")]], folder, number, size=60)
+    return read_drawn(folder)
 
 
 def test_the_loss_counts_answers_and_nothing_else(source, tokenizer):
     for index in range(30):
-        messages = Messages(source).read(index)
+        messages = messages_of(source, index)
         ids, learn = encode(tokenizer, messages)
-        assert tokenizer.decode(ids) == "".join(f"<|{role}|>{text}<|end|>" for role, text in messages)
+        assert tokenizer.decode(ids) == "".join(f"<|im_start|>{role}\n{text}<|im_end|>\n" for role, text in messages)
         groups = itertools.groupby(zip(ids, learn), key=lambda pair: pair[1])
         spans = [tokenizer.decode([token for token, _ in group]) for counted, group in groups if counted]
-        assert spans == [f"{text}<|end|>" for role, text in messages if role == "assistant"]
+        assert spans == [f"{text}<|im_end|>" for role, text in messages if role == "assistant"]
 
 
-@pytest.mark.parametrize("long", [segment_attention.LONG, 20])
-def test_a_packed_conversation_is_as_if_alone(source, tokenizer, monkeypatch, long):
-    monkeypatch.setattr(segment_attention, "LONG", long)  # 20: all take the way of long ones.
-    source = Messages(source)
-    batch = pack(source, tokenizer, step=1, tokens=ROW, per_step=9)
-    assert {name: tuple(tensor.shape) for name, tensor in batch.items()} == {
-        **dict.fromkeys(("ids", "positions", "learn"), (1, ROW)),
-        "lengths": (10,),
-    }
-    shape = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2}
-    config = LlamaConfig(vocab_size=len(tokenizer), num_attention_heads=4, num_key_value_heads=2, **shape)
+def test_what_was_drawn_is_read_again_with_ordinary_talk_in_its_place(source, tokenizer, drawn):
+    assert len(drawn.ends) == 120
+    for index in (0, 7, 60, 119):
+        ordinary = index % ORDINARY == 0
+        wanted = [("user", "hi"), ("assistant", "Hello.")] if ordinary else messages_of(source, index)
+        ids, learn = drawn.conversation(index)
+        assert (ids.tolist(), learn.tolist()) == encode(tokenizer, wanted)
+
+
+def test_batches_hold_every_conversation_once_before_any_again_and_are_no_larger_than_asked(drawn):
+    numbers, seen = batch_numbers(drawn, 2048, 512, seed=1), list[int]()
+    while len(seen) < len(drawn.ends):
+        some = next(numbers)
+        assert batch_of(drawn, some, 512, 0).ids.numel() <= 2048
+        seen += some.tolist()
+    assert sorted(seen) == list(range(len(drawn.ends)))
+    first, again = (list(itertools.islice(batch_numbers(drawn, 2048, 512, seed=1), 5)) for _ in range(2))
+    assert all((one == other).all() for one, other in zip(first, again)), "a killed run goes on with the same ones"
+
+
+@pytest.fixture(scope="module")
+def model(tokenizer) -> LlamaForCausalLM:
+    shape = {"hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2, "head_dim": 16}
+    config = LlamaConfig(
+        vocab_size=len(tokenizer), num_attention_heads=4, num_key_value_heads=2, tie_word_embeddings=True,
+        bos_token_id=None, eos_token_id=tokenizer.eos_token_id, **shape,
+    )  # fmt: skip
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        body = LlamaModel(config)
-    plain = copy.deepcopy(body)
-    body.set_attn_implementation(segment_attention.NAME)
-    packed = body(
-        input_ids=batch["ids"], position_ids=batch["positions"], lengths=batch["lengths"], use_cache=False
-    ).last_hidden_state
-    packed.square().sum().backward()
-    begin, counts = 0, batch["lengths"].tolist()
-    assert sum(counts) == ROW and 2 < sum(count > 0 for count in counts) < 9, "the row is full before the step's last"
-    for number, count in enumerate(count for count in counts if count):
-        span = slice(begin, begin + count)
-        ids, learn = encode(tokenizer, source.read(9 + number))
-        assert batch["ids"][0, span].tolist() == ids[:count]
-        assert batch["learn"][0, span].tolist() == learn[:count]
-        assert begin + count == ROW or count == len(ids)
-        alone = plain(input_ids=torch.tensor([ids[:count]])).last_hidden_state
-        alone.square().sum().backward()
-        torch.testing.assert_close(packed[:, span], alone, atol=1e-4, rtol=1e-4)
-        begin += count
-    for one, other in zip(body.parameters(), plain.parameters(), strict=True):
-        torch.testing.assert_close(one.grad, other.grad, atol=1e-3, rtol=1e-3)
+        return LlamaForCausalLM(config).eval()
+
+
+def test_the_loss_of_a_batch_is_that_of_its_conversations_alone(drawn, model):
+    some = np.array([3, 11, 4])
+    together = summed_loss(model, batch_of(drawn, some, 512, 0))
+    alone = sum(summed_loss(model, batch_of(drawn, some[[at]], 512, 0)) for at in range(3))
+    torch.testing.assert_close(together, alone, rtol=1e-4, atol=1e-3)
+
+
+def test_training_computes_as_the_graph_does(model, tokenizer, tmp_path):
+    for part in (tokenizer, model):
+        part.save_pretrained(tmp_path)
+    write_graph(tmp_path, tmp_path / TARGET_GRAPH, int8=True)
+    engine = OnnxEngine(tmp_path / TARGET_GRAPH)
+    ids = tokenizer("Use `tar` to extract an archive:")["input_ids"]
+    context = engine.context()
+    context.assign(0, ids[:1])
+    graph = engine.verify(context, DraftTree.chain(ids[1:]))
+    exact = model(input_ids=torch.tensor([ids])).logits[0]
+    learning = copy.deepcopy(model)
+    quantise(learning)
+    learnt = learning(input_ids=torch.tensor([ids])).logits[0]
+    torch.testing.assert_close(learnt, torch.from_numpy(graph), rtol=1e-3, atol=1e-3)
+    assert (learnt - exact).abs().max() > 0.01, "what is compared is quantised"
+    learnt.square().sum().backward()
+    assert all(weight.grad is not None and weight.grad.abs().sum() > 0 for weight in learning.parameters())
+
+
+def test_a_cut_vocabulary_keeps_what_is_used_its_parts_and_every_byte(tokenizer, source):
+    whole = json.loads(tokenizer.backend_tokenizer.to_str())
+    uses = Counter(token for text in source.texts(40) for token in tokenizer.tokenize(text))
+    kept = kept_tokens(whole, uses, 400)
+    assert len(kept) == 400 and "<unused>" not in kept and {*SPECIAL, *pre_tokenizers.ByteLevel.alphabet()} <= {*kept}
+    smaller = Tokenizer.from_str(json.dumps(cut(whole, kept)))
+    for text in ("Use `find` to list files.", "naïve 🙂 \x07", next(iter(source.texts(1)))):
+        assert smaller.decode(smaller.encode(text).ids) == text
+    often = max((token for token in uses if len(token) > 3), key=lambda token: uses[token])
+    assert often in kept and len(smaller.encode(often.replace("Ġ", " ")).ids) == 1
+    assert [smaller.token_to_id(token) for token in kept] == list(range(400))
 
 
 # ---- the index of pages ----------------------------------------------------------------------------------------------
