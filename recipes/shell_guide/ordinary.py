@@ -1,6 +1,6 @@
 """Questions of everyday talk, for a model that is to keep its English while it learns about shells.
 
-    python -m recipes.shell_guide.ordinary --count 7500 --out runs/ordinary.jsonl
+    python -m recipes.shell_guide.ordinary --count 8000 --out runs/ordinary.jsonl
 
 Each line is `{"turns": [...]}`: one question, or one and another that fits whatever was answered. The model that is to
 be trained answers them itself, before its training and without a system message. All lines differ.
@@ -63,14 +63,19 @@ class Ordinary:
 
 
 def _typed(question: str, rng: np.random.Generator) -> str:
-    """A sentence as people type it: with the mark that belongs to it and a capital, or carelessly with neither."""
+    """A sentence as people type it: with the mark that belongs to it and a capital, or carelessly with neither.
+
+    A question with a text or a program in it stays as it is.
+    """
+    if "\n" in question:
+        return question
     if sentence := _SENTENCE.fullmatch(question):
         mark = "?" if _ASKS.match(question) else "." if _DEMANDS.match(question) else question[-1]
         question = sentence[1] + mark
     if rng.random() >= CARELESS:
         return question[:1].upper() + question[1:]
-    question = re.sub(r"\bI\b", "i", question) if "\n" not in question else question
-    return question[:1].lower() + question[1:].rstrip(".?")
+    question = re.sub(r"\bI\b", "i", question)
+    return (question[:1] if question[1:2].isupper() else question[:1].lower()) + question[1:].rstrip(".?")
 
 
 def main() -> None:
