@@ -16,6 +16,8 @@ from recipes.shell_guide.grammar.slot_types import draw
 from recipes.shell_guide.grammar.values import Slot
 
 FOLDER = Path(__file__).parents[1] / "talk"
+ORDINARY = FOLDER / "ordinary.toml"
+"""Questions without replies, for `recipes.shell_guide.ordinary`."""
 _SLOT = re.compile(r"\{([a-z_]+\d*)\}")
 _ENDINGS = ("ctl", "er", "it", "sh", "fmt", "-cli", "x", "d", "kit", "ify", "o", "2", "tool", "grep", "stat", "ly")
 _CONSONANTS = "bcdfghjklmnpqrstvwxz"
@@ -66,15 +68,18 @@ def _filled(text: str, values: Mapping[str, str]) -> str:
 
 
 def read_talk(folder: Path = FOLDER) -> list[Talk]:
-    """All kinds of remarks. Raises `PhraseError` that names the file."""
+    """All kinds of remarks that have replies. Raises `PhraseError` that names the file."""
+    return [one for path in sorted(folder.glob("*.toml")) if path != ORDINARY for one in read_file(path)]
+
+
+def read_file(path: Path) -> list[Talk]:
+    """The kinds of remarks of one file. Without an `answer`, the reply is empty. Raises `PhraseError`."""
+    raw = tomllib.loads(path.read_text(encoding="utf-8"))
     talks = []
-    for path in sorted(folder.glob("*.toml")):
-        raw = tomllib.loads(path.read_text(encoding="utf-8"))
-        lists = raw.get("lists", {})
-        for one in raw["talk"]:
-            try:
-                asks = tuple(Phrase.read(text) for text in one["ask"])
-            except PhraseError as error:
-                raise PhraseError(f"{path.name}, {one['kind']}: {error}") from None
-            talks.append(Talk(one["kind"], asks, tuple(one["answer"]), lists))
+    for one in raw["talk"]:
+        try:
+            asks = tuple(Phrase.read(text) for text in one["ask"])
+        except PhraseError as error:
+            raise PhraseError(f"{path.name}, {one['kind']}: {error}") from None
+        talks.append(Talk(one["kind"], asks, tuple(one.get("answer", ("",))), raw.get("lists", {})))
     return talks

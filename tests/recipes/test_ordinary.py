@@ -1,0 +1,33 @@
+"""Ordinary questions: enough of them, all filled in, none of a measure, the same for the same seed."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+import pytest
+
+from recipes.shell_guide.conversations import evaluation_questions
+from recipes.shell_guide.everyday import normalise
+from recipes.shell_guide.grammar.talk import read_talk
+from recipes.shell_guide.ordinary import Ordinary
+
+pytestmark = pytest.mark.training
+
+
+def test_there_are_thousands_of_different_questions_and_none_of_a_measure() -> None:
+    drawn = list(Ordinary(seed=3).different(8_000))
+    alone = {normalise(first) for first, *after in drawn if not after}
+    followed = {(first, after[0]) for first, *after in drawn if after}
+    assert len(alone) >= 6_000 and len(followed) >= 1_500
+    assert not {normalise(turn) for turns in drawn for turn in turns} & evaluation_questions()
+    assert not [turn for turns in drawn for turn in turns if "{" in turn and "\n" not in turn], "only code has braces"
+
+
+def test_a_question_depends_on_seed_and_index_alone() -> None:
+    one, other = Ordinary(seed=3), Ordinary(seed=3)
+    assert [one.draw(index) for index in range(9)] == [other.draw(index) for index in reversed(range(9))][::-1]
+    assert list(islice(Ordinary(seed=4).different(9), 9)) != [one.draw(index) for index in range(9)]
+
+
+def test_they_have_no_reply_of_shell_guide() -> None:
+    assert all(answer for talk in read_talk() for answer in talk.answers)
