@@ -97,6 +97,16 @@ def test_two_sizes_rise_whatever_their_units(tmp_path: Path) -> None:
     assert all(int(one["size"].forms["bytes"]) < int(one["size2"].forms["bytes"]) for one in drawn)
 
 
+def test_one_week_is_the_last_week(tmp_path: Path) -> None:
+    text = FIND.replace("larger than {size}", "of the last {age}").replace(
+        "(bigger|larger) than {size}", "of the last {age}"
+    )
+    find = intent(text.replace("over {size}", "{age}").replace("-size +{size.find}", "{age.newer}"), tmp_path)
+    drawn = [Drawer().conversation(find, rng(seed), follow=0)[0] for seed in range(400)]
+    said = [one for one in drawn if "the last week" in one.question]
+    assert said and all("-mtime -7" in one.command and "of the last week" in one.task for one in said)
+
+
 def test_a_follow_up_keeps_the_values(tmp_path: Path) -> None:
     find, drawer = intent(FIND, tmp_path), Drawer()
     said = [drawer.conversation(find, rng(seed), follow=1.0) for seed in range(40)]

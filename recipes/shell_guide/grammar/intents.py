@@ -13,7 +13,7 @@ import numpy as np
 
 from models.guide import outline
 from models.guide.values import Value
-from recipes.shell_guide.grammar.phrases import Phrase, PhraseError
+from recipes.shell_guide.grammar.phrases import Phrase, PhraseError, without_one
 from recipes.shell_guide.grammar.slot_types import DRAW, draw
 from recipes.shell_guide.grammar.values import Slot, SlotError, read_value
 
@@ -114,7 +114,7 @@ class Intent:
             value = values.get(found[1]) or self.slots[found[1]].unnamed()
             return value.said
 
-        return _SAID.sub(say, text)
+        return without_one(_SAID.sub(say, text))
 
     def outlined(self, command: str) -> tuple[str, str]:
         """The task and a command as the index keeps them, with slots (`models/guide/outline.py`)."""
