@@ -88,6 +88,17 @@ def test_a_condition_is_typed_exactly_if_the_question_named_it(tmp_path: Path) -
     assert all(slot.optional for slot, _ in slots(command))
 
 
+def test_the_index_leaves_out_a_choice_that_need_not_be_made(tmp_path: Path) -> None:
+    text = FIND.replace("larger than {size}", "larger than {size}[, {order}]").replace(
+        "+{size.find}", "+{size.find} {order}"
+    )
+    text = text.replace("over {size}", "over {size}, {order}").replace(
+        "slots.dir", 'slots.order = { choices = [["sorted", "| sort"]], default = "" }\nslots.dir'
+    )
+    task, command = intent(text, tmp_path).outlined("find {dir} ⟨-size +{size.find}⟩ {order}")
+    assert unfilled(task) == "find files larger than 100 MB" and unfilled(command) == "find ."
+
+
 def test_two_sizes_rise_whatever_their_units(tmp_path: Path) -> None:
     text = FIND.replace("over {size}", "between {size} and {size2}").replace(
         "+{size.find}", "+{size.find} -{size2.find}"

@@ -138,7 +138,10 @@ class Intent:
             name, form = found[1], found[2] or ""
             return place(name, form, self.slots[name].unnamed().forms[form]) if name in self.slots else found[0]
 
-        task = self.task.outlined(lambda part: outline.perhaps(_SAID.sub(say, part)))
+        def aside(part: str) -> str:
+            return condition(_SAID.sub(say, part), set(_SAID.findall(part)))
+
+        task = self.task.outlined(aside)
         return _SAID.sub(say, task), _TYPED.sub(put, self._conditions(command, condition))
 
     def _conditions(self, command: str, choose: Callable[[str, set[str]], str]) -> str:
