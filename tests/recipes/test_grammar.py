@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks import execution_sandbox
-from models.guide.outline import put
+from models.guide.outline import put, slots, unfilled
 from models.guide.values import quoted
 from recipes.shell_guide.grammar.drawing import Drawer
 from recipes.shell_guide.grammar.intents import IntentError, read_file
@@ -73,6 +73,51 @@ def test_the_command_holds_what_the_question_named(tmp_path: Path) -> None:
     assert put(task, lambda slot: filled[slot.name]) == "find files larger than 2G in ~/work"
 
 
+def test_a_condition_is_typed_exactly_if_the_question_named_it(tmp_path: Path) -> None:
+    text = FIND.replace("-size +{size.find}", "⟨-size +{size.find}⟩").replace("files (b", "files [older than {age}] (b")
+    find = intent(text.replace("⟩", "⟩ ⟨{age.older}⟩"), tmp_path)
+    assert find.typed(find.command, {}) == "find . -type f"
+    both = find.values(["size", "age"], rng(), {})
+    conditions = {"size": f"-size +{both['size'].forms['find']}", "age": both["age"].forms["older"]}
+    assert find.typed(find.command, both) == f"find . -type f {conditions['size']} {conditions['age']}"
+    for name, typed in conditions.items():
+        assert find.typed(find.command, {name: both[name]}) == f"find . -type f {typed}"
+    _, command = find.outlined(find.command)
+    assert unfilled(command) == "find . -type f"
+    assert put(command, lambda slot: {"size": "2G"}.get(slot.name)) == "find . -type f -size +2G"
+    assert all(slot.optional for slot, _ in slots(command))
+
+
+def test_the_index_leaves_out_a_choice_that_need_not_be_made(tmp_path: Path) -> None:
+    text = FIND.replace("larger than {size}", "larger than {size}[, {order}]").replace(
+        "+{size.find}", "+{size.find} {order}"
+    )
+    text = text.replace("over {size}", "over {size}, {order}").replace(
+        "slots.dir", 'slots.order = { choices = [["sorted", "| sort"]], default = "" }\nslots.dir'
+    )
+    task, command = intent(text, tmp_path).outlined("find {dir} ⟨-size +{size.find}⟩ {order}")
+    assert unfilled(task) == "find files larger than 100 MB" and unfilled(command) == "find ."
+
+
+def test_two_sizes_rise_whatever_their_units(tmp_path: Path) -> None:
+    text = FIND.replace("over {size}", "between {size} and {size2}").replace(
+        "+{size.find}", "+{size.find} -{size2.find}"
+    )
+    find = intent(text.replace("[[intent.then]]", 'increasing = ["size", "size2"]\n[[intent.then]]', 1), tmp_path)
+    drawn = [find.values(["size", "size2"], rng(seed), {}) for seed in range(40)]
+    assert all(int(one["size"].forms["bytes"]) < int(one["size2"].forms["bytes"]) for one in drawn)
+
+
+def test_one_week_is_the_last_week(tmp_path: Path) -> None:
+    text = FIND.replace("larger than {size}", "of the last {age}").replace(
+        "(bigger|larger) than {size}", "of the last {age}"
+    )
+    find = intent(text.replace("over {size}", "{age}").replace("-size +{size.find}", "{age.newer}"), tmp_path)
+    drawn = [Drawer().conversation(find, rng(seed), follow=0)[0] for seed in range(400)]
+    said = [one for one in drawn if "the last week" in one.question]
+    assert said and all("-mtime -7" in one.command and "of the last week" in one.task for one in said)
+
+
 def test_a_follow_up_keeps_the_values(tmp_path: Path) -> None:
     find, drawer = intent(FIND, tmp_path), Drawer()
     said = [drawer.conversation(find, rng(seed), follow=1.0) for seed in range(40)]
@@ -86,6 +131,8 @@ def test_a_follow_up_keeps_the_values(tmp_path: Path) -> None:
         ('program = "find"\n', "", "program"),
         ('+{size.find}"\nask', '+1M"\nask', "size"),
         ('size.find}"\nask', 'size.fathoms}"\nask', "fathoms"),
+        ('size.find}"\nask', 'size.find} ⟨-empty⟩"\nask', "slot in it"),
+        ('size.find}"\nask', 'size.find} ⟨-empty"\nask', "does not nest"),
         ('type = "folder"', 'type = "cupboard"', "cupboard"),
         ("(find|list)", "(find|list", "not closed"),
         ('prints = ["docs/a.txt"]', "", "prints"),

@@ -38,6 +38,10 @@ def problems(intent: Intent, drawer: Drawer, draws: int, proofs: bool) -> Iterat
     windows = any(
         one[:1].isupper() or one in ("winget", "tasklist", "taskkill", "ipconfig", "dir") for one in intent.programs
     )
+    written = "".join(
+        [intent.command, *(then.command for then in intent.thens)]
+        + [form for slot in intent.slots.values() for choice in slot.choices for form in choice.forms.values()]
+    )
     seen: set[str] = set()
     for index in range(draws):
         for spoken in drawer.conversation(intent, np.random.default_rng([1, index])):
@@ -48,11 +52,7 @@ def problems(intent: Intent, drawer: Drawer, draws: int, proofs: bool) -> Iterat
                 yield f"does not parse as bash: {spoken.command}"
             if left := _LEFT.findall(spoken.question + " " + spoken.task):
                 yield f"{', '.join(left)} is left in: {spoken.question} / {spoken.task}"
-            if left := [
-                one
-                for one in _LEFT.findall(spoken.command)
-                if one not in intent.command + "".join(t.command for t in intent.thens)
-            ]:
+            if left := [one for one in _LEFT.findall(spoken.command) if one not in written]:
                 yield f"{', '.join(left)} is left in: {spoken.command}"
     if sum(one.phrase.count() for one in intent.asks) < 8:
         yield "can be said in fewer than 8 ways"

@@ -13,7 +13,7 @@ import numpy as np
 from models.guide.values import Value
 from recipes.shell_guide import phrasing
 from recipes.shell_guide.grammar.intents import Asked, Intent
-from recipes.shell_guide.grammar.phrases import Phrase
+from recipes.shell_guide.grammar.phrases import Phrase, without_one
 from recipes.shell_guide.grammar.slot_types import draw
 from recipes.shell_guide.grammar.values import Slot
 from recipes.shell_guide.grammar.wording import framed, one_of, typed
@@ -150,4 +150,4 @@ class Drawer:
 
 
 def _said(pattern: str, values: Mapping[str, Value]) -> str:
-    return _SAID.sub(lambda found: values[found[1]].said, pattern)
+    return without_one(_SAID.sub(lambda found: values[found[1]].said, pattern))

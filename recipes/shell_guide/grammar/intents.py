@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ import numpy as np
 
 from models.guide import outline
 from models.guide.values import Value
-from recipes.shell_guide.grammar.phrases import Phrase, PhraseError
+from recipes.shell_guide.grammar.phrases import Phrase, PhraseError, without_one
 from recipes.shell_guide.grammar.slot_types import DRAW, draw
 from recipes.shell_guide.grammar.values import Slot, SlotError, read_value
 
@@ -26,6 +26,8 @@ _HARMFUL = frozenset(
 """Programs that are asked only about the person's own folders, never about `/etc`."""
 _SAID = re.compile(r"\{([a-z_]+\d*)\}")
 _TYPED = re.compile(r"\{([a-z_]+\d*)(?:\.([a-z]+))?\}")
+_CONDITION = re.compile(r"⟨([^⟨⟩]*)⟩")
+"""A part of a command that is typed only if the question named each slot in it."""
 _UNFRAMED = re.compile(
     r"=|(?:what\w*|which|how|where|who|when|why|is|are|was|do|does|did|can|could|will|would|should|my|i|i'm|i've|it|the"
     r"|any|am|there|need|want|pls|please|a|an|all|no|only|and|in|on|of|for|from|with|without|as|to|one|every|each|this"
@@ -82,7 +84,11 @@ class Intent:
         return [name for name, _ in _TYPED.findall(command) if name in self.slots]
 
     def typed(self, command: str, values: Mapping[str, Value]) -> str:
-        """The command with its values. A slot without a value holds its default or its placeholder."""
+        """The command with its values. A slot without a value holds its default or its placeholder.
+
+        Conditions between ⟨ and ⟩ are typed only if each of their slots has a value.
+        """
+        command = self._conditions(command, lambda condition, named: condition if named <= set(values) else "")
 
         def put(found: re.Match[str]) -> str:
             name, form = found[1], found[2] or ""
@@ -108,16 +114,22 @@ class Intent:
             value = values.get(found[1]) or self.slots[found[1]].unnamed()
             return value.said
 
-        return _SAID.sub(say, text)
+        return without_one(_SAID.sub(say, text))
 
     def outlined(self, command: str) -> tuple[str, str]:
         """The task and a command as the index keeps them, with slots (`models/guide/outline.py`)."""
+
+        always = set(self.used(_CONDITION.sub("", command)))
 
         def place(name: str, form: str, text: str) -> str:
             slot = self.slots[name]
             if slot.choices:
                 return text
-            return str(outline.Slot(name, slot.type, form, slot.default is not None, text))
+            optional = slot.default is not None or name not in always
+            return str(outline.Slot(name, slot.type, form, optional, text))
+
+        def condition(text: str, named: set[str]) -> str:
+            return "" if any(self.slots[name].choices for name in named) else outline.perhaps(text)
 
         def say(found: re.Match[str]) -> str:
             return place(found[1], "", self.slots[found[1]].unnamed().said)
@@ -126,8 +138,15 @@ class Intent:
             name, form = found[1], found[2] or ""
             return place(name, form, self.slots[name].unnamed().forms[form]) if name in self.slots else found[0]
 
-        task = self.task.outlined(lambda part: outline.perhaps(_SAID.sub(say, part)))
-        return _SAID.sub(say, task), _TYPED.sub(put, command)
+        def aside(part: str) -> str:
+            return condition(_SAID.sub(say, part), set(_SAID.findall(part)))
+
+        task = self.task.outlined(aside)
+        return _SAID.sub(say, task), _TYPED.sub(put, self._conditions(command, condition))
+
+    def _conditions(self, command: str, choose: Callable[[str, set[str]], str]) -> str:
+        """The command with what `choose` makes of each condition and the slots in it."""
+        return _CONDITION.sub(lambda found: choose(found[1], set(self.used(found[1]))), command)
 
     def values(self, names: Sequence[str], rng: np.random.Generator, old: Mapping[str, Value]) -> dict[str, Value]:
         """Values for these slots. Values of `old` are kept; no two slots of one type have the same."""
@@ -145,10 +164,14 @@ class Intent:
                     break
             values[name] = value
         rising = [name for name in self.increasing if name in values]
-        in_order = sorted(
-            (values[name] for name in rising), key=lambda value: float(re.sub(r"\D", "", value.forms[""]) or 0)
-        )
+        in_order = sorted((values[name] for name in rising), key=_amount)
         return {**values, **dict(zip(rising, in_order))}
+
+
+def _amount(value: Value) -> float:
+    """What `increasing` compares: bytes of a size, seconds of an age, and otherwise the digits."""
+    typed = value.typed("bytes") or value.typed("seconds") or value.forms[""]
+    return float(re.sub(r"\D", "", typed) or 0)
 
 
 def read_intents(folder: Path = FOLDER) -> list[Intent]:
@@ -205,6 +228,9 @@ def _intent(place: str, raw: Mapping[str, Any], slots: Mapping[str, Slot], progr
         raise IntentError(f"{place}: {error!r} is missing or has the wrong form; see intents/README.md") from None
     named = {name for one in asks for name in one.phrase.slots()}
     lost = named - set(intent.used(command)) | (named - set(intent.used(macos)) if macos else set())
+    for text in (command, macos or ""):
+        if re.search("[⟨⟩]", _CONDITION.sub("", text)) or not all(map(intent.used, _CONDITION.findall(text))):
+            raise IntentError(f"{place}: a condition is ⟨...⟩ with a slot in it, and does not nest")
     if lost and not slots:  # A follow-up may forget what an earlier question named.
         raise IntentError(f"{place}: a question names {', '.join(sorted(lost))}, and the command does not hold it")
     return intent

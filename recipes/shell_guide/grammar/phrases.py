@@ -13,6 +13,7 @@ _SPECIAL = "()[]|{}"
 _SLOT = re.compile(r"\{([a-z_]+\d*)\}")
 _SPACES = re.compile(r" {2,}")
 _BEFORE_MARK = re.compile(r" +([,.?!:;])(?=\s|$)")
+_LAST_ONE = re.compile(r"\b(last|past) (?:an?|one|1) (?=(?:minute|hour|day|week|month|year)\b)")
 
 
 class PhraseError(ValueError):
@@ -123,6 +124,11 @@ def _random(either: Either, rng: np.random.Generator) -> str:
 def _tidy(text: str) -> str:
     """Reduce to single spaces where an optional word was left out, and none before punctuation."""
     return _BEFORE_MARK.sub(r"\1", _SPACES.sub(" ", text)).strip()
+
+
+def without_one(text: str) -> str:
+    """A text with its values, where `the last a week` and `the last one week` are said as `the last week`."""
+    return _LAST_ONE.sub(r"\1 ", text)
 
 
 class _Reader:

@@ -127,6 +127,8 @@ def _size(rng: Random, slot: Slot) -> Value:
     number = int(rng.choice((1, 2, 5, 10, 20, 50, 100, 200, 500))) if usual else int(digits(rng, 1, 3))
     number = min(number, 40) if unit == 2 else number
     short, upper, spelled, _ = UNITS[unit]
+    if unit and rng.random() < 0.3:
+        spelled = ("megs", "gigs")[unit - 1]
     spelled = spelled[:-1] if number == 1 else spelled
     lower = upper.lower()
     forms = (f"{number} {upper}", f"{number}{upper}", f"{number}{short}", f"{number} {lower}", f"{number}{lower}")
@@ -144,6 +146,8 @@ def _age(rng: Random, slot: Slot) -> Value:
     usual = rng.random() < 0.6
     number = int(rng.choice((1, 2, 3, 5, 7, 10, 14, 30, 60, 90))) if usual else int(rng.integers(1, _MOST[unit] + 1))
     number = min(number, _MOST[unit])
+    if number == 1 and rng.random() < 0.5:
+        return age_value(number, unit, f"{'an' if unit == 'hour' else 'a'} {unit}")
     return age_value(number, unit, f"{_spoken(number, rng)} {unit}{'s' * (number != 1)}")
 
 
