@@ -1,0 +1,195 @@
+"""Follow-ups that fit any command of a shape: one more condition, the other order, "delete them", "why -print0".
+
+A rule changes the command of the turn before, so whatever the conversation has settled so far stays in it. The rules
+are in following.toml.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from models.guide.flags import flags_of
+from models.guide.values import Value
+from recipes.shell_guide.grammar.phrases import Phrase
+from recipes.shell_guide.grammar.slot_types import draw
+from recipes.shell_guide.grammar.values import Slot
+from recipes.shell_guide.grammar.wording import one_of
+
+FILE = Path(__file__).with_name("following.toml")
+
+_TYPED = re.compile(r"\{([a-z_]+\d*)(?:\.([a-z]+))?\}")
+_SEVERAL = re.compile(r"\n|&&|\|\||<<|(?<!\\);|\b(?:do|then)\b|<\(")
+"""What makes several commands of one. Where an option belongs is then unclear."""
+_KEYS = {"on", "match", "unless", "ask", "task", "put", "to", "say", "program", "slots", "anywhere", "ends", "fresh"}
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One thing that may be asked after a command of a certain shape, and what becomes of the command."""
+
+    asks: tuple[Phrase, ...]
+    match: re.Pattern[str]
+    unless: re.Pattern[str] | None
+    """Commands that hold this already, or for which the rule is wrong."""
+    to: str | None
+    """The new command, with `\\g<name>` for what `match` found, or None if the rule only says something."""
+    task: Phrase
+    """What is added to the sentence above the command. A condition begins with a comma, an action with "and"."""
+    say: str
+    """What is said before the usual answer, or in its place."""
+    programs: tuple[str, ...]
+    """What heads the answer, if it is not what headed the one before."""
+    slots: Mapping[str, Slot]
+    anywhere: bool = False
+    """Whether it fits several commands in one, too."""
+    ends: bool = False
+    """Whether nothing follows it that builds on the command."""
+    fresh: bool = False
+    """Whether the task replaces the one before."""
+
+    def applied(self, command: str, values: Mapping[str, Value]) -> tuple[str, str, str] | None:
+        """The new command, the words for the task and what is said; None if the rule does not fit this command."""
+        if (_SEVERAL.search(command) and not self.anywhere) or (self.unless and self.unless.search(command)):
+            return None
+        found = self.match.search(command)
+        if found is None:
+            return None
+        new = command if self.to is None else found.expand(_filled(self.to, values)).strip()
+        task = found.expand(_said(self.task.told(frozenset(values)), values))
+        return new, task, found.expand(_said(self.say, values))
+
+    def fits(self, command: str) -> bool:
+        """Whether it can follow this command."""
+        return self.applied(command, {name: slot.unnamed() for name, slot in self.slots.items()}) is not None
+
+    def asked(self, rng: np.random.Generator) -> tuple[str, dict[str, Value]]:
+        """A question, and the values that it names."""
+        pattern, named = self.asks[int(rng.integers(len(self.asks)))].draw(rng)
+        values = {name: draw(self.slots[name], rng) for name in sorted(named)}
+        return _TYPED.sub(lambda found: values[found[1]].said, pattern), values
+
+
+def _filled(template: str, values: Mapping[str, Value]) -> str:
+    def put(found: re.Match[str]) -> str:
+        value = values.get(found[1])
+        return found[0] if value is None else value.forms[found[2] or ""].replace("\\", r"\\")
+
+    return _TYPED.sub(put, template)
+
+
+def _said(template: str, values: Mapping[str, Value]) -> str:
+    return _TYPED.sub(lambda found: values[found[1]].said.replace("\\", r"\\"), template)
+
+
+@dataclass(frozen=True)
+class Edit:
+    """A rule with its values, as a conversation has applied it."""
+
+    rule: Rule
+    values: Mapping[str, Value]
+
+
+@dataclass(frozen=True)
+class Thread:
+    """What a conversation has settled so far about one command: where it began, and what was changed since."""
+
+    programs: tuple[str, ...]
+    task: str
+    command: str
+    edits: tuple[Edit, ...] = ()
+
+    def outcome(self) -> tuple[tuple[str, ...], str, str, str] | None:
+        """Programs, task and command after all edits, and what the last one says. None if one no longer fits."""
+        programs, task, command, say = self.programs, self.task, self.command, ""
+        conditions, actions = "", ""
+        for edit in self.edits:
+            applied = edit.rule.applied(command, edit.values)
+            if applied is None:
+                return None
+            command, added, say = applied
+            if edit.rule.fresh:
+                task, conditions, actions = added, "", ""
+            elif added.startswith(","):
+                conditions += added
+            elif added:
+                actions += f" {added}"
+            programs = _heads(edit.rule, programs)
+        return programs, f"{task}{conditions}{actions}", command, say
+
+
+def _heads(rule: Rule, programs: tuple[str, ...]) -> tuple[str, ...]:
+    """What heads the answer after a rule. `|` before a program adds it to the ones before."""
+    if not rule.programs:
+        return programs
+    added = rule.programs[0]
+    if added.startswith("|"):
+        name = added[1:].strip()
+        return programs if name in programs else (programs[0], name)
+    return rule.programs
+
+
+def read_rules(file: Path = FILE) -> list[Rule]:
+    """Read the rules."""
+    raw = tomllib.loads(file.read_text(encoding="utf-8"))
+    return [_rule(one, raw["shapes"]) for one in raw["rule"]]
+
+
+def _rule(raw: Mapping[str, Any], shapes: Mapping[str, str]) -> Rule:
+    if unknown := set(raw) - _KEYS:
+        raise ValueError(f"a rule has {', '.join(sorted(unknown))}, which nothing reads: {raw['ask'][0]}")
+    asks = tuple(Phrase.read(text) for text in raw["ask"])
+    task = Phrase.read(raw.get("task", ""))
+    declared = raw.get("slots", {})
+    names = {*task.slots(), *(name for ask in asks for name in ask.slots()), *declared}
+    slots = {name: replace(Slot.read(name, declared.get(name, {})), own=True) for name in sorted(names)}
+    to = rf"\g<before> {raw['put']}\g<after>" if "put" in raw else raw.get("to")
+    program = raw.get("program", ())
+    return Rule(
+        asks,
+        re.compile(raw["match"] if "match" in raw else _shape(raw["on"], shapes)),
+        re.compile(raw["unless"]) if "unless" in raw else None,
+        to,
+        task,
+        raw.get("say", ""),
+        (program,) if isinstance(program, str) else tuple(program),
+        slots,
+        raw.get("anywhere", False),
+        raw.get("ends", False),
+        raw.get("fresh", False),
+    )
+
+
+def _shape(on: str | list[str], shapes: Mapping[str, str]) -> str:
+    """A named shape, or the options of these programs: whatever follows their names."""
+    if isinstance(on, str) and on in shapes:
+        return shapes[on]
+    names = "|".join(re.escape(name) for name in ([on] if isinstance(on, str) else on))
+    return rf"^(?P<before>(?:sudo )?(?:{names}))(?P<after>(?: .*)?)$"
+
+
+# ---- what a part of the command means --------------------------------------------------------------------------------
+
+
+class Parts:
+    """Questions about one part of a command: "what does the -z do", "why 2>&1"."""
+
+    def __init__(self) -> None:
+        raw = tomllib.loads(FILE.read_text(encoding="utf-8"))
+        self._signs: Mapping[str, str] = raw["signs"]
+
+    def question(self, command: str, rng: np.random.Generator) -> tuple[str, str] | None:
+        """A question about a part of the command, and the answer; None if nothing is known about it."""
+        known = [(one.flag, f"`{one.flag}` of `{one.program}`: {one.meaning}.") for one in flags_of(command)]
+        known += [(sign, f"`{sign}`: {meaning}.") for sign, meaning in self._signs.items() if f" {sign}" in command]
+        if not known:
+            return None
+        part, answer = known[int(rng.integers(len(known)))]
+        bare = re.fullmatch(r"-[A-Za-z]", part) and rng.random() < 0.25
+        return one_of("part", rng).replace("{}", part[1:] if bare else part), answer
