@@ -209,7 +209,7 @@ class Drawer:
         endings = self._fitting_endings(state, command)
         others = _others(state)
         weights = {
-            "rule": 3.0 * bool(rules),
+            "rule": 3.0 * min(1.0, sum(rule.share for rule in rules)),
             "then": 2.5 * bool(intent and intent.thens and not edits),
             "ending": 1.2 * bool(endings),
             "other": 1.2 * bool(others),
@@ -219,7 +219,8 @@ class Drawer:
         shares = np.cumsum(list(weights.values()))
         way = list(weights)[int(np.searchsorted(shares, rng.random() * shares[-1], side="right").clip(0, 5))]
         if way == "rule":
-            return _by_rule(state, rules[int(rng.integers(len(rules)))], command, rng)
+            usual = np.cumsum([rule.share for rule in rules])
+            return _by_rule(state, rules[int(np.searchsorted(usual, rng.random() * usual[-1]))], command, rng)
         if way == "ending":
             return _by_rule(state, endings[int(rng.integers(len(endings)))].rule, command, rng)
         if way == "other":

@@ -27,7 +27,7 @@ FILE = Path(__file__).with_name("following.toml")
 _TYPED = re.compile(r"\{([a-z_]+\d*)(?:\.([a-z]+))?\}")
 _SEVERAL = re.compile(r"\n|&&|\|\||<<|(?<!\\);|\b(?:do|then)\b|<\(")
 """What makes several commands of one. Where an option belongs is then unclear."""
-_KEYS = {"on", "match", "unless", "ask", "task", "put", "to", "say", "program", "slots", "anywhere", "ends", "fresh"}
+_KEYS = {"on", "match", "unless", "ask", "task", "put", "to", "say", "program", "slots", "anywhere", "ends", "fresh", "share"}
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,8 @@ class Rule:
     """Whether nothing follows it that builds on the command."""
     fresh: bool = False
     """Whether the task replaces the one before."""
+    share: float = 1.0
+    """How often it is drawn, beside others that fit."""
 
     def applied(self, command: str, values: Mapping[str, Value]) -> tuple[str, str, str] | None:
         """The new command, the words for the task and what is said; None if the rule does not fit this command."""
@@ -61,9 +63,13 @@ class Rule:
         found = self.match.search(command)
         if found is None:
             return None
-        new = command if self.to is None else found.expand(_filled(self.to, values)).strip()
+        new = command if self.to is None else self._replaced(found, values)
         task = found.expand(_said(self.task.told(frozenset(values)), values))
         return new, task, found.expand(_said(self.say, values))
+
+    def _replaced(self, found: re.Match[str], values: Mapping[str, Value]) -> str:
+        new = found.expand(_filled(self.to or "", values)).strip()
+        return _CLUSTERS.sub(_merged, new, count=1)
 
     def fits(self, command: str) -> bool:
         """Whether it can follow this command."""
@@ -74,6 +80,19 @@ class Rule:
         pattern, named = self.asks[int(rng.integers(len(self.asks)))].draw(rng)
         values = {name: draw(self.slots[name], rng) for name in sorted(named)}
         return _TYPED.sub(lambda found: values[found[1]].said, pattern), values
+
+
+_CLUSTERS = re.compile(
+    r"^(?P<program>(?:sudo )?(?:(?P<ls>ls)|(?P<grep>grep)|rm|cp|du|df|sort|rsync|chmod|chown|ln|unzip|diff|docker ps))"
+    r" -(?P<new>[A-Za-z1]{1,3}) -(?P<old>(?(ls)[alhtrSRF1insd]|(?(grep)[rRnilcwvoEFPHhsxaL]|[arRpvniuhzPcqwMV]))+)(?= |$)"
+)
+"""Two groups of short options that take no argument."""
+
+
+def _merged(found: re.Match[str]) -> str:
+    """The options in one group, as people type them: `ls -a -l` -> `ls -la`."""
+    added = "".join(letter for letter in found["new"] if letter not in found["old"])
+    return f"{found['program']} -{found['old']}{added}"
 
 
 def _filled(template: str, values: Mapping[str, Value]) -> str:
@@ -138,7 +157,28 @@ def _heads(rule: Rule, programs: tuple[str, ...]) -> tuple[str, ...]:
 def read_rules(file: Path = FILE) -> list[Rule]:
     """Read the rules."""
     raw = tomllib.loads(file.read_text(encoding="utf-8"))
-    return [_rule(one, raw["shapes"]) for one in raw["rule"]]
+    rules = [_rule(one, raw["shapes"]) for one in raw["rule"]]
+    return rules + [_missing(program, package, raw["missing"]) for program, package in raw["packages"].items()]
+
+
+def _missing(program: str, package: str, said: Mapping[str, Any]) -> Rule:
+    """The rule for a program that is not installed."""
+
+    def filled(text: str) -> str:
+        return text.replace("{program}", program).replace("{package}", package)
+
+    raw = {
+        "match": rf"(?:^|\| |^sudo ){re.escape(program)}(?: |$)",
+        "ask": [filled(text) for text in said["ask"]],
+        "task": filled(said["task"]),
+        "to": f"sudo apt install {package}",
+        "program": "apt",
+        "anywhere": True,
+        "fresh": True,
+        "ends": True,
+        "share": 0.3,
+    }
+    return _rule(raw, {})
 
 
 def _rule(raw: Mapping[str, Any], shapes: Mapping[str, str]) -> Rule:
@@ -163,6 +203,7 @@ def _rule(raw: Mapping[str, Any], shapes: Mapping[str, str]) -> Rule:
         raw.get("anywhere", False),
         raw.get("ends", False),
         raw.get("fresh", False),
+        raw.get("share", 1.0),
     )
 
 
