@@ -106,6 +106,7 @@ def read_endings() -> list[Ending]:
             "",
             (f"| {program}",) if raw["add"].startswith("|") else (),
             slots,
+            share=raw.get("share", 1.0),
         )
         endings.append(Ending(tuple(raw["on"]), also, slots, rule))
     return endings
@@ -214,15 +215,16 @@ class Drawer:
             "ending": 1.2 * bool(endings),
             "other": 1.2 * bool(others),
             "mac": 0.6 * bool(intent and intent.macos and intent.macos != intent.command),
-            "part": 0.4,
+            "part": 0.4 * (id(self._parts) not in state.asked),
         }
         shares = np.cumsum(list(weights.values()))
+        if not shares[-1]:
+            return None
         way = list(weights)[int(np.searchsorted(shares, rng.random() * shares[-1], side="right").clip(0, 5))]
         if way == "rule":
-            usual = np.cumsum([rule.share for rule in rules])
-            return _by_rule(state, rules[int(np.searchsorted(usual, rng.random() * usual[-1]))], command, rng)
+            return _by_rule(state, _pick(rules, rng), command, rng)
         if way == "ending":
-            return _by_rule(state, endings[int(rng.integers(len(endings)))].rule, command, rng)
+            return _by_rule(state, _pick([ending.rule for ending in endings], rng), command, rng)
         if way == "other":
             return _other(state, others[int(rng.integers(len(others)))], rng)
         if way == "part":
@@ -230,12 +232,18 @@ class Drawer:
             outcome = state.thread.outcome()
             if part is None or outcome is None:
                 return None
-            return _Step(Spoken(part[0], *outcome[:2], command, None, part[1], only_said=True), state)
+            said = Spoken(part[0], *outcome[:2], command, None, part[1], only_said=True)
+            return _Step(said, replace(state, asked=state.asked | {id(self._parts)}))
         if intent is None:
             return None
         if way == "then":
             return _then(state, intent.thens[int(rng.integers(len(intent.thens)))], rng)
         return _mac(state, intent, rng)
+
+
+def _pick(rules: list[Rule], rng: np.random.Generator) -> Rule:
+    shares = np.cumsum([rule.share for rule in rules])
+    return rules[int(np.searchsorted(shares, rng.random() * shares[-1]))]
 
 
 def _by_rule(state: _State, rule: Rule, command: str, rng: np.random.Generator) -> _Step | None:

@@ -58,9 +58,7 @@ class Rule:
 
     def applied(self, command: str, values: Mapping[str, Value]) -> tuple[str, str, str] | None:
         """The new command, the words for the task and what is said; None if the rule does not fit this command."""
-        if (_SEVERAL.search(command) and not self.anywhere) or (self.unless and self.unless.search(command)):
-            return None
-        found = self.match.search(command)
+        found = self._found(command)
         if found is None:
             return None
         new = command if self.to is None else self._replaced(found, values)
@@ -73,7 +71,13 @@ class Rule:
 
     def fits(self, command: str) -> bool:
         """Whether it can follow this command."""
-        return self.applied(command, {name: slot.unnamed() for name, slot in self.slots.items()}) is not None
+        return self._found(command) is not None
+
+    def _found(self, command: str) -> re.Match[str] | None:
+        found = self.match.search(command)
+        if found is None or (self.unless and self.unless.search(command)):
+            return None
+        return found if self.anywhere or not _SEVERAL.search(command) else None
 
     def asked(self, rng: np.random.Generator) -> tuple[str, dict[str, Value]]:
         """A question, and the values that it names."""
@@ -167,16 +171,18 @@ def _missing(program: str, package: str, said: Mapping[str, Any]) -> Rule:
     def filled(text: str) -> str:
         return text.replace("{program}", program).replace("{package}", package)
 
+    task = filled(said["task"] if program != package else said["same"])
+
     raw = {
         "match": rf"(?:^|\| |^sudo ){re.escape(program)}(?: |$)",
         "ask": [filled(text) for text in said["ask"]],
-        "task": filled(said["task"]),
+        "task": task,
         "to": f"sudo apt install {package}",
         "program": "apt",
         "anywhere": True,
         "fresh": True,
         "ends": True,
-        "share": 0.3,
+        "share": 0.25,
     }
     return _rule(raw, {})
 
@@ -228,7 +234,11 @@ class Parts:
     def question(self, command: str, rng: np.random.Generator) -> tuple[str, str] | None:
         """A question about a part of the command, and the answer; None if nothing is known about it."""
         known = [(one.flag, f"`{one.flag}` of `{one.program}`: {one.meaning}.") for one in flags_of(command)]
-        known += [(sign, f"`{sign}`: {meaning}.") for sign, meaning in self._signs.items() if f" {sign}" in command]
+        known += [
+            (sign.strip(), f"`{sign.strip()}`: {meaning}.")
+            for sign, meaning in self._signs.items()
+            if f" {sign}" in f" {command} "
+        ]
         if not known:
             return None
         part, answer = known[int(rng.integers(len(known)))]

@@ -145,10 +145,13 @@ class Intent:
                     break
             values[name] = value
         rising = [name for name in self.increasing if name in values]
-        in_order = sorted(
-            (values[name] for name in rising), key=lambda value: float(re.sub(r"\D", "", value.forms[""]) or 0)
-        )
+        in_order = sorted((values[name] for name in rising), key=_amount)
         return {**values, **dict(zip(rising, in_order))}
+
+
+def _amount(value: Value) -> float:
+    """How much a value is, whatever its unit."""
+    return float(re.sub(r"\D", "", value.typed("bytes") or value.typed("seconds") or value.forms[""]) or 0)
 
 
 def read_intents(folder: Path = FOLDER) -> list[Intent]:
