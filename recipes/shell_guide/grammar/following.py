@@ -17,6 +17,7 @@ import numpy as np
 
 from models.guide.flags import flags_of
 from models.guide.values import Value
+from recipes.shell_guide.grammar.intents import Proof, read_proof
 from recipes.shell_guide.grammar.phrases import Phrase
 from recipes.shell_guide.grammar.slot_types import draw
 from recipes.shell_guide.grammar.values import Slot
@@ -27,7 +28,8 @@ FILE = Path(__file__).with_name("following.toml")
 _TYPED = re.compile(r"\{([a-z_]+\d*)(?:\.([a-z]+))?\}")
 _SEVERAL = re.compile(r"\n|&&|\|\||<<|(?<!\\);|\b(?:do|then)\b|<\(")
 """What makes several commands of one. Where an option belongs is then unclear."""
-_KEYS = {"on", "match", "unless", "ask", "task", "put", "to", "say", "program", "slots", "anywhere", "ends", "fresh", "share"}
+_KEYS = {"on", "match", "unless", "ask", "task", "put", "to", "say", "program", "slots"}
+_KEYS |= {"anywhere", "ends", "fresh", "share", "proof"}
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,8 @@ class Rule:
     """Whether the task replaces the one before."""
     share: float = 1.0
     """How often it is drawn, beside others that fit."""
+    proofs: tuple[tuple[str, Proof], ...] = ()
+    """Commands, and what they do once the rule has changed them."""
 
     def applied(self, command: str, values: Mapping[str, Value]) -> tuple[str, str, str] | None:
         """The new command, the words for the task and what is said; None if the rule does not fit this command."""
@@ -88,7 +92,8 @@ class Rule:
 
 _CLUSTERS = re.compile(
     r"^(?P<program>(?:sudo )?(?:(?P<ls>ls)|(?P<grep>grep)|rm|cp|du|df|sort|rsync|chmod|chown|ln|unzip|diff|docker ps))"
-    r" -(?P<new>[A-Za-z1]{1,3}) -(?P<old>(?(ls)[alhtrSRF1insd]|(?(grep)[rRnilcwvoEFPHhsxaL]|[arRpvniuhzPcqwMV]))+)(?= |$)"
+    r" -(?P<new>[A-Za-z1]{1,3})"
+    r" -(?P<old>(?(ls)[alhtrSRF1insd]|(?(grep)[rRnilcwvoEFPHhsxaL]|[arRpvniuhzPcqwMV]))+)(?= |$)"
 )
 """Two groups of short options that take no argument."""
 
@@ -210,7 +215,12 @@ def _rule(raw: Mapping[str, Any], shapes: Mapping[str, str]) -> Rule:
         raw.get("ends", False),
         raw.get("fresh", False),
         raw.get("share", 1.0),
+        tuple((one["command"], read_proof("following.toml", _without(one, "command"))) for one in raw.get("proof", ())),
     )
+
+
+def _without(raw: Mapping[str, Any], key: str) -> dict[str, Any]:
+    return {name: value for name, value in raw.items() if name != key}
 
 
 def _shape(on: str | list[str], shapes: Mapping[str, str]) -> str:
