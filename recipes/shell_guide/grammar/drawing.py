@@ -34,6 +34,8 @@ _CLOSED = (
     r"(?<!2)>|\bdone\b|&$|^(?:watch|time|nohup) |\| (?:wc|less|tee|xclip|pbcopy)\b|-exec (?:rm|mv|cp|sed|chmod)|-delete"
 )
 """What no ending follows."""
+_OUTPUT = {"ends": [".txt", ".txt", ".log", ".out", ".list", ".csv", ".md"]}
+"""The slot of a file that holds what a command prints."""
 _PRINTS = re.compile(r"(?:ls|find|grep|rg|ps|du|df|git (?:log|branch|diff)|cat|history|lsof|ss|docker ps|dpkg -l)\b")
 """Commands of a page that print lines."""
 _KINDS = {
@@ -95,7 +97,7 @@ def read_endings() -> list[Ending]:
     for raw in tomllib.loads(ENDINGS.read_text(encoding="utf-8"))["ending"]:
         task = Phrase.read(raw["task"])
         also, after = (tuple(map(Phrase.read, raw[key])) for key in ("also", "after"))
-        slots = {name: Slot.read(name, {}) for name in task.slots()}
+        slots = {name: Slot.read(name, _OUTPUT if name == "file" else {}) for name in task.slots()}
         program = raw["add"].split()[1]
         rule = Rule(
             after,
@@ -122,7 +124,7 @@ class _State:
     thread: Thread
     output: str
     asked: frozenset[int] = frozenset()
-    """Rules that have been asked for, by their ids."""
+    """Rules, and other ways to go on, that have been asked for, by their ids."""
 
     def edited(self, edits: tuple[Edit, ...]) -> _State:
         return replace(self, thread=replace(self.thread, edits=edits))
@@ -213,7 +215,7 @@ class Drawer:
             "rule": 3.0 * min(1.0, sum(rule.share for rule in rules)),
             "then": 2.5 * bool(intent and intent.thens and not edits),
             "ending": 1.2 * bool(endings),
-            "other": 1.2 * bool(others),
+            "other": (0.3 if id(_other) in state.asked else 1.2) * bool(others),
             "mac": 0.6 * bool(intent and intent.macos and intent.macos != intent.command),
             "part": 0.4 * (id(self._parts) not in state.asked),
         }
@@ -320,6 +322,7 @@ def _other(state: _State, other: _Other, rng: np.random.Generator) -> _Step:
     sentences = WORDINGS["others"].get(kind, WORDINGS["other"])
     question = str(sentences[int(rng.integers(len(sentences)))]).replace("{}", value.said)
     spoken = after.spoken(question)
+    after = replace(after, asked=after.asked | {id(_other)})
     return _Step(None if spoken is None else replace(spoken, say=""), after)
 
 
