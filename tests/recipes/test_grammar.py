@@ -114,9 +114,10 @@ def test_a_rule_changes_one_thing_and_keeps_the_rest(command: str, after: str) -
     [
         ("find a -name '*.x' -o -name '*.y'", "-size"),
         ("find a -type f -exec rm {} +", "-delete"),
+        ("find a -name '*.x' -or -name '*.y'", "-user"),
         ("find a -mtime +9", "-mtime -"),
         ("cd a && grep x b", "grep -i"),
-        ("git merge --abort", "merge --abort"),
+        ("git clean -nd", "--dry-run"),
         ("rm -rf a", "rm -i"),
     ],
 )

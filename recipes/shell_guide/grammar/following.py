@@ -91,9 +91,9 @@ class Rule:
 
 
 _CLUSTERS = re.compile(
-    r"^(?P<program>(?:sudo )?(?:(?P<ls>ls)|(?P<grep>grep)|rm|cp|du|df|sort|rsync|chmod|chown|ln|unzip|diff|docker ps))"
+    r"^(?P<program>(?:sudo )?(?:(?P<ls>ls|ln)|(?P<grep>grep)|rm|cp|du|df|sort|rsync|chmod|chown|unzip|diff|docker ps))"
     r" -(?P<new>[A-Za-z1]{1,3})"
-    r" -(?P<old>(?(ls)[alhtrSRF1insd]|(?(grep)[rRnilcwvoEFPHhsxaL]|[arRpvniuhzPcqwMV]))+)(?= |$)"
+    r" -(?P<old>(?(ls)[alhtrSRF1insdfv]|(?(grep)[rRnilcwvoEFPHhsxaL]|[arRpvniuhzPcqwMV]))+)(?= |$)"
 )
 """Two groups of short options that take no argument."""
 
