@@ -27,9 +27,12 @@ FOLLOW_SHARE = 0.5
 AGAIN_SHARE = 0.4
 """How often another follow-up comes after one."""
 MOST_TURNS = 5
+LEADS = 0.1
+"""Share of follow-ups that begin with "ok" or "that works, but"."""
 
 _SAID = re.compile(r"\{([a-z_]+\d*)\}")
 _COMPOUND = re.compile(r">|<<|\n|&&|;|\bdone\b")
+_LINKED = re.compile(r"(?:and|but|ok|oops|no|not|now|then|it says|i|can|does|will|is|how|what|why)\b")
 _CLOSED = (
     r"(?<!2)>|\bdone\b|&$|^(?:watch|time|nohup) |\| (?:wc|less|tee|xclip|pbcopy)\b|-exec (?:rm|mv|cp|sed|chmod)|-delete"
 )
@@ -230,11 +233,14 @@ class Drawer:
         if way == "other":
             return _other(state, others[int(rng.integers(len(others)))], rng)
         if way == "part":
-            part = self._parts.question(command, rng)
             outcome = state.thread.outcome()
-            if part is None or outcome is None:
+            if outcome is None:
                 return None
-            said = Spoken(part[0], *outcome[:2], command, None, part[1], only_said=True)
+            programs, task = outcome[:2]
+            part = self._parts.question(programs, task, command, rng)
+            if part is None:
+                return None
+            said = Spoken(part[0], programs, task, command, None, part[1], only_said=True)
             return _Step(said, replace(state, asked=state.asked | {id(self._parts)}))
         if intent is None:
             return None
@@ -248,11 +254,19 @@ def _pick(rules: list[Rule], rng: np.random.Generator) -> Rule:
     return rules[int(np.searchsorted(shares, rng.random() * shares[-1]))]
 
 
+def _led(question: str, kind: str, rng: np.random.Generator) -> str:
+    """The question, sometimes after "ok" or "that works, but"."""
+    if rng.random() > LEADS or _LINKED.match(question):
+        return question
+    return one_of(kind, rng) + question
+
+
 def _by_rule(state: _State, rule: Rule, command: str, rng: np.random.Generator) -> _Step | None:
     question, values = rule.asked(rng)
     asked = state.asked | {id(rule)}
     after = replace(state.edited((*state.thread.edits, Edit(rule, values))), asked=asked)
-    spoken = after.spoken(question)
+    adds = rule.task.told(frozenset(values)).startswith(",") and rng.random() < 0.6
+    spoken = after.spoken(_led(question, "conditions" if adds else "leads", rng))
     if spoken is None:
         return None
     if rule.to is None:
@@ -267,7 +281,7 @@ def _then(state: _State, then: Intent, rng: np.random.Generator) -> _Step:
     pattern, named = asked.phrase.draw(rng)
     both = then.values(sorted(named), rng, state.values)
     after = replace(state.based(then, both, then.command), output=then.output)
-    return _Step(after.spoken(_said(pattern, both), asked), after)
+    return _Step(after.spoken(_led(_said(pattern, both), "leads", rng), asked), after)
 
 
 def _mac(state: _State, intent: Intent, rng: np.random.Generator) -> _Step:

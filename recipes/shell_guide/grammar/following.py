@@ -17,12 +17,15 @@ import numpy as np
 
 from models.guide.flags import flags_of
 from models.guide.values import Value
+from recipes.shell_guide import phrasing
 from recipes.shell_guide.grammar.intents import Proof, read_proof
 from recipes.shell_guide.grammar.phrases import Phrase
 from recipes.shell_guide.grammar.slot_types import draw
 from recipes.shell_guide.grammar.values import Slot
 from recipes.shell_guide.grammar.wording import one_of
 
+EXPLAINED = 0.35
+"""How often a question about a command is about all its flags."""
 FILE = Path(__file__).with_name("following.toml")
 
 _TYPED = re.compile(r"\{([a-z_]+\d*)(?:\.([a-z]+))?\}")
@@ -241,9 +244,15 @@ class Parts:
         raw = tomllib.loads(FILE.read_text(encoding="utf-8"))
         self._signs: Mapping[str, str] = raw["signs"]
 
-    def question(self, command: str, rng: np.random.Generator) -> tuple[str, str] | None:
-        """A question about a part of the command, and the answer; None if nothing is known about it."""
-        known = [(one.flag, f"`{one.flag}` of `{one.program}`: {one.meaning}.") for one in flags_of(command)]
+    def question(
+        self, programs: tuple[str, ...], task: str, command: str, rng: np.random.Generator
+    ) -> tuple[str, str] | None:
+        """A question and its answer; None if nothing is known about a part of the command."""
+        flags = flags_of(command)
+        if len(flags) > 1 and rng.random() < EXPLAINED:
+            listed = [(one.flag, one.meaning) for one in flags]
+            return one_of("explain_after", rng), phrasing.explanation("` and `".join(programs[:2]), task, listed)
+        known = [(one.flag, f"`{one.flag}` of `{one.program}`: {one.meaning}.") for one in flags]
         known += [
             (sign.strip(), f"`{sign.strip()}`: {meaning}.")
             for sign, meaning in self._signs.items()
