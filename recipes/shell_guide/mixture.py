@@ -36,6 +36,8 @@ USE = 0.6
 ALONE = 0.62
 """Share of conversations with one episode. A model that has never seen a change of topic takes everything for a
 follow-up."""
+FOLLOW = 0.55
+"""How often a command is followed up, where something fits. Of all questions, a third are follow-ups."""
 PLATFORMS = {"linux": 0.86, "darwin": 0.11, "win32": 0.03}
 LEFT_OUT = 0.35
 """How often the question's own wordings are left out of the search, as if they were not in the index."""
@@ -155,17 +157,26 @@ class Mixture:
     def _draw(self, rng: np.random.Generator) -> list[Turn]:
         kind = self._kinds[int(np.searchsorted(self._shares, rng.random()).clip(0, len(self._kinds) - 1))]
         if kind == "pages" or (kind in ("intent", "explain") and not self.intents):
-            return [Turn(question, answer) for question, answer in self.everyday.episode(rng)]
+            return self._followed([Turn(question, answer) for question, answer in self.everyday.episode(rng)], rng)
         if kind in ("intent", "explain"):
             at = np.searchsorted(self._intent_shares, rng.random() * self._intent_shares[-1], side="right")
             intent = self.intents[int(at)]
-            spoken = self._drawer.conversation(intent, rng, follow=0.0 if kind == "explain" else 0.3)
+            spoken = self._drawer.conversation(intent, rng, follow=0.0 if kind == "explain" else FOLLOW)
             return (
                 self._explained(spoken[0], rng)
                 if kind == "explain"
                 else [Turn(one.question, one.answer, wordings=self._indexed(one.asked, intent)) for one in spoken]
             )
         return [self._said(self._talk[kind], rng)]
+
+    def _followed(self, turns: list[Turn], rng: np.random.Generator) -> list[Turn]:
+        """The turns from a page, and follow-ups that fit the last command."""
+        read = phrasing.read_answer(turns[-1].answer)
+        if read is None:
+            return turns
+        name, task, command = read
+        first = Spoken(turns[-1].question, (name,), task, command)
+        return turns + [Turn(one.question, one.answer) for one in self._drawer.after(first, rng, follow=FOLLOW)]
 
     def _weights(self) -> list[float]:
         """How often each intent is drawn: more for a page that exists in many languages, which is a sign of use."""

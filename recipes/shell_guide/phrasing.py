@@ -183,6 +183,15 @@ def answer(name: str, task: str, command: str) -> str:
     return f"Use `{name}` to {task}:\n\n```sh\n{command}\n```"
 
 
+_ANSWER = re.compile(r"Use `(.+?)` to (.+?):\n\n```sh\n(.+)\n```", re.DOTALL)
+
+
+def read_answer(text: str) -> tuple[str, str, str] | None:
+    """Name, task and command of a how-to answer, or None if the text is none."""
+    found = _ANSWER.fullmatch(text)
+    return None if found is None else (found[1], found[2], found[3])
+
+
 def explanation(name: str, task: str, flags: Iterable[tuple[str, str]]) -> str:
     """What a command does, in one sentence, and what its flags mean."""
     listed = "\n".join(f"- `{flag}`: {meaning}" for flag, meaning in flags)

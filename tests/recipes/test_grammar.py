@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,9 +14,12 @@ from hypothesis import strategies as st
 from benchmarks import execution_sandbox
 from models.guide.outline import put, slots, unfilled
 from models.guide.values import quoted
+from recipes.shell_guide.grammar.check import rule_problems
 from recipes.shell_guide.grammar.drawing import Drawer
+from recipes.shell_guide.grammar.following import Edit, Thread, read_rules
 from recipes.shell_guide.grammar.intents import IntentError, read_file
 from recipes.shell_guide.grammar.proof import prove
+from recipes.shell_guide.grammar.values import read_value
 
 pytestmark = pytest.mark.training
 
@@ -121,8 +125,70 @@ def test_one_week_is_the_last_week(tmp_path: Path) -> None:
 def test_a_follow_up_keeps_the_values(tmp_path: Path) -> None:
     find, drawer = intent(FIND, tmp_path), Drawer()
     said = [drawer.conversation(find, rng(seed), follow=1.0) for seed in range(40)]
-    seen = [(first, turn) for first, *after in said for turn in after if "-maxdepth 1" in turn.command]
+    seen = [(first, turn) for first, *after in said for turn in after[:1] if "-maxdepth 1" in turn.command]
     assert len(seen) > 4 and all(turn.command.replace(" -maxdepth 1", "") == first.command for first, turn in seen)
+
+
+def changed(command: str) -> set[str]:
+    """What the rules make of a command, with placeholders."""
+    return {
+        applied[0]
+        for rule in read_rules()
+        if (applied := rule.applied(command, {name: slot.unnamed() for name, slot in rule.slots.items()}))
+    }
+
+
+@pytest.mark.parametrize(
+    ("command", "after"),
+    [
+        ("find a -name '*.x' -mtime +9 | head -n 5", "find a -name '*.x' -mtime +9 -user root | head -n 5"),
+        ("find a -name '*.x' -delete", "find a -name '*.x' -mtime -7 -delete"),
+        ("find a -type f -mtime +9", "find a -type f -mtime +9 -exec ls -lh {} +"),
+        ("grep -rn x src > out", "grep -rni x src > out"),
+        ("cp -t b a", "cp -i -t b a"),
+        ("rsync -a a/ b/", "rsync -anv a/ b/"),
+        ("jq .a x.json | sort", "sudo apt install jq"),
+    ],
+)
+def test_a_rule_changes_one_thing_and_keeps_the_rest(command: str, after: str) -> None:
+    assert after in changed(command)
+
+
+@pytest.mark.parametrize(
+    ("command", "part"),
+    [
+        ("find a -name '*.x' -o -name '*.y'", "-size"),
+        ("find a -type f -exec rm {} +", "-delete"),
+        ("find a -name '*.x' -or -name '*.y'", "-user"),
+        ("find a -mtime +9", "-mtime -"),
+        ("cd a && grep x b", "grep -i"),
+        ("git clean -nd", "--dry-run"),
+        ("rm -rf a", "rm -i"),
+    ],
+)
+def test_no_rule_fits_where_it_would_be_wrong(command: str, part: str) -> None:
+    assert not [new for new in changed(command) if part in new and new != command]
+
+
+def test_a_chain_keeps_every_condition_and_any_value_can_change(tmp_path: Path) -> None:
+    find, drawer = intent(FIND, tmp_path), Drawer()
+    chains = [turns for seed in range(60) if len(turns := drawer.conversation(find, rng(seed), follow=1.0)) > 2]
+    assert len(chains) > 9
+    assert all("-size +" in turn.command for turns in chains for turn in turns if turn.command.startswith("find"))
+    rule = next(rule for rule in read_rules() if "size" in rule.slots and "larger" in rule.task.told(frozenset()))
+    size = {text: {"size": read_value(rule.slots["size"], text)} for text in ("1 MB", "9 MB")}
+    thread = Thread(("find",), "find files", "find . -type f | head -n 3", (Edit(rule, size["1 MB"]),))
+    assert (thread.outcome() or ())[2] == "find . -type f -size +1M | head -n 3"
+    other = replace(thread, edits=(Edit(rule, size["9 MB"]),)).outcome() or ()
+    assert other[1:3] == ("find files, only those larger than 9 MB", "find . -type f -size +9M | head -n 3")
+
+
+def test_the_rules_do_what_they_say() -> None:
+    try:
+        execution_sandbox.check()
+    except execution_sandbox.NoSandbox as missing:
+        pytest.skip(str(missing))
+    assert list(rule_problems(proofs=True)) == []
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Check intents: each phrase can be said, each command parses, each proof holds.
+"""Check intents and follow-ups: each phrase can be said, each command parses, each proof holds.
 
     python -m recipes.shell_guide.grammar.check [FILE.toml ...] [--draws 20] [--no-proofs] [--show 3]
 
@@ -21,8 +21,9 @@ from tree_sitter import Language, Parser
 from benchmarks.execution_sandbox import NoSandbox
 from benchmarks.execution_sandbox import check as check_sandbox
 from recipes.shell_guide.grammar.drawing import Drawer, Spoken
+from recipes.shell_guide.grammar.following import read_rules
 from recipes.shell_guide.grammar.intents import FOLDER, Intent, IntentError, read_file
-from recipes.shell_guide.grammar.proof import prove
+from recipes.shell_guide.grammar.proof import prove, prove_rule
 
 _LEFT = re.compile(r"(?<!\$)\{[a-z_]+\d*(?:\.[a-z]+)?\}")
 
@@ -62,6 +63,14 @@ def problems(intent: Intent, drawer: Drawer, draws: int, proofs: bool) -> Iterat
                 yield f"proof: {wrong}"
 
 
+def rule_problems(proofs: bool) -> Iterator[str]:
+    """What is wrong with the rules of the follow-ups."""
+    for rule in read_rules() if proofs else ():
+        for command, proof in rule.proofs:
+            if wrong := prove_rule(rule, command, proof):
+                yield f"following.toml: {rule.asks[0].told(frozenset())}: {wrong}"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", type=Path, nargs="*", help="default: all")
@@ -75,6 +84,9 @@ def main() -> None:
         except NoSandbox as missing:
             sys.exit(f"{missing}, or pass --no-proofs")
     drawer, wrong, counts = Drawer(), 0, np.zeros(5, int)
+    for problem in rule_problems(not arguments.no_proofs):
+        print(problem)
+        wrong += 1
     for path in arguments.files or sorted(FOLDER.glob("*.toml")):
         try:
             intents = list(read_file(path))

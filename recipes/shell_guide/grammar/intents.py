@@ -219,7 +219,7 @@ def _intent(place: str, raw: Mapping[str, Any], slots: Mapping[str, Slot], progr
             raise IntentError(f"{place}: needs program and ask, and an output of {', '.join(OUTPUTS[1:])} or none")
         increasing = tuple(raw.get("increasing", ()))
         thens = tuple(_intent(place, one, known, programs) for one in raw.get("then", ()))
-        proofs = tuple(_proof(place, one) for one in raw.get("proof", ()))
+        proofs = tuple(read_proof(place, one) for one in raw.get("proof", ()))
         command, macos = raw["command"], raw.get("macos")
         intent = Intent(place, programs, task, command, macos, asks, known, output, increasing, thens, proofs)
     except (PhraseError, SlotError) as error:
@@ -241,7 +241,8 @@ def _asked(text: str) -> Asked:
     return Asked(Phrase.read(text.removeprefix("=").strip().rstrip("?.")), framed)
 
 
-def _proof(place: str, raw: Mapping[str, Any]) -> Proof:
+def read_proof(place: str, raw: Mapping[str, Any]) -> Proof:
+    """Read one proof of `place`. Raises `IntentError`."""
     if unknown := set(raw) - {"with", "files", "before", "prints", "prints_exactly", "makes"}:
         raise IntentError(f"{place}: a proof has {', '.join(sorted(unknown))}, which nothing reads")
     if not {"prints", "prints_exactly", "makes"} & set(raw):

@@ -1,4 +1,4 @@
-"""Runs an intent's command in a sandbox, and compares the result with its proof."""
+"""Runs a command of an intent or a follow-up in a sandbox, and compares the result with its proof."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from typing import Any
 
 from benchmarks import execution_sandbox as sandbox
 from benchmarks import execution_tree as tree
+from recipes.shell_guide.grammar.following import Rule
 from recipes.shell_guide.grammar.intents import Intent, Proof, proof_values
+from recipes.shell_guide.grammar.values import read_value
 
 _AGE = re.compile(r"(\d+(?:\.\d+)?) (minute|hour|day|week)s?")
 _DAYS = {"minute": 1 / 1440, "hour": 1 / 24, "day": 1.0, "week": 7.0}
@@ -16,7 +18,17 @@ _DAYS = {"minute": 1 / 1440, "hour": 1 / 24, "day": 1.0, "week": 7.0}
 
 def prove(intent: Intent, proof: Proof) -> str | None:
     """What is wrong, or None if the command matches the proof. Raises `NoSandbox`."""
-    command = intent.typed(intent.command, proof_values(intent, proof))
+    return _proved(intent.typed(intent.command, proof_values(intent, proof)), proof)
+
+
+def prove_rule(rule: Rule, command: str, proof: Proof) -> str | None:
+    """The same for what a rule of the follow-ups makes of a command."""
+    values = {name: read_value(rule.slots[name], text) for name, text in proof.values.items()}
+    applied = rule.applied(command, values)
+    return f"does not fit {command!r}" if applied is None else _proved(applied[0], proof)
+
+
+def _proved(command: str, proof: Proof) -> str | None:
     with sandbox.Folder() as folder:
         tree.make(folder, {name: _file(file) for name, file in proof.files.items()})
         if proof.before:
