@@ -24,7 +24,9 @@ from recipes.shell_guide.piped.parts import (
     unknown,
 )
 
-CHANGES: list[Mapping[str, Any]] = tomllib.loads(Path(__file__).with_name("diffs.toml").read_text(encoding="utf-8"))["diff"]
+CHANGES: list[Mapping[str, Any]] = tomllib.loads(Path(__file__).with_name("diffs.toml").read_text(encoding="utf-8"))[
+    "diff"
+]
 LONGEST_MESSAGE = 60
 _PACKAGES = ("requests", "flask", "numpy", "pandas", "httpx", "pydantic", "pytest", "jinja2", "sqlalchemy", "pillow")
 _SLOT = re.compile(r"<([A-Za-z]+2?)>")
@@ -59,13 +61,15 @@ def diff(rng: Rng) -> Text:
     messages = [message for message in map(filled, change["message"]) if len(message) < LONGEST_MESSAGE]
     message = pick(rng, messages)
     told = f"It {filled(change['told'])}."
-    why = f"Yes: it {filled(change['told'])}." if change.get("fix") else f"It does not look like it: it {filled(change['told'])}."
+    why = (
+        f"Yes: it {filled(change['told'])}."
+        if change.get("fix")
+        else f"It does not look like it: it {filled(change['told'])}."
+    )
     asked = (
-        ("commit", message),
-        ("commit", message),
-        ("commit", message),
         ("change", told),
-        ("change", told),
+        ("commit", message),
+        ("commit", message),
         ("summary", told),
         ("what", f"A diff of `{file}`. {told}"),
         ("commit (this|it)[ with a good message]|how do i commit this", run("This commits the changes of all files that git knows:", f"git commit -am {shlex.quote(message)}")),
@@ -73,7 +77,7 @@ def diff(rng: Rng) -> Text:
         ("how many lines (were|are) (added|new)", f"{number(added, 'line')}."),
         ("how many lines (were|are) (removed|deleted)", f"{number(removed, 'line')}."),
         ("does (it|this) fix (a bug|something)|is this a fix", why),
-        ("(undo|revert|discard) (it|this|these changes)|how do i (undo|discard) this", run(f"If it is not committed yet, this throws the change away; it cannot be restored:", f"git restore {shlex.quote(file)}") if head not in ("moved", "new") else run("If it is committed, this adds a commit that undoes it:", "git revert HEAD")),
+        ("(undo|revert|discard) (it|this|these changes)|how do i (undo|discard) this", run("If it is not committed yet, this throws the change away; it cannot be restored:", f"git restore {shlex.quote(file)}") if head not in ("moved", "new") else run("If it is committed, this adds a commit that undoes it:", "git revert HEAD")),
         ("who (made|wrote) (it|this)|when was this (changed|made)", unknown("a diff has no author and no date. For a commit, this shows them:", "git log -1")),
         ("do the tests pass|does it work", unknown("it shows the change, not its result.")),
     )  # fmt: skip

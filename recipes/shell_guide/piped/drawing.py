@@ -24,8 +24,7 @@ from recipes.shell_guide.piped.tables import TABLES
 
 _FILE = Path(__file__).with_name("questions.toml")
 QUESTIONS = {
-    kind: tuple(map(Phrase.read, phrases))
-    for kind, phrases in tomllib.loads(_FILE.read_text(encoding="utf-8")).items()
+    kind: tuple(map(Phrase.read, phrases)) for kind, phrases in tomllib.loads(_FILE.read_text(encoding="utf-8")).items()
 }
 DIFFS = 0.16
 """Share of diffs, which people pipe most of all."""
@@ -33,6 +32,8 @@ ATTACHED, ALONE = 0.22, 0.07
 """Shares of texts that are attached, and of those piped in without a word."""
 AGAIN = 0.2
 """Share of texts about which a second question follows."""
+USUAL = 3
+"""How much more often the questions of questions.toml are asked than those that are about one kind of text."""
 NAMED = 0.3
 """Share of attached files that the question names, as `@file`."""
 
@@ -45,7 +46,8 @@ def draw(rng: np.random.Generator) -> list[tuple[str, str]]:
     way = rng.random()
     if way < ALONE:
         return [(text.body.strip(), text.asked[0][1])]
-    order = rng.permutation(len(text.asked))
+    shares = np.array([USUAL if kind in QUESTIONS else 1.0 for kind, _ in text.asked])
+    order = rng.choice(len(text.asked), size=len(text.asked), replace=False, p=shares / shares.sum())
     question, answer = asked(text, int(order[0]), rng)
     turns = [(attached(text, question, rng) if way < ALONE + ATTACHED else piped(text, question), answer)]
     if rng.random() < AGAIN:

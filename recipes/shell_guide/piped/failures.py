@@ -66,20 +66,27 @@ def gcc(rng: Rng) -> Text:
     target = source.removesuffix(".c") + ".o"
     function, name = _function(rng), f"{pick(rng, NOUNS)}_{pick(rng, ('count', 'size', 'list', 'id', 'name'))}"
     row, column = between(rng, 4, 400), between(rng, 5, 40)
-    header = f"{pick(rng, NOUNS)}.h"
     message, code, why, fix = (
         (f"'{name}' undeclared (first use in this function)", f"    {name} += 1;", f"uses `{name}`, which is declared nowhere", f"Declare `{name}` before line {row} of `{source}`, or correct its spelling."),
-        (f"expected ';' before 'return'", f"    {name} = {between(rng, 1, 99)}", "lacks a semicolon", f"Add a semicolon at the end of the line above the one that it names, near line {row} of `{source}`."),
+        ("expected ';' before 'return'", f"    {name} = {between(rng, 1, 99)}", "lacks a semicolon", f"Add a semicolon at the end of the line above the one that it names, near line {row} of `{source}`."),
         (f"too few arguments to function '{_function(rng)}'", f"    {_function(rng)}({name});", "calls a function with too few arguments", f"Give the call in line {row} of `{source}` all its arguments."),
         (f"conflicting types for '{function}'", f"int {function}(void)", f"declares `{function}` with other types than before", f"Make the declarations of `{function}` agree: the one in line {row} of `{source}` differs."),
-        (f"invalid operands to binary + (have 'char *' and 'char *')", f"    char *{name} = a + b;", "adds two pointers", f"Join the strings in line {row} of `{source}` with snprintf instead of a plus sign."),
+        ("invalid operands to binary + (have 'char *' and 'char *')", f"    char *{name} = a + b;", "adds two pointers", f"Join the strings in line {row} of `{source}` with snprintf instead of a plus sign."),
     )[between(rng, 0, 4)]  # fmt: skip
-    others = [f"gcc -Wall -O2 -c -o {one}.o {one}.c" for one in some(rng, ("main", "util", "parse", "net", "log"), between(rng, 1, 4))]
+    others = [
+        f"gcc -Wall -O2 -c -o {one}.o {one}.c"
+        for one in some(rng, ("main", "util", "parse", "net", "log"), between(rng, 1, 4))
+    ]
     error = f"{source}:{row}:{column}: error: {message}"
     lines = [*others, f"gcc -Wall -O2 -c -o {target} {source}", f"{source}: In function '{function}':"]
     if rng.random() < 0.3:
         lines.append(f"{source}:{row - 2}:9: warning: unused variable 'i' [-Wunused-variable]")
-    lines += [error, f"{row:>5} | {code}", "      | " + " " * 4 + "^~~~", f"make: *** [Makefile:{between(rng, 5, 40)}: {target}] Error 1"]
+    lines += [
+        error,
+        f"{row:>5} | {code}",
+        "      | " + " " * 4 + "^~~~",
+        f"make: *** [Makefile:{between(rng, 5, 40)}: {target}] Error 1",
+    ]
     return _failed(
         "build.log", "\n".join(lines), what="The output of a build that failed.",
         why=f"Line {row} of `{source}` {why}: `{message}`.", fix=fix, line=error, place=f"Line {row} of `{source}`, at column {column}.",
@@ -96,7 +103,7 @@ def missing_header(rng: Rng) -> Text:
     return _failed(
         "build.log", body, what="The output of a build that failed.",
         why=f"The header `{header}` is missing, which `{source}` includes.", fix=run(f"Install the package with `{header}`; on Debian and Ubuntu:", f"sudo apt install {package}"), line=error,
-        place=f"Line {row} of `{source}`.", more=((f"(what|which) package (do i need|is missing|has it)", run("On Debian and Ubuntu:", f"sudo apt install {package}")),),
+        place=f"Line {row} of `{source}`.", more=(("(what|which) package (do i need|is missing|has it)", run("On Debian and Ubuntu:", f"sudo apt install {package}")),),
     )  # fmt: skip
 
 
@@ -109,7 +116,11 @@ def linker(rng: Rng) -> Text:
     where, program = _function(rng), pick(rng, NOUNS)
     line = f"{program}.c:(.text+0x{hexadecimal(rng, 2)}): undefined reference to `{symbol}'"
     body = f"gcc -o {program} {program}.o\n/usr/bin/ld: {program}.o: in function `{where}':\n{line}\ncollect2: error: ld returned 1 exit status\nmake: *** [Makefile:{between(rng, 4, 30)}: {program}] Error 1"
-    fix = f"Link the file that defines `{symbol}` too, or define it." if own else run(f"Link the library that has `{symbol}`:", f"gcc -o {program} {program}.o {flag}")
+    fix = (
+        f"Link the file that defines `{symbol}` too, or define it."
+        if own
+        else run(f"Link the library that has `{symbol}`:", f"gcc -o {program} {program}.o {flag}")
+    )
     return _failed("build.log", body, what="The output of a build that failed.", why=f"The linker finds no definition of `{symbol}`, which `{where}` uses.", fix=fix, line=line, place=f"In `{where}`, of `{program}.c`.")  # fmt: skip
 
 
@@ -126,7 +137,7 @@ def rustc(rng: Rng) -> Text:
         ("E0433", f"failed to resolve: use of undeclared crate or module `{name}`", f"uses the crate or module `{name}`, which is not declared", run(f"Add `{name}`, if it is a crate:", f"cargo add {name}")),
     )[between(rng, 0, 5)]  # fmt: skip
     crate, head = pick(rng, NOUNS), f"error[{code}]: {message}"
-    body = f"   Compiling {crate} v0.{between(rng, 1, 9)}.{between(rng, 0, 9)} (/home/{pick(rng, PEOPLE)}/{crate})\n{head}\n  --> {source}:{row}:{column}\n   |\n{row:<3}|     {other}({name});\n   |     ^^^^^\n\nFor more information about this error, try `rustc --explain {code}`.\nerror: could not compile `{crate}` (bin \"{crate}\") due to 1 previous error"
+    body = f'   Compiling {crate} v0.{between(rng, 1, 9)}.{between(rng, 0, 9)} (/home/{pick(rng, PEOPLE)}/{crate})\n{head}\n  --> {source}:{row}:{column}\n   |\n{row:<3}|     {other}({name});\n   |     ^^^^^\n\nFor more information about this error, try `rustc --explain {code}`.\nerror: could not compile `{crate}` (bin "{crate}") due to 1 previous error'
     shown = message.replace("`", "")
     return _failed(
         "build.log", body, what="The output of cargo, which could not build.", why=f"Line {row} of `{source}` {why} (`{code}`, {shown}).", fix=fix, line=head,
@@ -171,7 +182,9 @@ def pytest(rng: Rng) -> Text:
     )[between(rng, 0, 3)]  # fmt: skip
     lines = ["=" * 24 + " FAILURES " + "=" * 24, "_" * 20 + f" {test} " + "_" * 20, "", f"    def {test}():", f">       {'assert ' if kind == 'AssertionError' else 'result = '}{verb}_{noun}({left})", f"E       {said}", "", f"{file}:{row}: {kind}", "=" * 20 + " short test summary info " + "=" * 20]  # fmt: skip
     lines += [f"FAILED {file}::{one} - {said}" for one in names]
-    lines.append("=" * 12 + f" {failed} failed, {passed} passed in {between(rng, 1, 90)}.{between(rng, 10, 99)}s " + "=" * 12)
+    lines.append(
+        "=" * 12 + f" {failed} failed, {passed} passed in {between(rng, 1, 90)}.{between(rng, 10, 99)}s " + "=" * 12
+    )
     return _failed(
         "pytest.log", "\n".join(lines), what=f"The result of pytest: {failed} failed, {passed} passed.", why=f"`{test}` fails in line {row} of `{file}`: {why}.",
         fix=run(f"Look at line {row} of `{file}`, and run this test alone until it passes:", f"pytest {file}::{test}"), line=f"E       {said}", place=f"Line {row} of `{file}`.",
@@ -185,8 +198,17 @@ def pytest(rng: Rng) -> Text:
 
 def npm(rng: Rng) -> Text:
     """npm: versions that do not fit, a missing file or script, no rights."""
-    package, other = (("react", "react-dom"), ("eslint", "eslint-plugin-vue"), ("vite", "vitest"), ("webpack", "ts-loader"), ("typescript", "ts-jest"))[between(rng, 0, 4)]
-    script, folder = pick(rng, ("build", "start", "dev", "lint", "test")), f"/home/{pick(rng, PEOPLE)}/{stem(rng, spaces=0)}"
+    package, other = (
+        ("react", "react-dom"),
+        ("eslint", "eslint-plugin-vue"),
+        ("vite", "vitest"),
+        ("webpack", "ts-loader"),
+        ("typescript", "ts-jest"),
+    )[between(rng, 0, 4)]
+    script, folder = (
+        pick(rng, ("build", "start", "dev", "lint", "test")),
+        f"/home/{pick(rng, PEOPLE)}/{stem(rng, spaces=0)}",
+    )
     major = between(rng, 3, 18)
     lines, key, why, fix = (
         (["code ERESOLVE", "ERESOLVE unable to resolve dependency tree", f"Found: {package}@{major + 1}.0.0", f"peer {package}@\"^{major}.0.0\" from {other}@{major}.2.1"], 3, f"`{other}` wants version `^{major}.0.0` of `{package}`, and `{package}@{major + 1}.0.0` is chosen.", run(f"Install a version of `{other}` that fits:", f"npm install {other}@latest")),
@@ -210,8 +232,8 @@ def pip(rng: Rng) -> Text:
         (["error: externally-managed-environment", "", "× This environment is externally managed", "╰─> To install Python packages system-wide, try apt install", "    python3-xyz, where xyz is the package you are trying to", "    install."], 0, "The Python of the system is managed by its packages, so pip does not change it.", run("Install into an environment of your own:", f"python3 -m venv .venv && .venv/bin/pip install {package}")),
         ([f"Collecting {package}", f"  Building wheel for {package} (setup.py): finished with status 'error'", "  error: command 'gcc' failed: No such file or directory", f"  ERROR: Failed building wheel for {package}"], 2, f"`{package}` has to be compiled, and there is no `gcc`.", run("Install a compiler; on Debian and Ubuntu:", "sudo apt install build-essential python3-dev")),
         (["ERROR: Could not open requirements file: [Errno 2] No such file or directory: 'requirements.txt'"], 0, "There is no `requirements.txt` in this folder.", run("Look where it is:", "find . -name requirements.txt")),
-        ([f"Collecting {package}", f"ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device"], 1, "The disk is full.", run("Find out which disk is full, and empty the cache of pip:", "df -h && pip cache purge")),
-        ([f"ERROR: pip's dependency resolver does not currently take into account all the packages that are installed.", f"jupyter-{pick(rng, NOUNS)} 1.2 requires {package}<2, but you have {package} {version} which is incompatible."], 1, f"An installed package wants `{package}<2`, and `{package} {version}` is installed.", run("Install a version that fits:", f"pip install '{package}<2'")),
+        ([f"Collecting {package}", "ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device"], 1, "The disk is full.", run("Find out which disk is full, and empty the cache of pip:", "df -h && pip cache purge")),
+        (["ERROR: pip's dependency resolver does not currently take into account all the packages that are installed.", f"jupyter-{pick(rng, NOUNS)} 1.2 requires {package}<2, but you have {package} {version} which is incompatible."], 1, f"An installed package wants `{package}<2`, and `{package} {version}` is installed.", run("Install a version that fits:", f"pip install '{package}<2'")),
     )[between(rng, 0, 5)]  # fmt: skip
     return _failed("pip.log", "\n".join(lines), what="An error of pip.", why=why, fix=fix, line=lines[key], place="")
 
@@ -233,7 +255,11 @@ def cargo_test(rng: Rng) -> Text:
 def maven(rng: Rng) -> Text:
     """Maven, with an error of the compiler."""
     noun = pick(rng, NOUNS)
-    file, row, column = f"/src/main/java/com/example/{noun.title()}Service.java", between(rng, 10, 300), between(rng, 5, 40)
+    file, row, column = (
+        f"/src/main/java/com/example/{noun.title()}Service.java",
+        between(rng, 10, 300),
+        between(rng, 5, 40),
+    )
     symbol = _camel(rng)
     message, why, fix = (
         ("cannot find symbol", "uses a name that is not defined", f"Import or define the name that line {row} of `{file}` uses."),
@@ -262,8 +288,8 @@ def traceback(rng: Rng) -> Text:
         (f"return data['{name}']", f"KeyError: '{name}'", f"the dictionary has no key `{name}`", f"{look}: use get, or check whether `{name}` is there."),
         (f"import {module}", f"ModuleNotFoundError: No module named '{module}'", f"the module `{module}` is not installed", run(f"Install the package with `{module}`:", f"python3 -m pip install {package}")),
         (f"return total / len({name}s)", "ZeroDivisionError: division by zero", "it divides by zero", f"{look}: the list can be empty, so check that first."),
-        (f"with open('{name}.csv') as file:", f"FileNotFoundError: [Errno 2] No such file or directory: '{name}.csv'", f"the file `{name}.csv` is not there", run(f"Check the name, and in which folder the program runs:", f"ls -l {name}.csv")),
-        (f"return {name}.title", f"AttributeError: 'NoneType' object has no attribute 'title'", "something is None that should be an object", f"{look}: find out why the value is None there."),
+        (f"with open('{name}.csv') as file:", f"FileNotFoundError: [Errno 2] No such file or directory: '{name}.csv'", f"the file `{name}.csv` is not there", run("Check the name, and in which folder the program runs:", f"ls -l {name}.csv")),
+        (f"return {name}.title", "AttributeError: 'NoneType' object has no attribute 'title'", "something is None that should be an object", f"{look}: find out why the value is None there."),
         (f"total = '{name}: ' + count", 'TypeError: can only concatenate str (not "int") to str', "it joins a string and a number", f"{look}: turn the number into a string, with str or an f-string."),
         ("value = int(text)", f"ValueError: invalid literal for int() with base 10: '{name}'", f"`{name}` is not a number", f"{look}: check the text before it is converted."),
         (f"print({name}_total)", f"NameError: name '{name}_total' is not defined", f"the name `{name}_total` is not defined", f"{look}: define it first, or correct its spelling."),
@@ -293,7 +319,11 @@ def java(rng: Rng) -> Text:
     )[between(rng, 0, 4)]  # fmt: skip
     first = f'Exception in thread "main" {exception}'
     body = f"{first}\n\tat com.example.{name}.{method}({name}.java:{row})\n\tat com.example.{name}.run({name}.java:{between(rng, 301, 400)})\n\tat com.example.Main.main(Main.java:{between(rng, 5, 60)})"
-    fix = run("Give it more memory:", "java -Xmx2g -jar app.jar") if "Memory" in exception else f"Look at line {row} of `{name}.java`, in `{method}`."
+    fix = (
+        run("Give it more memory:", "java -Xmx2g -jar app.jar")
+        if "Memory" in exception
+        else f"Look at line {row} of `{name}.java`, in `{method}`."
+    )
     return _failed("error.log", body, what="A stack trace of Java.", why=f"Line {row} of `{name}.java` fails with `{exception.split(':')[0]}`: {why}.", fix=fix, line=first, place=f"Line {row} of `{name}.java`, in `{method}`.")  # fmt: skip
 
 
@@ -335,10 +365,20 @@ def eslint(rng: Rng) -> Text:
     rules = (("error", f"'{pick(rng, NOUNS)}' is defined but never used", "no-unused-vars"), ("error", f"'{pick(rng, NOUNS)}' is not defined", "no-undef"), ("warning", "Unexpected console statement", "no-console"), ("error", "Missing semicolon", "semi"), ("error", "Expected '===' and instead saw '=='", "eqeqeq"))  # fmt: skip
     found = [rules[between(rng, 0, 4)] for _ in rows]
     found[0] = rules[0]
-    lines = [f"  {row}:{between(rng, 1, 40)}  {level}  {said}  {rule}" for row, (level, said, rule) in zip(rows, found, strict=True)]
+    lines = [
+        f"  {row}:{between(rng, 1, 40)}  {level}  {said}  {rule}"
+        for row, (level, said, rule) in zip(rows, found, strict=True)
+    ]
     errors = sum(one[0] == "error" for one in found)
     warnings = len(found) - errors
-    body = "\n".join([file, *lines, "", f"✖ {number(len(found), 'problem')} ({number(errors, 'error')}, {number(warnings, 'warning')})"])
+    body = "\n".join(
+        [
+            file,
+            *lines,
+            "",
+            f"✖ {number(len(found), 'problem')} ({number(errors, 'error')}, {number(warnings, 'warning')})",
+        ]
+    )
     return _failed(
         "eslint.log", body, what="Problems that ESLint found.", why=f"{number(errors, 'error')} and {number(warnings, 'warning')} in `{file}`; the first, in line {rows[0]}: `{found[0][1]}`.",
         fix=run("ESLint mends some of them itself; this changes the file:", f"npx eslint --fix {file}"), line=lines[0], place=f"Line {rows[0]} of `{file}`.",
@@ -349,18 +389,25 @@ def eslint(rng: Rng) -> Text:
 def shell(rng: Rng) -> Text:
     """Errors of a shell script."""
     script, row = f"{stem(rng, spaces=0)}.sh", between(rng, 2, 120)
-    command, file = pick(rng, ("jq", "rsync", "docker", "python", "ffmpeg", "pandoc", "tree")), f"/{pick(rng, ('srv', 'opt', 'data'))}/{stem(rng, spaces=0)}"
+    command, file = (
+        pick(rng, ("jq", "rsync", "docker", "python", "ffmpeg", "pandoc", "tree")),
+        f"/{pick(rng, ('srv', 'opt', 'data'))}/{stem(rng, spaces=0)}",
+    )
     package = {"docker": "docker.io", "python": "python-is-python3"}.get(command, command)
     message, why, fix = (
         (f"{script}: line {row}: {command}: command not found", f"`{command}` is not installed, or not in the path", run(f"Install `{command}`; on Debian and Ubuntu:", f"sudo apt install {package}")),
         (f"{script}: line {row}: syntax error near unexpected token `fi'", "an if is not well formed: perhaps a then is missing", run(f"Look at the if above line {row}; this checks the script without running it:", f"bash -n {script}")),
-        (f"{script}: line {row}: {file}: No such file or directory", f"`{file}` does not exist", run(f"See what is there:", f"ls -l {file.rpartition('/')[0]}")),
-        (f"{script}: line {row}: {file}: Permission denied", f"you may not use `{file}`", run(f"See who may:", f"ls -l {file}")),
+        (f"{script}: line {row}: {file}: No such file or directory", f"`{file}` does not exist", run("See what is there:", f"ls -l {file.rpartition('/')[0]}")),
+        (f"{script}: line {row}: {file}: Permission denied", f"you may not use `{file}`", run("See who may:", f"ls -l {file}")),
         (f"{script}: line {row}: [: too many arguments", "a variable in a test is not quoted, and has a space in it", f"Put the variable in line {row} of `{script}` in double quotes."),
         (f"{script}: line {row}: unexpected EOF while looking for matching `\"'", "a double quote is not closed", run("This checks the script without running it:", f"bash -n {script}")),
         (f"{script}: line {row}: {pick(rng, NOUNS).upper()}: unbound variable", "a variable is used that is not set", f"Set the variable before line {row} of `{script}`, or give it a default."),
     )[between(rng, 0, 6)]  # fmt: skip
-    body = f"Starting {pick(rng, NOUNS)} {pick(rng, ('backup', 'export', 'sync'))}\n{message}" if rng.random() < 0.5 else message
+    body = (
+        f"Starting {pick(rng, NOUNS)} {pick(rng, ('backup', 'export', 'sync'))}\n{message}"
+        if rng.random() < 0.5
+        else message
+    )
     return _failed("script.log", body, what="An error of a shell script.", why=f"Line {row} of `{script}` fails: {why}.", fix=fix, line=message, place=f"Line {row} of `{script}`.")  # fmt: skip
 
 

@@ -25,7 +25,12 @@ def dotenv(rng: Rng) -> Text:
     """Variables of a program, with a secret among them."""
     port, host = between(rng, 1025, 9900), domain(rng)
     secret = pick(rng, ("API_KEY", "SECRET_KEY", "DB_PASSWORD", "JWT_SECRET"))
-    pairs = [("APP_ENV", pick(rng, ("production", "staging", "development"))), ("PORT", str(port)), ("DB_HOST", host), (secret, hexadecimal(rng, 24))]
+    pairs = [
+        ("APP_ENV", pick(rng, ("production", "staging", "development"))),
+        ("PORT", str(port)),
+        ("DB_HOST", host),
+        (secret, hexadecimal(rng, 24)),
+    ]
     pairs += some(rng, (("DEBUG", pick(rng, ("true", "false"))), ("LOG_LEVEL", pick(rng, ("info", "debug", "warn"))), ("CACHE_TTL", digits(rng, 2, 4)), ("MAIL_FROM", f"info@{host}"), ("REGION", "eu-west-1"), ("WORKERS", str(between(rng, 1, 16)))), between(rng, 1, 4))  # fmt: skip
     rest = some(rng, pairs, len(pairs))
     names = [name for name, _ in rest]
@@ -47,11 +52,15 @@ def dotenv(rng: Rng) -> Text:
 
 def ini(rng: Rng) -> Text:
     """An INI file with sections."""
-    sections = some(rng, ("server", "database", "logging", "mail", "cache", "auth", "client", "paths"), between(rng, 2, 4))
+    sections = some(
+        rng, ("server", "database", "logging", "mail", "cache", "auth", "client", "paths"), between(rng, 2, 4)
+    )
     lines, keys = [], {}
     for section in sections:
         lines.append(f"[{section}]")
-        for key in some(rng, ("host", "port", "timeout", "user", "path", "level", "retries", "enabled"), between(rng, 1, 4)):
+        for key in some(
+            rng, ("host", "port", "timeout", "user", "path", "level", "retries", "enabled"), between(rng, 1, 4)
+        ):
             value = {"host": domain(rng), "port": str(between(rng, 1024, 9900)), "timeout": str(between(rng, 1, 120)), "user": pick(rng, PEOPLE), "path": f"/var/lib/{pick(rng, NOUNS)}", "level": pick(rng, ("info", "debug")), "retries": str(between(rng, 1, 9)), "enabled": pick(rng, ("yes", "no"))}[key]  # fmt: skip
             lines.append(f"{key} = {value}")
             keys[section, key] = value
@@ -87,7 +96,15 @@ def dockerfile(rng: Rng) -> Text:
     )[between(rng, 0, 4)]  # fmt: skip
     port, folder = pick_int(rng, (80, 3000, 5000, 8000, 8080, 9090)), pick(rng, ("/app", "/srv", "/usr/src/app"))
     user = rng.random() < 0.4
-    lines = [f"FROM {base}", f"WORKDIR {folder}", "COPY . .", f"RUN {install}", *(["USER nobody"] if user else []), f"EXPOSE {port}", f"CMD {start}"]
+    lines = [
+        f"FROM {base}",
+        f"WORKDIR {folder}",
+        "COPY . .",
+        f"RUN {install}",
+        *(["USER nobody"] if user else []),
+        f"EXPOSE {port}",
+        f"CMD {start}",
+    ]
     name = pick(rng, NOUNS)
     asked = (
         ("what", f"A Dockerfile: it begins with `{base}`, runs `{install}`, and starts `{start}`."),
@@ -108,7 +125,13 @@ def compose(rng: Rng) -> Text:
     lines, ports = ["services:"], {}
     for name, image, inner in services:
         ports[name] = between(rng, 1025, 9900)
-        lines += [f"  {name}:", f"    image: {image}", "    ports:", f'      - "{ports[name]}:{inner}"', *(["    restart: always"] if rng.random() < 0.5 else [])]
+        lines += [
+            f"  {name}:",
+            f"    image: {image}",
+            "    ports:",
+            f'      - "{ports[name]}:{inner}"',
+            *(["    restart: always"] if rng.random() < 0.5 else []),
+        ]
     names = [name for name, _, _ in services]
     one, image, _ = services[0]
     asked = (
@@ -166,7 +189,11 @@ def sql(rng: Rng) -> Text:
     fields = some(rng, (("name", "TEXT NOT NULL"), ("price", "NUMERIC"), ("created", "DATE"), ("city", "TEXT"), ("email", "TEXT UNIQUE"), ("amount", "INTEGER"), ("active", "BOOLEAN")), between(rng, 2, 5))  # fmt: skip
     names = [name for name, _ in fields]
     if rng.random() < 0.5:
-        body = f"CREATE TABLE {table} (\n  id INTEGER PRIMARY KEY,\n" + ",\n".join(f"  {name} {kind}" for name, kind in fields) + "\n);"
+        body = (
+            f"CREATE TABLE {table} (\n  id INTEGER PRIMARY KEY,\n"
+            + ",\n".join(f"  {name} {kind}" for name, kind in fields)
+            + "\n);"
+        )
         story = f"It makes the table `{table}` with the columns {quoted(['id', *names])}."
         asked = (
             ("what", story), ("summary", story),
@@ -186,19 +213,33 @@ def sql(rng: Rng) -> Text:
         body = f"SELECT {', '.join(names)}\nFROM {table}\nWHERE amount > {value}\nORDER BY {names[0]}\nLIMIT {most};"
         story = f"It lists {quoted(names)} of at most `{most}` rows of `{table}` whose `amount` is greater than `{value}`, by `{names[0]}`."
         safe = "Yes: it only reads."
-    asked = (("what", story), ("summary", story), ("is (this|it) safe|does it (change|delete) anything", safe), ("(which|what) table[ does it use]", f"`{table}`."), ("how many rows (will it|does it) (return|affect)", unknown("that depends on the data."))) if deletes else (("what", story), ("summary", story), ("is (this|it) safe|does it (change|delete) anything", safe), ("(which|what) table[ does it use]", f"`{table}`."), ("how many rows (will it|does it) return", f"At most `{most}`."))  # fmt: skip
-    return Text("query.sql", body, asked)
+    rows = unknown("that depends on the data.") if deletes else f"At most `{most}`."
+    return Text(
+        "query.sql",
+        body,
+        (
+            ("what", story),
+            ("summary", story),
+            ("is (this|it) safe|does it (change|delete) anything", safe),
+            ("(which|what) table[ does it use]", f"`{table}`."),
+            ("how many rows (will it|does it) (return|affect)", rows),
+        ),
+    )
 
 
 def markdown(rng: Rng) -> Text:
     """The README of a project."""
     name, noun = identifier(rng, "-"), pick(rng, NOUNS)
-    heads = some(rng, ("Install", "Usage", "Configuration", "License", "Contributing", "Tests", "Roadmap"), between(rng, 2, 4))
+    heads = some(
+        rng, ("Install", "Usage", "Configuration", "License", "Contributing", "Tests", "Roadmap"), between(rng, 2, 4)
+    )
     licence = pick(rng, ("MIT", "Apache-2.0", "GPL-3.0", "BSD-3-Clause"))
     install = pick(rng, (f"pip install {name}", f"npm install {name}", f"cargo install {name}", f"brew install {name}"))
     verb = pick(rng, VERBS)
     body = {"Install": f"```\n{install}\n```", "Usage": f"Run `{name} {verb}` in a folder.", "Configuration": f"Settings are in `~/.config/{name}.toml`.", "License": f"{licence}", "Contributing": "Open an issue before a large change.", "Tests": "Run `make test`.", "Roadmap": f"- faster {noun} search\n- a web page"}  # fmt: skip
-    text = f"# {name}\n\n{name} helps you {verb} every {noun} from the command line.\n\n" + "\n\n".join(f"## {head}\n\n{body[head]}" for head in heads)
+    text = f"# {name}\n\n{name} helps you {verb} every {noun} from the command line.\n\n" + "\n\n".join(
+        f"## {head}\n\n{body[head]}" for head in heads
+    )
     about = f"`{name}` is a program to {verb} every {noun} from the command line."
     asked = (
         ("what", f"The README of `{name}`, in Markdown. {about}"),
@@ -216,14 +257,29 @@ def markdown(rng: Rng) -> Text:
 def letter(rng: Rng) -> Text:
     """A message in plain prose, with a date, a place and a wish."""
     sender, reader = (one.title() for one in some(rng, PEOPLE, 2))
-    noun, day, hour, room = pick(rng, NOUNS), pick(rng, ("Monday", "Tuesday", "Thursday", "Friday")), between(rng, 8, 17), f"room {between(rng, 100, 420)}"
+    noun, day, hour, room = (
+        pick(rng, NOUNS),
+        pick(rng, ("Monday", "Tuesday", "Thursday", "Friday")),
+        between(rng, 8, 17),
+        f"room {between(rng, 100, 420)}",
+    )
     wish, asks = (
         (f"Please send me the {noun} list before then.", f"to send the {noun} list before then"),
         (f"Could you bring the {noun} report?", f"to bring the {noun} report"),
         ("Please tell me if that does not suit you.", "to say so if it does not suit"),
     )[between(rng, 0, 2)]  # fmt: skip
-    why = pick(rng, (f"the {noun} page is slow", f"two customers asked about the {noun} export", f"the old {noun} server will be switched off", f"we have to choose a new {noun} format"))
-    filler = pick(rng, ("I hope you had a good week.", "Thanks for your help last time.", "It was nice to see you at the office."))
+    why = pick(
+        rng,
+        (
+            f"the {noun} page is slow",
+            f"two customers asked about the {noun} export",
+            f"the old {noun} server will be switched off",
+            f"we have to choose a new {noun} format",
+        ),
+    )
+    filler = pick(
+        rng, ("I hope you had a good week.", "Thanks for your help last time.", "It was nice to see you at the office.")
+    )
     body = f"Hi {reader},\n\n{filler} We meet on {day} at {hour}:00 in {room}, because {why}. {wish}\n\nBest,\n{sender}"
     story = f"`{sender}` invites `{reader}` to a meeting on {day} at {hour}:00 in {room}, because {why}."
     asked = (
@@ -245,7 +301,11 @@ def html(rng: Rng) -> Text:
     title = f"{pick(rng, NOUNS).title()} {pick(rng, NOUNS)}s"
     links = [f"https://{domain(rng)}/{pick(rng, NOUNS)}" for _ in range(between(rng, 2, 5))]
     heading = f"Our {pick(rng, NOUNS)}s"
-    body = f"<!DOCTYPE html>\n<html>\n<head><title>{title}</title></head>\n<body>\n<h1>{heading}</h1>\n<ul>\n" + "\n".join(f'  <li><a href="{link}">{link.rpartition("/")[2]}</a></li>' for link in links) + "\n</ul>\n</body>\n</html>"
+    body = (
+        f"<!DOCTYPE html>\n<html>\n<head><title>{title}</title></head>\n<body>\n<h1>{heading}</h1>\n<ul>\n"
+        + "\n".join(f'  <li><a href="{link}">{link.rpartition("/")[2]}</a></li>' for link in links)
+        + "\n</ul>\n</body>\n</html>"
+    )
     asked = (
         ("what", f"A web page with the title `{title}` and {number(len(links), 'link')}."),
         ("summary", f"A page with the title `{title}`, the heading `{heading}` and {number(len(links), 'link')}."),
@@ -264,7 +324,10 @@ def contacts(rng: Rng) -> Text:
     who = some(rng, PEOPLE, count)
     mails = [f"{name}@{domain(rng)}" for name in who]
     with_mail = [rng.random() < 0.8 for _ in who]
-    lines = [f"{name.title()}, {mail if has else 'no mail'}, +{between(rng, 1, 99)} {between(rng, 100, 999)} {between(rng, 1000, 9999)}" for name, mail, has in zip(who, mails, with_mail, strict=True)]
+    lines = [
+        f"{name.title()}, {mail if has else 'no mail'}, +{between(rng, 1, 99)} {between(rng, 100, 999)} {between(rng, 1000, 9999)}"
+        for name, mail, has in zip(who, mails, with_mail, strict=True)
+    ]
     file = pick(rng, ("contacts.txt", "people.txt", "guests.txt"))
     found = sum(with_mail)
     first = between(rng, 0, count - 1)
@@ -329,7 +392,13 @@ def ssh_hosts(rng: Rng) -> Text:
     lines, names, users, ports = [], {}, {}, {}
     for host in hosts:
         names[host], users[host], ports[host] = domain(rng), pick(rng, PEOPLE), pick_int(rng, (22, 2222, 2200, 22022))
-        lines += [f"Host {host}", f"    HostName {names[host]}", f"    User {users[host]}", f"    Port {ports[host]}", ""]
+        lines += [
+            f"Host {host}",
+            f"    HostName {names[host]}",
+            f"    User {users[host]}",
+            f"    Port {ports[host]}",
+            "",
+        ]
     one = pick(rng, hosts)
     asked = (
         ("what", f"Settings of ssh for {number(len(hosts), 'host')}: {quoted(hosts)}."),
@@ -386,7 +455,9 @@ def packages(rng: Rng) -> Text:
     names = some(rng, ("requests", "flask", "numpy", "pandas", "click", "rich", "httpx", "pydantic", "pytest", "jinja2", "sqlalchemy", "pillow"), between(rng, 3, 9))  # fmt: skip
     pinned = [rng.random() < 0.7 for _ in names]
     versions = [f"{between(rng, 0, 9)}.{between(rng, 0, 30)}.{between(rng, 0, 9)}" for _ in names]
-    body = "\n".join(f"{name}=={version}" if pin else name for name, version, pin in zip(names, versions, pinned, strict=True))
+    body = "\n".join(
+        f"{name}=={version}" if pin else name for name, version, pin in zip(names, versions, pinned, strict=True)
+    )
     free = [name for name, pin in zip(names, pinned, strict=True) if not pin]
     at = between(rng, 0, len(names) - 1)
     asked = (

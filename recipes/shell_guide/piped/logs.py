@@ -24,11 +24,14 @@ from recipes.shell_guide.piped.parts import (
     some,
     stamps,
     unknown,
+    weekday,
 )
 
 
 def _host(rng: Rng) -> str:
-    return pick(rng, ("web1", "db2", "server", "pi", "laptop", "nas", "mail", "build3", "gateway", identifier(rng, "-")))
+    return pick(
+        rng, ("web1", "db2", "server", "pi", "laptop", "nas", "mail", "build3", "gateway", identifier(rng, "-"))
+    )
 
 
 def access(rng: Rng) -> Text:
@@ -36,12 +39,32 @@ def access(rng: Rng) -> Text:
     count = between(rng, 5, 16)
     clients = [address(rng) for _ in range(between(rng, 2, 4))]
     who = [pick(rng, clients) for _ in range(count)]
-    paths = [pick(rng, ("/", "/index.html", "/login", "/api/items", f"/api/{pick(rng, NOUNS)}s", "/favicon.ico", "/style.css", "/robots.txt", "/wp-login.php", f"/{pick(rng, NOUNS)}/{between(rng, 1, 99)}")) for _ in range(count)]
+    paths = [
+        pick(
+            rng,
+            (
+                "/",
+                "/index.html",
+                "/login",
+                "/api/items",
+                f"/api/{pick(rng, NOUNS)}s",
+                "/favicon.ico",
+                "/style.css",
+                "/robots.txt",
+                "/wp-login.php",
+                f"/{pick(rng, NOUNS)}/{between(rng, 1, 99)}",
+            ),
+        )
+        for _ in range(count)
+    ]
     codes = [pick_int(rng, (200, 200, 200, 200, 301, 304, 404, 404, 403, 500, 502)) for _ in range(count)]
     year, _, day = date(rng)
     month = pick(rng, ("Jan", "Mar", "May", "Jul", "Sep", "Nov"))
     times = stamps(rng, count)
-    lines = [f'{who[at]} - - [{day:02}/{month}/{year}:{times[at]} +0000] "{pick(rng, ("GET", "GET", "GET", "POST"))} {paths[at]} HTTP/1.1" {codes[at]} {between(rng, 120, 9000)} "-" "{pick(rng, ("Mozilla/5.0", "curl/8.5.0", "Googlebot/2.1"))}"' for at in range(count)]
+    lines = [
+        f'{who[at]} - - [{day:02}/{month}/{year}:{times[at]} +0000] "{pick(rng, ("GET", "GET", "GET", "POST"))} {paths[at]} HTTP/1.1" {codes[at]} {between(rng, 120, 9000)} "-" "{pick(rng, ("Mozilla/5.0", "curl/8.5.0", "Googlebot/2.1"))}"'
+        for at in range(count)
+    ]
     file = pick(rng, ("access.log", "nginx-access.log", "apache.log"))
     worst = [path for path, code in zip(paths, codes, strict=True) if code >= 500]
     missing = list(dict.fromkeys(path for path, code in zip(paths, codes, strict=True) if code == 404))
@@ -50,7 +73,11 @@ def access(rng: Rng) -> Text:
     busiest = [client for client, many in by.items() if many == top]
     errors = sum(code >= 400 for code in codes)
     code = pick(rng, [str(one) for one in codes])
-    busiest_said = f"`{busiest[0]}`, with {number(top, 'request')}." if len(busiest) == 1 else f"{quoted(busiest)}, each with {number(top, 'request')}."
+    busiest_said = (
+        f"`{busiest[0]}`, with {number(top, 'request')}."
+        if len(busiest) == 1
+        else f"{quoted(busiest)}, each with {number(top, 'request')}."
+    )
     asked = [
         ("what", f"The access log of a web server: {number(count, 'request')} from {number(len(set(who)), 'address', 'addresses')}, {errors} of them with an error (4xx or 5xx)."),
         ("summary", f"{number(count, 'request')} between {times[0]} and {times[-1]}, {errors} of them with an error." + (f" {quoted(list(dict.fromkeys(worst)))} failed on the server." if worst else "")),
@@ -63,7 +90,15 @@ def access(rng: Rng) -> Text:
         ("(what country|where) are they from|who are these people", unknown("it has addresses, but no names or places. This asks who owns one:", f"whois {who[0]}")),
     ]  # fmt: skip
     if worst:
-        asked.append(("fail", run(f"`{worst[0]}` was answered with `{next(one for one in codes if one >= 500)}`, an error of the server; its error log says why.", "sudo tail -n 50 /var/log/nginx/error.log")))
+        asked.append(
+            (
+                "fail",
+                run(
+                    f"`{worst[0]}` was answered with `{next(one for one in codes if one >= 500)}`, an error of the server; its error log says why.",
+                    "sudo tail -n 50 /var/log/nginx/error.log",
+                ),
+            )
+        )
     return Text(file, "\n".join(lines), tuple(asked))
 
 
@@ -75,16 +110,21 @@ def error_log(rng: Rng) -> Text:
     server, port, client = domain(rng), pick_int(rng, (3000, 5000, 8000, 8080, 9000)), address(rng)
     path = f"/{pick(rng, NOUNS)}/{pick(rng, VERBS)}"
     if rng.random() < 0.5:
-        why = f"connect() failed (111: Connection refused) while connecting to upstream, client: {client}, server: {server}, request: \"GET {path} HTTP/1.1\", upstream: \"http://127.0.0.1:{port}{path}\""
+        why = f'connect() failed (111: Connection refused) while connecting to upstream, client: {client}, server: {server}, request: "GET {path} HTTP/1.1", upstream: "http://127.0.0.1:{port}{path}"'
         said = f"The web server cannot reach the program behind it: nothing accepts connections on port `{port}`."
         command = f"ss -tln 'sport = :{port}'"
         advice = f"Start the program that should listen on port `{port}`. This shows whether one does:"
     else:
         missing = f"/var/www/{server}{path}.html"
-        why = f"open() \"{missing}\" failed (2: No such file or directory), client: {client}, server: {server}, request: \"GET {path}.html HTTP/1.1\""
+        why = f'open() "{missing}" failed (2: No such file or directory), client: {client}, server: {server}, request: "GET {path}.html HTTP/1.1"'
         said = f"A file is missing: `{missing}`."
-        command, advice = f"ls -l /var/www/{server}", "See what is there, and correct the link or the root in the configuration:"
-    lines = [f"{year}/{month:02}/{day:02} {time} [error] {pid}#{pid}: *{between(rng, 10, 9999)} {why}" for time in times]
+        command, advice = (
+            f"ls -l /var/www/{server}",
+            "See what is there, and correct the link or the root in the configuration:",
+        )
+    lines = [
+        f"{year}/{month:02}/{day:02} {time} [error] {pid}#{pid}: *{between(rng, 10, 9999)} {why}" for time in times
+    ]
     asked = (
         ("fail", run(said, command)),
         ("what", f"{number(count, 'line')} of the error log of nginx, all of the same error. {said}"),
@@ -100,7 +140,11 @@ def system_log(rng: Rng) -> Text:
     """Syslog: ordinary lines, and failed logins."""
     host, when = _host(rng), short_date(rng)
     count = between(rng, 6, 15)
-    times, attacker, user = stamps(rng, count), address(rng), pick(rng, ("root", "admin", "test", "oracle", *PEOPLE[:5]))
+    times, attacker, user = (
+        stamps(rng, count),
+        address(rng),
+        pick(rng, ("root", "admin", "test", "oracle", *PEOPLE[:5])),
+    )
     calm = ("CRON[{n}]: (root) CMD (run-parts /etc/cron.hourly)", "systemd[1]: Started Session {n} of user {u}.", "kernel: [{n}.12] usb 1-1: new high-speed USB device number 7", "NetworkManager[{n}]: <info> dhcp4 (eth0): state changed", "sshd[{n}]: Accepted publickey for {u} from 10.0.0.5 port 52044 ssh2")  # fmt: skip
     lines, failures = [], 0
     hostile = rng.random() < 0.7
@@ -156,7 +200,9 @@ def journal(rng: Rng) -> Text:
             f"{when} {times[4 * at + 3]} {host} systemd[1]: Failed to start {service}.service.",
         ]  # fmt: skip
     if rng.random() < 0.4:
-        lines.insert(0, f"{when} {times[0]} {host} sudo[{pid - 3}]: {user} : COMMAND=/usr/bin/systemctl restart {service}")
+        lines.insert(
+            0, f"{when} {times[0]} {host} sudo[{pid - 3}]: {user} : COMMAND=/usr/bin/systemctl restart {service}"
+        )
     why = f"`{service}` does not start because {cause}."
     asked = (
         ("fail", run(why, command)),
@@ -173,7 +219,11 @@ def journal(rng: Rng) -> Text:
 def kernel(rng: Rng) -> Text:
     """`dmesg`: memory ran out, a disk fails, or a device was plugged in."""
     start = between(rng, 100, 90_000)
-    program, pid, size = pick(rng, ("java", "node", "python3", "mysqld", "chrome", "postgres")), between(rng, 400, 40_000), between(rng, 300_000, 9_000_000)
+    program, pid, size = (
+        pick(rng, ("java", "node", "python3", "mysqld", "chrome", "postgres")),
+        between(rng, 400, 40_000),
+        between(rng, 300_000, 9_000_000),
+    )
     disk, sector = f"sd{pick(rng, 'abcd')}", between(rng, 10_000, 90_000_000)
     calm = ("usb 2-1: new SuperSpeed USB device number 4 using xhci_hcd", "wlan0: associated", "EXT4-fs (sda1): re-mounted. Quota mode: none.", "audit: type=1400 apparmor=\"STATUS\" operation=\"profile_load\"", "IPv6: ADDRCONF(NETDEV_CHANGE): eth0: link becomes ready", "thermal thermal_zone0: temperature is normal")  # fmt: skip
     kind = between(rng, 0, 2)
@@ -197,7 +247,9 @@ def kernel(rng: Rng) -> Text:
         ("line", f"The line that matters is:\n\n```\n{lines[len(before) + (1 if kind != 2 else 0)]}\n```"),
     ]  # fmt: skip
     if kind == 0:
-        asked.append(("(which|what) (process|program) was killed|what got killed", f"`{program}`, with process id `{pid}`."))
+        asked.append(
+            ("(which|what) (process|program) was killed|what got killed", f"`{program}`, with process id `{pid}`.")
+        )
     else:
         asked.append(("(which|what) (disk|device) is it", f"`{disk}`."))
     return Text("dmesg.txt", body, tuple(asked))
@@ -209,7 +261,11 @@ def unit_status(rng: Rng) -> Text:
     since = f"{date(rng)[0]}-{between(rng, 1, 12):02}-{between(rng, 1, 28):02} {stamps(rng, 1)[0]} UTC"
     enabled = rng.random() < 0.7
     loaded = f"   Loaded: loaded (/lib/systemd/system/{service}.service; {'enabled' if enabled else 'disabled'}; preset: enabled)"
-    boot = "Yes, it is `enabled`." if enabled else run("No, it is `disabled`. This makes it start with the machine:", f"sudo systemctl enable {service}")
+    boot = (
+        "Yes, it is `enabled`."
+        if enabled
+        else run("No, it is `disabled`. This makes it start with the machine:", f"sudo systemctl enable {service}")
+    )
     if rng.random() < 0.5:
         used = between(rng, 2, 900)
         body = "\n".join([f"● {service}.service - {service} server", loaded, f"   Active: active (running) since {since}; {between(rng, 1, 20)}h ago", f" Main PID: {pid} ({service})", f"    Tasks: {between(rng, 1, 60)}", f"   Memory: {used}.{between(rng, 0, 9)}M"])  # fmt: skip
@@ -285,16 +341,29 @@ def ping(rng: Rng) -> Text:
     delays = [between(rng, 20, 2500) / 10 for _ in arrived]
     lost = 100 * (sent - received) // sent
     lines = [f"PING {host} ({ip}) 56(84) bytes of data."]
-    lines += [f"64 bytes from {ip}: icmp_seq={at} ttl=57 time={delay:.1f} ms" for at, delay in zip(arrived, delays, strict=True)]
-    lines += ["", f"--- {host} ping statistics ---", f"{sent} packets transmitted, {received} received, {lost}% packet loss, time {sent * 1001}ms"]
+    lines += [
+        f"64 bytes from {ip}: icmp_seq={at} ttl=57 time={delay:.1f} ms"
+        for at, delay in zip(arrived, delays, strict=True)
+    ]
+    lines += [
+        "",
+        f"--- {host} ping statistics ---",
+        f"{sent} packets transmitted, {received} received, {lost}% packet loss, time {sent * 1001}ms",
+    ]
     if delays:
         mean = sum(delays) / len(delays)
         lines.append(f"rtt min/avg/max/mdev = {min(delays):.3f}/{mean:.3f}/{max(delays):.3f}/1.204 ms")
-        story = f"`{host}` answers: {received} of {sent} packets came back" + (f", after {min(delays):.1f} to {max(delays):.1f} ms." if received == sent else f", so {lost} % were lost.")
+        story = f"`{host}` answers: {received} of {sent} packets came back" + (
+            f", after {min(delays):.1f} to {max(delays):.1f} ms." if received == sent else f", so {lost} % were lost."
+        )
     else:
         story = f"`{host}` does not answer: none of {sent} packets came back."
     state = "Yes" if delays else "No"
-    advice = "Nothing: all packets came back." if received == sent else run(f"Find out where packets to `{host}` are lost:", f"mtr -rw {host}")
+    advice = (
+        "Nothing: all packets came back."
+        if received == sent
+        else run(f"Find out where packets to `{host}` are lost:", f"mtr -rw {host}")
+    )
     asked = [
         ("summary", story),
         ("what", story),
@@ -304,7 +373,12 @@ def ping(rng: Rng) -> Text:
         ("what is (its|the) (ip|address)", f"`{ip}`."),
     ]  # fmt: skip
     if delays:
-        asked.append(("(what is the|how long is the|average) (latency|ping|delay|round trip)|how slow is it", f"`{mean:.3f}` ms on average, `{max(delays):.3f}` ms at most."))
+        asked.append(
+            (
+                "(what is the|how long is the|average) (latency|ping|delay|round trip)|how slow is it",
+                f"`{mean:.3f}` ms on average, `{max(delays):.3f}` ms at most.",
+            )
+        )
     return Text("ping.txt", "\n".join(lines), tuple(asked))
 
 
@@ -327,7 +401,11 @@ def curl(rng: Rng) -> Text:
     if code == 301:
         lines.append(f"< Location: https://{host}{path}")
     story = f"`{host}` answered `{code} {words}`: {why}."
-    fix = run(advice, command) if advice else ("Nothing: the request worked." if code == 200 else f"That can only be changed on the server: {story}")
+    fix = (
+        run(advice, command)
+        if advice
+        else ("Nothing: the request worked." if code == 200 else f"That can only be changed on the server: {story}")
+    )
     asked = (
         ("summary", story),
         ("what", f"A request for `{path}` and the head of its answer. {story}"),
@@ -369,7 +447,10 @@ def ssh(rng: Rng) -> Text:
 def history(rng: Rng) -> Text:
     """`git log --oneline`."""
     count = between(rng, 4, 12)
-    said = [f"{pick(rng, ('Add', 'Fix', 'Remove', 'Update', 'Rename', 'Test'))} {pick(rng, ('the', 'a', 'broken', 'old', 'missing', 'unused'))} {pick(rng, NOUNS)} {pick(rng, ('page', 'test', 'option', 'check', 'table', 'view'))}" for _ in range(count)]
+    said = [
+        f"{pick(rng, ('Add', 'Fix', 'Remove', 'Update', 'Rename', 'Test'))} {pick(rng, ('the', 'broken', 'old', 'missing', 'unused'))} {pick(rng, NOUNS)} {pick(rng, ('page', 'test', 'option', 'check', 'table', 'view'))}"
+        for _ in range(count)
+    ]
     ids = [hexadecimal(rng, 7) for _ in range(count)]
     fixes = sum(one.startswith("Fix") for one in said)
     asked = (
@@ -391,11 +472,11 @@ def full_history(rng: Rng) -> Text:
     count = between(rng, 2, 5)
     who = [pick(rng, PEOPLE).title() for _ in range(count)]
     lines, said, ids = [], [], [hexadecimal(rng, 40) for _ in range(count)]
+    year, _, day = date(rng)
     for at in range(count):
-        year, _, day = date(rng)
         text = f"{pick(rng, ('Add', 'Fix', 'Remove', 'Update'))} {pick(rng, NOUNS)} {pick(rng, ('export', 'import', 'tests', 'cache', 'limits'))}"
         said.append(text)
-        lines += [f"commit {ids[at]}", f"Author: {who[at]} <{who[at].lower()}@example.com>", f"Date:   Tue Mar {day} {stamps(rng, 1)[0]} {year} +0100", "", f"    {text}", ""]  # fmt: skip
+        lines += [f"commit {ids[at]}", f"Author: {who[at]} <{who[at].lower()}@example.com>", f"Date:   {weekday(rng)} Mar {max(1, day - at)} {stamps(rng, 1)[0]} {year} +0100", "", f"    {text}", ""]  # fmt: skip
     authors = list(dict.fromkeys(who))
     asked = (
         ("what", f"{number(count, 'commit')} by {quoted(authors)}, the newest first."),
@@ -419,14 +500,38 @@ def repository_status(rng: Rng) -> Text:
     lines = [f"On branch {branch}"]
     ahead = between(rng, 0, 4)
     if ahead:
-        lines += [f"Your branch is ahead of 'origin/{branch}' by {number(ahead, 'commit')}.", '  (use "git push" to publish your local commits)', ""]
+        lines += [
+            f"Your branch is ahead of 'origin/{branch}' by {number(ahead, 'commit')}.",
+            '  (use "git push" to publish your local commits)',
+            "",
+        ]
     if staged:
-        lines += ["Changes to be committed:", '  (use "git restore --staged <file>..." to unstage)', *(f"\tmodified:   {name}" for name in staged), ""]
+        lines += [
+            "Changes to be committed:",
+            '  (use "git restore --staged <file>..." to unstage)',
+            *(f"\tmodified:   {name}" for name in staged),
+            "",
+        ]
     if conflict:
-        lines += ["Unmerged paths:", '  (use "git add <file>..." to mark resolution)', *(f"\tboth modified:   {name}" for name in conflict), ""]
-    lines += ["Changes not staged for commit:", '  (use "git add <file>..." to update what will be committed)', *(f"\tmodified:   {name}" for name in changed), ""]
+        lines += [
+            "Unmerged paths:",
+            '  (use "git add <file>..." to mark resolution)',
+            *(f"\tboth modified:   {name}" for name in conflict),
+            "",
+        ]
+    lines += [
+        "Changes not staged for commit:",
+        '  (use "git add <file>..." to update what will be committed)',
+        *(f"\tmodified:   {name}" for name in changed),
+        "",
+    ]
     if new:
-        lines += ["Untracked files:", '  (use "git add <file>..." to include in what will be committed)', *(f"\t{name}" for name in new), ""]
+        lines += [
+            "Untracked files:",
+            '  (use "git add <file>..." to include in what will be committed)',
+            *(f"\t{name}" for name in new),
+            "",
+        ]
     state = f"On `{branch}`: {len(staged)} staged, {len(changed)} changed and not staged, {len(new)} untracked."
     if conflict:
         state += f" `{conflict[0]}` has a conflict."
@@ -442,7 +547,12 @@ def repository_status(rng: Rng) -> Text:
         ("do i (have to|need to) push|is everything pushed", f"Yes: `{branch}` is ahead by {number(ahead, 'commit')}." if ahead else unknown("it does not compare with a server. This does:", "git fetch && git status -sb")),
     ]  # fmt: skip
     if conflict:
-        asked.append(("fix", run(f"Edit `{conflict[0]}`, which has a conflict, and mark it as solved:", f"git add {conflict[0]}")))
+        asked.append(
+            (
+                "fix",
+                run(f"Edit `{conflict[0]}`, which has a conflict, and mark it as solved:", f"git add {conflict[0]}"),
+            )
+        )
     return Text("status.txt", "\n".join(lines).strip(), tuple(asked))
 
 

@@ -114,10 +114,12 @@ def columns(rows: Sequence[Sequence[object]], right: Sequence[int] = (), gap: in
     texts = [[str(cell) for cell in row] for row in rows]
     widths = [max(len(row[at]) for row in texts) for at in range(len(texts[0]))]
     return "\n".join(
-        (" " * gap).join(
+        (" " * gap)
+        .join(
             cell.rjust(width) if at in right else cell.ljust(width)
             for at, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
+        )
+        .rstrip()
         for row in texts
     )
 

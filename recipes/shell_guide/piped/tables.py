@@ -114,7 +114,7 @@ def records(rng: Rng) -> Text:
         ("(which|what) (keys|fields)[ (are there|does each have)]", f"Each object has {quoted(list(rows[0]))}."),
         ("(extract|list|print|show) [only] the names|how do i get all names out of this", run("This prints each name on a line:", f"jq -r '{path}[].name' {file}")),
         (f"sort (this|them) by {amount}|how do i sort by {amount}", run(f"This sorts the objects by `{amount}`:", f"jq '{path or '.'} | sort_by(.{amount})' {file}")),
-        (f"(turn|convert) this into csv|as csv[ please]|how do i make a csv of this", run("This writes one line with commas for each object:", f"jq -r '{path}[] | [.name, .{kind}, .{amount}] | @csv' {file}")),
+        ("(turn|convert) this into csv|as csv[ please]|how do i make a csv of this", run("This writes one line with commas for each object:", f"jq -r '{path}[] | [.name, .{kind}, .{amount}] | @csv' {file}")),
         ("is this valid json|validate this", run("It reads as valid JSON; this checks it:", f"jq empty {file}")),
     )  # fmt: skip
     return Text(file, body, asked)
@@ -127,7 +127,9 @@ def processes(rng: Rng) -> Text:
     programs = some(rng, ("/usr/bin/java -jar app.jar", "/usr/lib/firefox/firefox", "node server.js", "python3 train.py", "postgres: writer", "nginx: worker process", "/usr/sbin/sshd -D", "redis-server *:6379", "/usr/bin/Xorg :0", "bash", "vim notes.md", "php-fpm: pool www", "/usr/sbin/cron -f", "mysqld", "ffmpeg -i in.mkv out.mp4", "rsync -a src/ dst/", "code --type=renderer", "chrome --type=gpu-process", "/usr/bin/dockerd", "ruby bin/rails server"), count)  # fmt: skip
     pids = sorted(_distinct(rng, count, 2, 40_000))
     users = [pick(rng, ("root", "www-data", "postgres", *PEOPLE[:9])) for _ in range(count)]
-    rows: list[list[object]] = [["USER", "PID", "%CPU", "%MEM", "VSZ", "RSS", "TTY", "STAT", "START", "TIME", "COMMAND"]]
+    rows: list[list[object]] = [
+        ["USER", "PID", "%CPU", "%MEM", "VSZ", "RSS", "TTY", "STAT", "START", "TIME", "COMMAND"]
+    ]
     for at in range(count):
         size = memory[at] * 9000 + between(rng, 500, 8000)
         tty = pick(rng, ("?", "?", "pts/0", "pts/1"))
@@ -155,7 +157,12 @@ def processes(rng: Rng) -> Text:
 
 def disks(rng: Rng) -> Text:
     """`df -h`."""
-    mounts = ["/", *some(rng, ("/home", "/var", "/boot", "/srv", "/data", "/mnt/backup", "/media/usb", "/opt"), between(rng, 2, 5))]
+    mounts = [
+        "/",
+        *some(
+            rng, ("/home", "/var", "/boot", "/srv", "/data", "/mnt/backup", "/media/usb", "/opt"), between(rng, 2, 5)
+        ),
+    ]
     shares = _distinct(rng, len(mounts), 3, 99)
     if rng.random() < 0.3:
         shares[between(rng, 0, len(mounts) - 1)] = 100
@@ -165,14 +172,20 @@ def disks(rng: Rng) -> Text:
         size = pick_int(rng, (20, 50, 100, 120, 240, 465, 900))
         used = size * shares[at] // 100
         free[mount] = "0" if shares[at] == 100 else f"{size - used}G"
-        rows.append([f"/dev/sd{'ab'[at % 2]}{at // 2 + 1}", f"{size}G", f"{used}G", free[mount], f"{shares[at]}%", mount])
+        rows.append(
+            [f"/dev/sd{'ab'[at % 2]}{at // 2 + 1}", f"{size}G", f"{used}G", free[mount], f"{shares[at]}%", mount]
+        )
     rows.insert(2, ["tmpfs", "3.9G", "1.2M", "3.9G", "1%", "/run"])
     body = columns(rows, right=(1, 2, 3, 4))
     fullest = mounts[shares.index(max(shares))]
     asked_for = pick(rng, mounts)
     full = f"`{fullest}` is the fullest: {max(shares)} % are used, and `{free[fullest]}` are free."
     tight = [mount for mount, share in zip(mounts, shares, strict=True) if share >= 90]
-    alarm = f"Yes, {quoted(tight)} {'is' if len(tight) == 1 else 'are'} at 90 % or more." if tight else f"No: the fullest, `{fullest}`, is at {max(shares)} %."
+    alarm = (
+        f"Yes, {quoted(tight)} {'is' if len(tight) == 1 else 'are'} at 90 % or more."
+        if tight
+        else f"No: the fullest, `{fullest}`, is at {max(shares)} %."
+    )
     asked = (
         ("summary", full),
         ("what", f"How full each file system is. {full}"),
@@ -208,17 +221,30 @@ def folder_sizes(rng: Rng) -> Text:
 def listing(rng: Rng) -> Text:
     """`ls -l`."""
     count = between(rng, 4, 13)
-    names = sorted(dict.fromkeys(f"{stem(rng, spaces=0)}{pick(rng, ('.txt', '.log', '.py', '.jpg', '.csv', '.md', '.sh', '.pdf', ''))}" for _ in range(count)))
+    names = sorted(
+        dict.fromkeys(
+            f"{stem(rng, spaces=0)}{pick(rng, ('.txt', '.log', '.py', '.jpg', '.csv', '.md', '.sh', '.pdf', ''))}"
+            for _ in range(count)
+        )
+    )
     count = len(names)
     sizes = _distinct(rng, count, 20, 900_000)
     owner = pick(rng, PEOPLE)
     folders = [rng.random() < 0.2 for _ in names]
     folders[between(rng, 0, count - 1)] = False
-    scripts = [not folder and name.endswith(".sh") and rng.random() < 0.5 for folder, name in zip(folders, names, strict=True)]
+    scripts = [
+        not folder and name.endswith(".sh") and rng.random() < 0.5 for folder, name in zip(folders, names, strict=True)
+    ]
     rows: list[list[object]] = []
     owners = [owner if rng.random() < 0.85 else "root" for _ in names]
     for at, name in enumerate(names):
-        mode = "drwxr-xr-x" if folders[at] else "-rwxr-xr-x" if scripts[at] else pick(rng, ("-rw-r--r--", "-rw-------", "-rw-rw-r--"))
+        mode = (
+            "drwxr-xr-x"
+            if folders[at]
+            else "-rwxr-xr-x"
+            if scripts[at]
+            else pick(rng, ("-rw-r--r--", "-rw-------", "-rw-rw-r--"))
+        )
         size = 4096 if folders[at] else sizes[at]
         when = f"{short_date(rng)} {between(rng, 0, 23):02}:{between(rng, 0, 59):02}"
         rows.append([mode, 2 if folders[at] else 1, owners[at], owners[at], size, when, name])
@@ -244,7 +270,13 @@ def listing(rng: Rng) -> Text:
 def containers(rng: Rng) -> Text:
     """`docker ps -a`."""
     count = between(rng, 2, 7)
-    images = [pick(rng, ("nginx:1.25", "postgres:16", "redis:7", "node:20", "mysql:8", "python:3.12", "traefik:v3.0", "rabbitmq:3")) for _ in range(count)]
+    images = [
+        pick(
+            rng,
+            ("nginx:1.25", "postgres:16", "redis:7", "node:20", "mysql:8", "python:3.12", "traefik:v3.0", "rabbitmq:3"),
+        )
+        for _ in range(count)
+    ]
     names = list(dict.fromkeys(f"{identifier(rng, '-')}-{at}" for at in range(1, count + 1)))
     rows: list[list[object]] = [["CONTAINER ID", "IMAGE", "STATUS", "PORTS", "NAMES"]]
     up, codes = [], []
@@ -255,7 +287,15 @@ def containers(rng: Rng) -> Text:
         codes.append(code)
         status = f"Up {between(rng, 2, 23)} hours" if running else f"Exited ({code}) {between(rng, 2, 50)} minutes ago"
         port = between(rng, 3000, 9900)
-        rows.append([hexadecimal(rng, 12), images[at], status, f"0.0.0.0:{port}->{pick(rng, ('80', '5432', '6379', '8080'))}/tcp" if running else "", names[at]])
+        rows.append(
+            [
+                hexadecimal(rng, 12),
+                images[at],
+                status,
+                f"0.0.0.0:{port}->{pick(rng, ('80', '5432', '6379', '8080'))}/tcp" if running else "",
+                names[at],
+            ]
+        )
     running_names = [name for name, one in zip(names, up, strict=True) if one]
     stopped = [name for name, one in zip(names, up, strict=True) if not one]
     failed = [(name, code) for name, one, code in zip(names, up, codes, strict=True) if not one and code]
@@ -271,7 +311,9 @@ def containers(rng: Rng) -> Text:
     ]  # fmt: skip
     if failed:
         name, code = failed[0]
-        why = {137: "it was killed, perhaps because memory ran out", 127: "a command was not found"}.get(code, "its log says why")
+        why = {137: "it was killed, perhaps because memory ran out", 127: "a command was not found"}.get(
+            code, "its log says why"
+        )
         asked.append(("fail", run(f"`{name}` ended with exit code `{code}`: {why}.", f"docker logs --tail 50 {name}")))
         asked.append(("fix", run(f"Look at what `{name}` said before it ended:", f"docker logs --tail 50 {name}")))
     return Text("containers.txt", columns(rows, gap=3), tuple(asked))
@@ -285,7 +327,16 @@ def sockets(rng: Rng) -> Text:
     everywhere = [rng.random() < 0.5 for _ in known]
     for (program, port), pid, open_ in zip(known, pids, everywhere, strict=True):
         host = "0.0.0.0" if open_ else "127.0.0.1"
-        rows.append(["LISTEN", 0, pick_int(rng, (128, 511, 4096)), f"{host}:{port}", "0.0.0.0:*", f'users:(("{program}",pid={pid},fd={between(rng, 3, 20)}))'])
+        rows.append(
+            [
+                "LISTEN",
+                0,
+                pick_int(rng, (128, 511, 4096)),
+                f"{host}:{port}",
+                "0.0.0.0:*",
+                f'users:(("{program}",pid={pid},fd={between(rng, 3, 20)}))',
+            ]
+        )
     at = between(rng, 0, len(known) - 1)
     program, port = known[at]
     ports = [one for _, one in known]
@@ -322,7 +373,10 @@ def top_screen(rng: Rng) -> Text:
         f"MiB Mem : {total}.0 total, {total - used}.0 free, {used}.0 used\n\n"
     )  # fmt: skip
     rows: list[list[object]] = [["PID", "USER", "%CPU", "%MEM", "COMMAND"]]
-    rows += [[pids[at], pick(rng, ("root", *PEOPLE[:6])), f"{cpu[at] / 10:.1f}", f"{memory[at] / 10:.1f}", names[at]] for at in range(count)]
+    rows += [
+        [pids[at], pick(rng, ("root", *PEOPLE[:6])), f"{cpu[at] / 10:.1f}", f"{memory[at] / 10:.1f}", names[at]]
+        for at in range(count)
+    ]
     most = memory.index(max(memory))
     asked = (
         ("summary", f"`{names[0]}` uses the most CPU ({cpu[0] / 10:.1f} %), `{names[most]}` the most memory ({max(memory) / 10:.1f} %). The load is `{load[0]:.2f}`."),
@@ -392,10 +446,16 @@ def pods(rng: Rng) -> Text:
     bad: list[tuple[str, str]] = []
     restarts = _distinct(rng, count, 0, 40)
     for at in range(count):
-        status = "Running" if rng.random() < 0.6 else pick(rng, ("CrashLoopBackOff", "ImagePullBackOff", "Pending", "OOMKilled", "ErrImagePull"))
+        status = (
+            "Running"
+            if rng.random() < 0.6
+            else pick(rng, ("CrashLoopBackOff", "ImagePullBackOff", "Pending", "OOMKilled", "ErrImagePull"))
+        )
         if status != "Running":
             bad.append((names[at], status))
-        rows.append([names[at], "1/1" if status == "Running" else "0/1", status, restarts[at], f"{between(rng, 1, 60)}d"])
+        rows.append(
+            [names[at], "1/1" if status == "Running" else "0/1", status, restarts[at], f"{between(rng, 1, 60)}d"]
+        )
     most = names[restarts.index(max(restarts))]
     because = {"CrashLoopBackOff": "its program ends again and again", "ImagePullBackOff": "its image cannot be pulled", "ErrImagePull": "its image cannot be pulled", "Pending": "no node has taken it yet", "OOMKilled": "it used more memory than it may"}  # fmt: skip
     asked = [
@@ -405,7 +465,11 @@ def pods(rng: Rng) -> Text:
     ]  # fmt: skip
     if bad:
         name, status = bad[0]
-        look = f"kubectl logs --previous {name}" if status in ("CrashLoopBackOff", "OOMKilled") else f"kubectl describe pod {name}"
+        look = (
+            f"kubectl logs --previous {name}"
+            if status in ("CrashLoopBackOff", "OOMKilled")
+            else f"kubectl describe pod {name}"
+        )
         broken = f"{quoted([one for one, _ in bad])}."
         asked += [
             ("summary", f"{len(bad)} of {number(count, 'pod')} {'is' if len(bad) == 1 else 'are'} not running: {broken}"),
@@ -454,7 +518,11 @@ def logins(rng: Rng) -> Text:
     count = between(rng, 2, 7)
     users = [pick(rng, PEOPLE[:14]) for _ in range(count)]
     hosts = [address(rng) for _ in users]
-    rows: list[list[object]] = [[user, f"pts/{at}", f"{iso(rng)} {between(rng, 10, 23)}:{between(rng, 10, 59)}", f"({host})"] for at, (user, host) in enumerate(zip(users, hosts, strict=True))]
+    day = iso(rng)
+    rows: list[list[object]] = [
+        [user, f"pts/{at}", f"{day} {between(rng, 10, 23)}:{between(rng, 10, 59)}", f"({host})"]
+        for at, (user, host) in enumerate(zip(users, hosts, strict=True))
+    ]
     different = list(dict.fromkeys(users))
     asked = (
         ("what", f"{number(count, 'login')} of {number(len(different), 'user')}: {quoted(different)}."),
@@ -468,11 +536,19 @@ def logins(rng: Rng) -> Text:
 
 def branches(rng: Rng) -> Text:
     """`git branch -vv`."""
-    names = list(dict.fromkeys(f"{pick(rng, ('feature', 'fix', 'docs', 'chore'))}/{identifier(rng, '-')}" for _ in range(between(rng, 2, 7))))
+    names = list(
+        dict.fromkeys(
+            f"{pick(rng, ('feature', 'fix', 'docs', 'chore'))}/{identifier(rng, '-')}"
+            for _ in range(between(rng, 2, 7))
+        )
+    )
     names.insert(between(rng, 0, len(names)), "main")
     current = pick(rng, names)
     width = max(map(len, names))
-    body = "\n".join(f"{'*' if name == current else ' '} {name:<{width}} {hexadecimal(rng, 7)} {pick(rng, ('Fix', 'Add', 'Update', 'Remove'))} {pick(rng, NOUNS)} {word(rng)}" for name in names)
+    body = "\n".join(
+        f"{'*' if name == current else ' '} {name:<{width}} {hexadecimal(rng, 7)} {pick(rng, ('Fix', 'Add', 'Update', 'Remove'))} {pick(rng, NOUNS)} {word(rng)}"
+        for name in names
+    )
     asked = (
         ("what", f"{number(len(names), 'branch', 'branches')} of a git repository; `{current}` is checked out."),
         ("summary", f"{number(len(names), 'branch', 'branches')}, of which `{current}` is checked out."),
