@@ -18,18 +18,23 @@ from models.guide.flags import flags_of
 from models.guide.names import Marks, Spans, marked
 from models.guide.pages import Pages
 from models.guide.search import Hit, platforms_of
-from recipes.shell_guide import phrasing
+from recipes.shell_guide import errors, phrasing
 from recipes.shell_guide.conversations import ConversationSource
+from recipes.shell_guide.given import GivenSource
 from recipes.shell_guide.grammar.drawing import Drawer, Spoken
 from recipes.shell_guide.grammar.intents import Asked, Intent, read_intents
 from recipes.shell_guide.grammar.searching import wordings
 from recipes.shell_guide.grammar.talk import Talk, read_talk
 from recipes.shell_guide.grammar.wording import one_of
+from recipes.shell_guide.piped import drawing
 
 Message = tuple[str, str]
 """(role, text)"""
 
-MIX = {"intent": 0.50, "pages": 0.30, "talk": 0.10, "language": 0.04, "beyond": 0.04, "explain": 0.02}
+MIX = {
+    "intent": 0.44, "pages": 0.26, "talk": 0.085, "language": 0.03, "beyond": 0.035, "explain": 0.02, "piped": 0.06,
+    "given": 0.04, "error": 0.03,
+}  # fmt: skip
 """Share of each kind of episode. `pages`: everyday needs and tldr pages, as `ConversationSource` mixes them."""
 USE = 0.6
 """Exponent of the number of languages of an intent's page: `find` is drawn some four times as often as a new page."""
@@ -95,6 +100,7 @@ class Mixture:
         self.pages = Pages.open(index)
         self._programs = self.pages.programs()
         self._intent_shares = np.cumsum(self._weights())
+        self._given = GivenSource(self.intents, self._intent_shares)
         self._kinds, self._shares = list(MIX), np.cumsum(list(MIX.values())) / sum(MIX.values())
         self._of_phrase: dict[int, frozenset[int]] = {}
         self._seed = seed
@@ -154,6 +160,12 @@ class Mixture:
 
     def _draw(self, rng: np.random.Generator) -> list[Turn]:
         kind = self._kinds[int(np.searchsorted(self._shares, rng.random()).clip(0, len(self._kinds) - 1))]
+        if kind == "piped":
+            return [Turn(question, answer) for question, answer in drawing.draw(rng)]
+        if kind == "given":
+            return [Turn(question, answer) for question, answer in self._given.draw(rng)]
+        if kind == "error":
+            return [Turn(*errors.draw(rng))]
         if kind == "pages" or (kind in ("intent", "explain") and not self.intents):
             return [Turn(question, answer) for question, answer in self.everyday.episode(rng)]
         if kind in ("intent", "explain"):
