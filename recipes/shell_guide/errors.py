@@ -1,4 +1,4 @@
-"""Draws questions about an error message, its cause, and what finds out more or mends it. The messages are in errors.toml."""
+"""Draws questions about error messages, answered by their cause and what finds out more or mends them (errors.toml)."""
 
 from __future__ import annotations
 
@@ -18,24 +18,11 @@ from recipes.shell_guide.grammar.talk import invented_program
 from recipes.shell_guide.grammar.values import Slot
 from recipes.shell_guide.grammar.wording import typed
 
-ERRORS: Sequence[Mapping[str, Any]] = tomllib.loads(
-    Path(__file__).with_name("errors.toml").read_text(encoding="utf-8")
-)["error"]
+_DATA = tomllib.loads(Path(__file__).with_name("errors.toml").read_text(encoding="utf-8"))
+ERRORS: Sequence[Mapping[str, Any]] = _DATA["error"]
 BARE, BELOW = 0.35, 0.2
 """Shares of messages that are pasted without a word, and of those in a line below the question."""
-_FORMS = [
-    Phrase.read(text)
-    for text in (
-        "what does {error} mean", "(i get|i'm getting|it says|now it says|i always get|got) {error}", "how (do|can) i fix {error}", "(why|why do i get) {error}", "{error} - (what now|what can i do|why|how do i fix that|help)",
-        "{error} how to fix", "(explain|fix|solve) {error}", "error: {error}", "{error} what (is that|does that mean)", "what is the cause of {error}", "help, {error}",
-    )
-]  # fmt: skip
-_ABOVE = [
-    Phrase.read(text)
-    for text in (
-        "what does this mean", "i get this[ error]", "why[ this]", "how do i fix (this|it)", "what now", "what's wrong", "help", "it fails with", "this error", "what is the problem", "what should i do", "explain this error",
-    )
-]  # fmt: skip
+_FORMS, _ABOVE = (tuple(map(Phrase.read, _DATA[key])) for key in ("with", "above"))
 _PROGRAMS = (
     "htop", "jq", "tree", "ncdu", "ffmpeg", "nmap", "rg", "fd", "bat", "tmux", "docker", "node", "go", "cargo", "pip3",
     "convert", "ifconfig", "netstat", "dig", "zip", "make", "gcc", "rsync", "curl", "nvim", "kubectl", "terraform",

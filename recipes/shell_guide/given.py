@@ -36,12 +36,7 @@ DIFFERENCE, OWN = 0.22, 0.25
 """Shares of the questions about two things, and of the commands of given.toml."""
 AFTER = 0.15
 """Share of the commands about which "is it safe" is asked after the answer that gave it."""
-READS_ONLY = frozenset(
-    "awk basename cal cat cmp comm cut date df diff dig dirname du echo egrep file find fold free grep groups head "
-    "hexdump host hostname id jq last less ls lsblk lscpu lsof lspci lsusb md5sum nl nproc od paste pgrep ping printenv "
-    "printf ps pstree pwd readlink realpath rev rg sed seq sha256sum sort ss stat strings tac tail tr tree type uname "
-    "uniq uptime w wc whereis which who whoami zcat zgrep column jobs true test nslookup traceroute vmstat".split()
-)
+READS_ONLY = frozenset(_DATA["reads_only"].split())
 """Programs that change nothing, if no risk is known of the command and it writes no file."""
 _WRITES = re.compile(r"-exec|-ok|-fprint|-delete|\bsystem\(|\bw /|>")
 _NO_FILE = re.compile(r"\d?>>? ?/dev/null|\d>&\d|&>/dev/null")

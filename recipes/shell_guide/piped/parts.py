@@ -32,7 +32,7 @@ Maker = Callable[[Rng], Text]
 CANNOT = "I cannot tell from this text"
 PEOPLE = (
     "alice", "amir", "anna", "ben", "carla", "chen", "dana", "david", "elena", "emma", "felix", "finn", "grace",
-    "hanna", "igor", "ines", "jan", "jonas", "julia", "karim", "lena", "leo", "lucia", "marc", "maria", "mia", "nadia",
+    "hanna", "igor", "iris", "jan", "jonas", "julia", "karim", "lena", "leo", "lucia", "marc", "maria", "mia", "nadia",
     "nils", "olga", "omar", "paul", "petra", "priya", "rosa", "sam", "sofia", "tariq", "tom", "uma", "vera", "yuki",
 )  # fmt: skip
 NOUNS = (
