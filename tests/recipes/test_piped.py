@@ -90,6 +90,14 @@ def test_diffs_are_well_formed() -> None:
             assert (int(old), int(new)) == (len(signs) - signs.count("+"), len(signs) - signs.count("-"))
 
 
+def test_no_answer_about_piped_text_knows_the_name_of_a_file() -> None:
+    for seed in range(DRAWS):
+        text = separated(rng(seed))
+        assert all(text.name not in answer for _, answer in drawing.nameless(text).asked)
+    answered = dict(drawing.nameless(Text("a.csv", "x,y", (("what", "```sh\nsort a.csv > aa.csv\n```"),))).asked)
+    assert answered["what"] == "```sh\nsort file.csv > aa.csv\n```"
+
+
 def test_the_form_is_that_of_a_question_with_a_file() -> None:
     text = Text("a.csv", "x,y\n1,2", (("what", "A table."),))
     asked = drawing.attached(text, "what is it", rng(0))

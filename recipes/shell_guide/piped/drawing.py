@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 import tomllib
-from pathlib import Path
+from dataclasses import replace
+from pathlib import Path, PurePath
 
 import numpy as np
 
@@ -36,6 +37,8 @@ USUAL = 3
 """How much more often the questions of questions.toml are asked than those that are about one kind of text."""
 NAMED = 0.3
 """Share of attached files that the question names, as `@file`."""
+STANDARD = frozenset({"README.md", "compose.yaml", "requirements.txt"})
+"""Names that tell themselves from the text."""
 
 MAKERS: tuple[Maker, ...] = (*TABLES, *LOGS, *FAILURES, *FILES, diff)
 
@@ -44,17 +47,28 @@ def draw(rng: np.random.Generator) -> list[tuple[str, str]]:
     """A question with its text and the answer, and perhaps a second question about the same text."""
     text = diff(rng) if rng.random() < DIFFS else MAKERS[int(rng.integers(len(MAKERS)))](rng)
     way = rng.random()
+    if way >= ALONE + ATTACHED or way < ALONE:
+        text = nameless(text)
     if way < ALONE:
         return [(text.body.strip(), text.asked[0][1])]
     shares = np.array([USUAL if kind in QUESTIONS else 1.0 for kind, _ in text.asked])
     order = rng.choice(len(text.asked), size=len(text.asked), replace=False, p=shares / shares.sum())
     question, answer = asked(text, int(order[0]), rng)
-    turns = [(attached(text, question, rng) if way < ALONE + ATTACHED else piped(text, question), answer)]
+    turns = [(piped(text, question) if way >= ALONE + ATTACHED else attached(text, question, rng), answer)]
     if rng.random() < AGAIN:
         other = next((int(at) for at in order[1:] if text.asked[int(at)][1] != answer), None)
         if other is not None:
             turns.append(asked(text, other, rng))
     return turns
+
+
+def nameless(text: Text) -> Text:
+    """The text without its file's name in the answers, which nobody can know of a text that is piped in."""
+    name = PurePath(text.name)
+    if not name.suffix or text.name in STANDARD or text.name in text.body:
+        return text
+    known = re.compile(rf"(?<![\w-]){re.escape(text.name)}(?![\w.-])")
+    return replace(text, asked=tuple((kind, known.sub(f"file{name.suffix}", said)) for kind, said in text.asked))
 
 
 def piped(text: Text, question: str) -> str:

@@ -414,9 +414,10 @@ def shell(rng: Rng) -> Text:
 def apt(rng: Rng) -> Text:
     """Errors of apt."""
     package, host = pick(rng, ("ffmpeg6", "nodejs-lts", "python3.14", "docker-compose-v3", "libssl4")), domain(rng)
+    pid = between(rng, 400, 40_000)
     lines, key, why, fix = (
         (["Reading package lists... Done", "Building dependency tree... Done", f"E: Unable to locate package {package}"], 2, f"No source that apt knows has the package `{package}`.", run("Renew the lists, and search for the right name:", f"sudo apt update && apt search {package.rstrip('0123456789.')}")),
-        (["E: Could not get lock /var/lib/dpkg/lock-frontend. It is held by process 4711 (unattended-upgr)", "N: Be aware that removing the lock file is not a solution and may break your system.", "E: Unable to acquire the dpkg frontend lock (/var/lib/dpkg/lock-frontend), is another process using it?"], 0, "Another program, `unattended-upgr`, is installing packages now.", run("Wait until it has ended; this shows it:", "ps -p 4711")),
+        ([f"E: Could not get lock /var/lib/dpkg/lock-frontend. It is held by process {pid} (unattended-upgr)", "N: Be aware that removing the lock file is not a solution and may break your system.", "E: Unable to acquire the dpkg frontend lock (/var/lib/dpkg/lock-frontend), is another process using it?"], 0, "Another program, `unattended-upgr`, is installing packages now.", run("Wait until it has ended; this shows it:", f"ps -p {pid}")),
         ([f"Err:1 http://{host}/debian stable InRelease", f"  Could not resolve '{host}'", "E: Some index files failed to download. They have been ignored, or old ones used instead."], 1, f"The name `{host}` could not be resolved.", run("Check the connection and the name:", f"dig +short {host}")),
         (["E: dpkg was interrupted, you must manually run 'sudo dpkg --configure -a' to correct the problem."], 0, "An installation was interrupted.", run("Let dpkg finish it:", "sudo dpkg --configure -a")),
         (["The following packages have unmet dependencies:", f" {package} : Depends: libc6 (>= 2.99) but 2.36 is to be installed", "E: Unable to correct problems, you have held broken packages."], 1, f"`{package}` wants a newer `libc6` than there is.", run("See which versions there are:", f"apt policy {package} libc6")),

@@ -105,7 +105,7 @@ def dockerfile(rng: Rng) -> Text:
         f"EXPOSE {port}",
         f"CMD {start}",
     ]
-    name = pick(rng, NOUNS)
+    name = "my-image"
     asked = (
         ("what", f"A Dockerfile: it begins with `{base}`, runs `{install}`, and starts `{start}`."),
         ("summary", f"It builds an image from `{base}` that starts `{start}` and listens on port `{port}`."),
@@ -143,7 +143,7 @@ def compose(rng: Rng) -> Text:
         (f"(which|what) image (does {one} use|is {one})", f"`{image}`."),
         ("(start|run) (it|this|them)|how do i (start|run) (it|this|them)", run("In its folder; they run in the background:", "docker compose up -d")),
         (f"(show|see) the logs of {one}|how do i see the logs of {one}", run(f"This follows the log of `{one}`:", f"docker compose logs -f {one}")),
-        ("(are|is) (they|it) running", unknown("it says what should run. This shows what does:", "docker compose ps")),
+        ("(are they|is it) running", unknown("it says what should run. This shows what does:", "docker compose ps")),
     )  # fmt: skip
     return Text("compose.yaml", "\n".join(lines), asked)
 
@@ -208,7 +208,7 @@ def sql(rng: Rng) -> Text:
     if deletes:
         body = f"DELETE FROM {table}\nWHERE amount < {value};"
         story = f"It deletes the rows of `{table}` whose `amount` is less than `{value}`."
-        safe = f"It deletes rows, and they are gone after a commit. Count them first, with the same condition: {story}"
+        safe = f"{story} Count them first, with SELECT count(*) and the same condition."
     else:
         body = f"SELECT {', '.join(names)}\nFROM {table}\nWHERE amount > {value}\nORDER BY {names[0]}\nLIMIT {most};"
         story = f"It lists {quoted(names)} of at most `{most}` rows of `{table}` whose `amount` is greater than `{value}`, by `{names[0]}`."

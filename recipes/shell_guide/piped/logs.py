@@ -244,7 +244,7 @@ def kernel(rng: Rng) -> Text:
         ("fail", story),
         ("what", f"{number(len(lines), 'message')} of the kernel. {story}"),
         ("fix", run(advice, command)),
-        ("line", f"The line that matters is:\n\n```\n{lines[len(before) + (1 if kind != 2 else 0)]}\n```"),
+        ("line", f"The line that matters is:\n\n```\n{lines[len(before) + (1 if kind != 2 else 2)]}\n```"),
     ]  # fmt: skip
     if kind == 0:
         asked.append(

@@ -78,10 +78,10 @@ def separated(rng: Rng) -> Text:
         ("(which|what) columns (are there|does it have|are in this)|the columns|list the columns", f"The columns are {quoted(head)}."),
         (f"(who|which one) has the (highest|largest|biggest) {amount}", f"`{largest[1]}` has the highest {amount}, {max(amounts)}."),
         (f"(who|which one) has the (lowest|smallest) {amount}", f"`{smallest[1]}` has the lowest {amount}, {min(amounts)}."),
-        (f"how many (have|are) {value}[ as {kind}]", f"{number(values.count(value), 'row')} {'has' if values.count(value) == 1 else 'have'} `{value}` in the column `{kind}`."),
+        (f"how many (have {value} as {kind}|are {value})", f"{number(values.count(value), 'row')} {'has' if values.count(value) == 1 else 'have'} `{value}` in the column `{kind}`."),
         (f"(show|give me|print|extract) only the {amount} column|how do i get the {amount} column", run(f"`{amount}` is column {place}:", f"cut{cut} -f{place} {file}")),
         (f"sort (this|it|them) by {amount}|how do i sort this by {amount}", run(f"`{amount}` is column {place}, and the first line is the head:", f"tail -n +2 {file} | sort {separator} -k{place},{place}n")),
-        (f"(sum|total|add up) [of] the {amount} column|what is the sum of {amount}", run(f"`{amount}` is column {place}; this adds it up:", f"awk {awk} 'NR > 1 {{ sum += ${place} }} END {{ print sum }}' {file}")),
+        (f"(sum|total|add up) the {amount} column|what is the sum of {amount}", run(f"`{amount}` is column {place}; this adds it up:", f"awk {awk} 'NR > 1 {{ sum += ${place} }} END {{ print sum }}' {file}")),
         (f"the average {amount}|what is the (mean|average) of {amount}", run(f"`{amount}` is column {place}; this computes the mean:", f"awk {awk} 'NR > 1 {{ sum += ${place}; n++ }} END {{ print sum / n }}' {file}")),
         ("(who (wrote|made) this|when was this made|is this up to date)", unknown("it has only the rows.")),
     )  # fmt: skip
@@ -109,7 +109,7 @@ def records(rng: Rng) -> Text:
         ("what", f"{top}, each with {quoted(list(rows[0]))}."),
         ("summary", f"{top} with {quoted(list(rows[0]))}; `{amount}` goes from {min(amounts)} to {max(amounts)}."),
         ("how many (entries|objects|items|elements)[ are (there|in this)]", f"{number(count, 'object')}."),
-        (f"(who|which one) has the (highest|largest|most) {amount}", f"`{largest}`, with {max(amounts)}."),
+        (f"(who|which one) has the (highest|largest) {amount}", f"`{largest}`, with {max(amounts)}."),
         (f"what is the {amount} of {who[one]}", f"The {amount} of `{who[one]}` is `{amounts[one]}`."),
         ("(which|what) (keys|fields)[ (are there|does each have)]", f"Each object has {quoted(list(rows[0]))}."),
         ("(extract|list|print|show) [only] the names|how do i get all names out of this", run("This prints each name on a line:", f"jq -r '{path}[].name' {file}")),
@@ -141,13 +141,14 @@ def processes(rng: Rng) -> Text:
     most, busy = memory.index(max(memory)), cpu.index(max(cpu))
     user = pick(rng, users)
     of_user = users.count(user)
+    other = "" if most == busy else f"`{programs[busy]}` "
     asked = (
-        ("summary", f"{number(count, 'process', 'processes')}; `{programs[most]}` uses the most memory ({max(memory) / 10:.1f} %) and `{programs[busy]}` the most CPU ({max(cpu) / 10:.1f} %)."),
+        ("summary", f"{number(count, 'process', 'processes')}; `{programs[most]}` uses the most memory ({max(memory) / 10:.1f} %) and {other}the most CPU ({max(cpu) / 10:.1f} %)."),
         ("what", f"A list of {number(count, 'process', 'processes')} with their owner, process id, share of CPU and memory, and command."),
         ("(which|what) process (uses|takes|eats|needs) the most (memory|ram)|what is eating my (memory|ram)|biggest memory user", f"`{programs[most]}` with process id `{pids[most]}`: {max(memory) / 10:.1f} % of the memory."),
         ("(which|what) process (uses|takes|needs) the most cpu|what is (eating|hogging) (my|the) cpu|why is my (laptop|machine|server) so slow", f"`{programs[busy]}` with process id `{pids[busy]}` uses the most CPU: {max(cpu) / 10:.1f} %."),
         ("kill the (one|process) that (uses|takes) the most memory|how do i stop the (biggest one|one with the most memory)", run(f"`{programs[most]}` uses the most memory; this asks it to end:", f"kill {pids[most]}")),
-        (f"how many (processes (belong to|are run by|has)|does) {user}[ (run|have)]", f"{number(of_user, 'process', 'processes')} of `{user}`."),
+        (f"how many processes (belong to {user}|are run by {user}|does {user} run)", f"{number(of_user, 'process', 'processes')} of `{user}`."),
         ("how many processes[ are (there|running)]", f"{number(count, 'process', 'processes')}."),
         ("who (runs|owns|started) the one with the most (memory|ram)", f"`{users[most]}` runs it."),
         ("(which|what) ports do (these|they) (use|listen on)|is (one of them|anything) listening", unknown("it lists processes, not ports. This does:", "sudo ss -tlnp")),
@@ -260,7 +261,7 @@ def listing(rng: Rng) -> Text:
         ("(which|what) (file is the (largest|biggest)|is the (largest|biggest) file)", f"`{largest}`, with `{size}` bytes."),
         ("how many files[ are (there|in this)]", f"{number(len(files), 'file')}, besides {number(number_of_folders, 'folder')}."),
         ("how many (folders|directories)[ are (there|in this)]", f"{number(number_of_folders, 'folder')}."),
-        ("(which|what) [files] (belong to|are owned by) root", f"{quoted(roots)}." if roots else "None of them belongs to root."),
+        ("which (files belong to|files are owned by|ones are of) root", f"{quoted(roots)}." if roots else "None of them belongs to root."),
         ("(which|what) (scripts|files) can be (run|executed)|what is executable", f"{quoted(runnable)}." if runnable else "None of the files may be run; only folders have an x."),
         ("what is (in|inside) the (largest|biggest)[ (file|one)]", unknown("it lists names, not contents. This shows the beginning:", f"head {largest}")),
     )  # fmt: skip
@@ -346,7 +347,7 @@ def sockets(rng: Rng) -> Text:
         ("what", f"{number(len(known), 'TCP socket')} that listen, with their processes. The ports are {quoted(sorted(ports))}."),
         ("summary", f"{number(len(known), 'port')} {'is' if len(known) == 1 else 'are'} listened on: {quoted(sorted(ports))}."),
         (f"(what|which process|who) (uses|listens on|is on|has) port {port}", f"`{program}` with process id `{pids[at]}`."),
-        (f"(which|what) port (does|is) {program} (use|on|listening on)", f"`{program}` listens on {quoted([one for name, one in known if name == program])}."),
+        (f"(which|what) port (does {program} use|is {program} on)", f"`{program}` listens on {quoted([one for name, one in known if name == program])}."),
         (f"is (anything|something) on port {free}|is port {free} (free|in use)", f"No process in this list listens on port {free}."),
         ("how many (ports|sockets)[ are (open|listed)]", f"{len(known)}."),
         ("(which|what) (ones|ports|) (are|is) (open|reachable) (from outside|to the network|to everyone)", f"Those on all addresses: {', '.join(outside)}." if outside else "None: all of them listen on `127.0.0.1` only."),
@@ -403,7 +404,7 @@ def memory(rng: Rng) -> Text:
     body = columns(rows, right=(1, 2, 3, 4, 5, 6), gap=4) + f"\nSwap:   {swap}    {swapped}    {swap - swapped}"
     share = 100 * available // total
     said = f"Of `{total}` MiB, `{used}` are used and `{available}` available, {share} %."
-    swap_said = f"`{swapped}` of `{swap}` MiB." if swap else "No: there is no swap here."
+    swap_said = f"`{swapped}` of `{swap}` MiB of swap are used." if swap else "No: there is no swap here."
     low = "Yes" if share < 10 else "No"
     asked = (
         ("summary", said),
@@ -528,7 +529,7 @@ def logins(rng: Rng) -> Text:
         ("what", f"{number(count, 'login')} of {number(len(different), 'user')}: {quoted(different)}."),
         ("summary", f"{quoted(different)} {'is' if len(different) == 1 else 'are'} logged in."),
         ("how many (users|people|different users)[ are logged in]", f"{number(len(different), 'user')} in {number(count, 'session')}."),
-        (f"where (is|does) {users[0]} (logged in|come) from", f"`{users[0]}` comes from {quoted([host for user, host in zip(users, hosts, strict=True) if user == users[0]])}."),
+        (f"where (is {users[0]} logged in|does {users[0]} come) from", f"`{users[0]}` comes from {quoted([host for user, host in zip(users, hosts, strict=True) if user == users[0]])}."),
         ("what are they doing", unknown("it shows logins, not commands. This shows what each of them runs:", "w")),
     )  # fmt: skip
     return Text("who.txt", columns(rows), asked)
