@@ -11,7 +11,7 @@ from app.commands.blocks import shell_blocks
 from app.commands.risk import Kind
 from app.commands.syntax import parse
 from recipes.shell_guide import errors
-from recipes.shell_guide.given import Given, GivenSource, asked, known_risks, own_command, safe
+from recipes.shell_guide.given import Given, GivenSource, asked, known_flags, known_risks, own_command, safe
 from recipes.shell_guide.grammar.intents import read_intents
 from recipes.shell_guide.grammar.talk import read_talk
 
@@ -55,6 +55,11 @@ def test_what_only_reads_is_known(command: str, only: bool) -> None:
 def test_an_answer_about_safety_names_every_risk() -> None:
     given = Given("rm -rf build/", "It does that.", known_risks("rm -rf build/"))
     assert safe(given) == "Be careful. It deletes `build/` and everything in it, without asking."
+
+
+def test_a_flag_that_depends_on_the_subcommand_is_not_explained() -> None:
+    assert [one.flag for one in known_flags("git clean -fd && rm -r --force x")] == ["-r"]
+    assert [one.flag for one in known_flags("git reset --hard")] == ["--hard"]
 
 
 def test_conversations_about_commands_depend_on_their_number_alone(source) -> None:
