@@ -5,31 +5,34 @@ Every conversation is a function of (seed, index) alone, so a killed run continu
 
 from __future__ import annotations
 
-import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from models.guide import prompt
 from models.guide.flags import flags_of
-from models.guide.names import Marks, Spans, marked
+from models.guide.names import NoMarks
 from models.guide.pages import Pages
 from models.guide.search import Hit, platforms_of
-from recipes.shell_guide import phrasing
+from recipes.shell_guide import errors, phrasing
 from recipes.shell_guide.conversations import ConversationSource
+from recipes.shell_guide.given import GivenSource
 from recipes.shell_guide.grammar.drawing import Drawer, Spoken
 from recipes.shell_guide.grammar.intents import Asked, Intent, read_intents
 from recipes.shell_guide.grammar.searching import wordings
 from recipes.shell_guide.grammar.talk import Talk, read_talk
 from recipes.shell_guide.grammar.wording import one_of
+from recipes.shell_guide.piped import drawing
 
 Message = tuple[str, str]
 """(role, text)"""
 
-MIX = {"intent": 0.50, "pages": 0.30, "talk": 0.10, "language": 0.04, "beyond": 0.04, "explain": 0.02}
+MIX = {
+    "intent": 0.44, "pages": 0.26, "talk": 0.085, "language": 0.03, "beyond": 0.035, "explain": 0.02, "piped": 0.06,
+    "given": 0.04, "error": 0.03,
+}  # fmt: skip
 """Share of each kind of episode. `pages`: everyday needs and tldr pages, as `ConversationSource` mixes them."""
 USE = 0.6
 """Exponent of the number of languages of an intent's page: `find` is drawn some four times as often as a new page."""
@@ -41,8 +44,6 @@ FOLLOW = 0.55
 PLATFORMS = {"linux": 0.86, "darwin": 0.11, "win32": 0.03}
 LEFT_OUT = 0.35
 """How often the question's own wordings are left out of the search, as if they were not in the index."""
-MISSED = 0.15
-"""Share of names without a mark."""
 WITHOUT_BEST, SHUFFLED, STRANGE, NONE = 0.12, 0.14, 0.04, 0.04
 """Shares of prompts without the best example, in another order, with another question's examples, with none. A model
 trained only on good examples trusts bad ones."""
@@ -58,24 +59,6 @@ class Turn:
     """Whether the answer ends with the name of the closest page."""
     wordings: frozenset[int] = frozenset()
     """Wordings in the index that the question was drawn from."""
-
-
-class MissedMarks(Marks):
-    """The marks of a conversation in which some names have none, as if they had not been recognised.
-
-    Which ones depends on `seed` and the name alone. In use, no rule finds all names, and a model that has only seen
-    marks cannot copy a name of several tokens.
-    """
-
-    def __init__(self, seed: int, questions: Iterable[str], called: Callable[[str], Spans]) -> None:
-        self._seed = seed
-        super().__init__(questions, called)
-
-    def found(self, question: str) -> Spans:
-        return [(start, end) for start, end in super().found(question) if not self._missed(question[start:end])]
-
-    def _missed(self, name: str) -> bool:
-        return zlib.crc32(f"{self._seed} {name}".encode()) < MISSED * 2**32
 
 
 class Mixture:
@@ -97,24 +80,13 @@ class Mixture:
         self.pages = Pages.open(index)
         self._programs = self.pages.programs()
         self._intent_shares = np.cumsum(self._weights())
+        self._given = GivenSource(self.intents, self._intent_shares)
         self._kinds, self._shares = list(MIX), np.cumsum(list(MIX.values())) / sum(MIX.values())
         self._of_phrase: dict[int, frozenset[int]] = {}
         self._seed = seed
 
     def draw(self, index: int) -> list[Message]:
-        """Conversation number `index`, with a system message before each question.
-
-        The names in the system messages have their marks, as for the target. Those in questions and answers have none.
-        """
-        return self._draw_with(index, partial(Marks, called=self.pages.called))
-
-    def read(self, index: int) -> list[Message]:
-        """Conversation number `index` as the target reads and writes it, with marks except for some missed ones."""
-        seed = self._seed * 1_000_003 + index
-        marks = partial(MissedMarks, seed, called=self.pages.called)
-        return marked(self._draw_with(index, marks), marks([]))
-
-    def _draw_with(self, index: int, marks: Callable[[list[str]], Marks]) -> list[Message]:
+        """Conversation number `index`, with a system message before each question."""
         rng = np.random.default_rng([self._seed, index])
         platform = str(rng.choice(list(PLATFORMS), p=list(PLATFORMS.values())))
         episodes = 1 if rng.random() < ALONE else 1 + int(rng.geometric(0.55))
@@ -125,8 +97,7 @@ class Mixture:
             answer = turn.answer
             if turn.needs_pages and hits:
                 answer += f" The closest page that I have is `{hits[0].page.name}`."
-            named = marks([one.question for one in turns[: number + 1]])
-            system = prompt.system(hits, platforms_of(platform)[0], named)
+            system = prompt.system(hits, platforms_of(platform)[0], NoMarks())
             messages += [("system", system), ("user", turn.question), ("assistant", answer)]
         return messages
 
@@ -156,6 +127,12 @@ class Mixture:
 
     def _draw(self, rng: np.random.Generator) -> list[Turn]:
         kind = self._kinds[int(np.searchsorted(self._shares, rng.random()).clip(0, len(self._kinds) - 1))]
+        if kind == "piped":
+            return [Turn(question, answer) for question, answer in drawing.draw(rng)]
+        if kind == "given":
+            return [Turn(question, answer) for question, answer in self._given.draw(rng)]
+        if kind == "error":
+            return [Turn(*errors.draw(rng))]
         if kind == "pages" or (kind in ("intent", "explain") and not self.intents):
             return self._followed([Turn(question, answer) for question, answer in self.everyday.episode(rng)], rng)
         if kind in ("intent", "explain"):

@@ -1,0 +1,112 @@
+"""Questions about given commands and error messages: what is said of a command is what is known of it."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+from app.commands.blocks import shell_blocks
+from app.commands.risk import Kind
+from app.commands.syntax import parse
+from recipes.shell_guide import errors
+from recipes.shell_guide.given import Given, GivenSource, asked, known_flags, known_risks, own_command, safe
+from recipes.shell_guide.grammar.intents import read_intents
+from recipes.shell_guide.grammar.talk import read_talk
+
+DRAWS = 200
+_SLOT = re.compile(r"\{[a-z]+\d?\}")
+_LOST = re.compile(r"delet|overwrit|replac|throw|empt|remov|writes|equal", re.I)
+
+
+def rng(*seed: int) -> np.random.Generator:
+    return np.random.default_rng(seed)
+
+
+@pytest.fixture(scope="module")
+def source() -> GivenSource:
+    intents = read_intents()
+    return GivenSource(intents, np.cumsum(np.ones(len(intents))))
+
+
+@pytest.mark.parametrize(
+    ("command", "only"),
+    [
+        ("ls -l", True),
+        ("grep -r foo . 2>/dev/null | sort | uniq -c", True),
+        ("find . -name '*.o'", True),
+        ("find . -name '*.o' -delete", False),
+        ("find . -exec touch {} +", False),
+        ("sort a > b", False),
+        ("sort -o a a", False),
+        ("sed -i s/a/b/ f", False),
+        ("awk '{ print > \"x\" }' f", False),
+        ("ls | xargs rm", False),
+        ("cat a | tee b", False),
+        ("sudo cat /etc/shadow", False),
+        ("echo $(rm a)", False),
+    ],
+)
+def test_what_only_reads_is_known(command: str, only: bool) -> None:
+    assert Given(command, "It does that.", known_risks(command)).reads_only is only
+
+
+def test_an_answer_about_safety_names_every_risk() -> None:
+    given = Given("rm -rf build/", "It does that.", known_risks("rm -rf build/"))
+    assert safe(given) == "Be careful. It deletes `build/` and everything in it, without asking."
+
+
+def test_a_flag_that_depends_on_the_subcommand_is_not_explained() -> None:
+    assert [one.flag for one in known_flags("git clean -fd && rm -r --force x")] == ["-r"]
+    assert [one.flag for one in known_flags("git reset --hard")] == ["--hard"]
+
+
+def test_conversations_about_commands_depend_on_their_number_alone(source) -> None:
+    drawn = [source.draw(rng(3, index)) for index in range(DRAWS)]
+    assert drawn == [source.draw(rng(3, index)) for index in range(DRAWS)]
+    for turns in drawn:
+        for question, answer in turns:
+            assert not _SLOT.search(question) and not _SLOT.search(answer)
+            assert answer and "it only reads" not in answer or not answer.startswith("Yes")
+
+
+def test_what_a_command_of_our_own_takes_away_is_said() -> None:
+    for seed in range(DRAWS):
+        given = own_command(rng(seed))
+        if {Kind.DELETES, Kind.OVERWRITES} & {risk.kind for risk in given.risks}:
+            assert _LOST.search(f"{given.does} {given.note}"), given.command
+        question, answer = asked(given, rng(seed))
+        assert not _SLOT.search(question + answer)
+
+
+def test_each_error_has_an_answer_with_a_command_that_can_be_read() -> None:
+    assert len(errors.ERRORS) >= 120
+    for number, error in enumerate(errors.ERRORS):
+        assert ("do" in error) == ("run" in error)
+        for seed in range(10):
+            question, answer = errors.asked(error, rng(number, seed))
+            assert not _SLOT.search(question.replace("{}", "")) and not _SLOT.search(answer), answer
+            assert [block.command for block in shell_blocks(answer) if parse(block.command).unreadable] == []
+
+
+def test_what_an_error_names_stands_in_its_answer_as_it_was_said() -> None:
+    for seed in range(DRAWS):
+        error = next(one for one in errors.ERRORS if "{pid}" in one["says"][0])
+        question, answer = errors.asked(error, rng(seed))
+        said = re.search(r"\((\d+)\)", question)
+        assert said is None or "{pid}" not in error["run"] or said[1] in answer
+
+
+def test_another_language_is_answered_in_it_and_never_with_a_command() -> None:
+    talks = [one for one in read_talk() if one.kind == "language"]
+    answers = {answer for one in talks for answer in one.answers}
+    assert len(answers) == 11
+    for at, talk in enumerate(talks):
+        for seed in range(DRAWS):
+            question, answer = talk.draw(rng(at, seed))
+            assert (
+                question.strip(" ,") == question
+                and "`" not in answer
+                and answer.count(".") == 1 + answer.startswith("I ")
+            )
