@@ -16,18 +16,17 @@ import json
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from drafter.progress import stage
-from recipes.shell_guide.mixture import Message, Mixture
+from recipes.shell_guide.drawn import Message, encode
+from recipes.shell_guide.mixture import Mixture
 
 SHARD = 1_000
 """Conversations in a file."""
@@ -40,44 +39,6 @@ class Source(Protocol):
 
     def draw(self, index: int) -> list[Message]:
         """Conversation number `index`."""
-
-
-@dataclass(frozen=True)
-class Drawn:
-    """Conversations one after another."""
-
-    ids: NDArray[np.uint16]
-    learn: NDArray[np.bool_]
-    """Whether the loss counts the *prediction* of this token."""
-    ends: NDArray[np.int64]
-    """Where each conversation ends."""
-
-    def conversation(self, number: int) -> tuple[NDArray[np.uint16], NDArray[np.bool_]]:
-        """Its ids, and whether each counts."""
-        begin = int(self.ends[number - 1]) if number else 0
-        span = slice(begin, int(self.ends[number]))
-        return self.ids[span], self.learn[span]
-
-
-def read_drawn(folder: Path) -> Drawn:
-    """All conversations of a folder, in the order in which they were drawn."""
-    shards = [np.load(path) for path in sorted(folder.glob("*.npz"))]
-    ids = np.concatenate([shard["ids"] for shard in shards])
-    learn = np.concatenate([np.unpackbits(shard["learn"])[: len(shard["ids"])] for shard in shards]).astype(bool)
-    return Drawn(ids, learn, np.cumsum(np.concatenate([shard["lengths"] for shard in shards]), dtype=np.int64))
-
-
-def encode(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Message]) -> tuple[list[int], list[bool]]:
-    """Token ids of a conversation, and for each token whether the loss counts its *prediction*."""
-    said = [{"role": role, "content": content} for role, content in messages]
-    ids = tokenizer(tokenizer.apply_chat_template(said, tokenize=False), add_special_tokens=False)["input_ids"]
-    opening = tokenizer("<|im_start|>assistant\n", add_special_tokens=False)["input_ids"]
-    learn, inside = [], False
-    for at, token in enumerate(ids):
-        learn.append(inside)
-        opened = ids[max(0, at + 1 - len(opening)) : at + 1] == opening
-        inside = token != tokenizer.eos_token_id if inside else opened
-    return ids, learn
 
 
 def draw_shard(

@@ -18,6 +18,7 @@ from models.guide.pages import Pages
 from models.guide.search import Hit, platforms_of
 from recipes.shell_guide import errors, phrasing
 from recipes.shell_guide.conversations import ConversationSource
+from recipes.shell_guide.drawn import Message
 from recipes.shell_guide.given import GivenSource
 from recipes.shell_guide.grammar.drawing import Drawer, Spoken
 from recipes.shell_guide.grammar.intents import Asked, Intent, read_intents
@@ -25,9 +26,6 @@ from recipes.shell_guide.grammar.searching import wordings
 from recipes.shell_guide.grammar.talk import Talk, read_talk
 from recipes.shell_guide.grammar.wording import one_of
 from recipes.shell_guide.piped import drawing
-
-Message = tuple[str, str]
-"""(role, text)"""
 
 MIX = {
     "intent": 0.44, "pages": 0.26, "talk": 0.085, "language": 0.03, "beyond": 0.035, "explain": 0.02, "piped": 0.06,

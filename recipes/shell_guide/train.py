@@ -27,7 +27,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, P
 
 from drafter.progress import stage
 from drafter.training.precision import autocast
-from recipes.shell_guide.draw import Drawn, read_drawn
+from recipes.shell_guide.drawn import Drawn, read_drawn
 from recipes.shell_guide.quantiser import quantise
 
 ROUND = 32

@@ -21,7 +21,8 @@ from models.files import TARGET_GRAPH
 from models.tree import DraftTree
 from recipes.shell_guide.base import SPECIAL, cut, kept_tokens
 from recipes.shell_guide.conversations import EVALUATION, EVERYDAY, ConversationSource, evaluation_questions
-from recipes.shell_guide.draw import ORDINARY, Drawn, draw_shard, encode, read_drawn
+from recipes.shell_guide.draw import ORDINARY, draw_shard
+from recipes.shell_guide.drawn import Drawn, encode, read_drawn
 from recipes.shell_guide.everyday import normalise
 from recipes.shell_guide.graph import write_graph
 from recipes.shell_guide.pages import read_pages
