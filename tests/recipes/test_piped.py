@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 from app.attachments.renderer import question_text
+from app.commands.blocks import shell_blocks
+from app.commands.syntax import parse
 from recipes.shell_guide.piped import drawing
 from recipes.shell_guide.piped.diffs import CHANGES, LONGEST_MESSAGE, diff
 from recipes.shell_guide.piped.failures import pytest as failed_tests
@@ -18,6 +20,8 @@ from recipes.shell_guide.piped.tables import processes, separated
 from storage import Attachment, Message
 
 DRAWS = 200
+FEW = 4
+"""Draws of each text whose questions and commands are read closely, which takes long."""
 _CODE = re.compile(r"```.*?```", re.S)
 _INLINE = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 
@@ -36,13 +40,17 @@ def test_what_an_answer_shows_stands_in_the_text(maker) -> None:
         text = maker(rng(seed))
         assert 1 <= len(text.body.strip().splitlines()) <= 45
         for number, (kind, answer) in enumerate(text.asked):
-            if seed < 20:
+            if seed < FEW:
                 assert re.search(r"[\[\](){}|\n]|  ", drawing.asked(text, number, rng(seed))[0]) is None
             said = _CODE.sub("", answer)
             assert [one for one in _INLINE.findall(said) if one not in text.body and one != text.name] == [], kind
             assert "`" not in _INLINE.sub("", said), answer
             assert said[0].isupper() or said[0] in "`0123456789", answer
-            for block in re.findall(r"```\n(.*?)\n```", answer, re.S):
+            for shell in shell_blocks(answer) if seed < FEW else ():
+                assert parse(shell.command).unreadable == (), answer
+            for program in re.findall(r"\bjq (?:-\w+ )?'([^']*)'", answer):
+                assert program.startswith((".", "select")), program
+            for block in re.findall(r"```text\n(.*?)\n```", answer, re.S):
                 assert block in text.body
 
 
@@ -69,7 +77,7 @@ def test_the_process_with_the_most_memory_is_named() -> None:
 def test_the_line_of_a_failure_is_where_it_is_said_to_be() -> None:
     for seed in range(DRAWS):
         text = failed_tests(rng(seed))
-        said = re.fullmatch(r"Line (\d+) of the text has the error:\n\n```\n(.+)\n```", answers(text, "line")[0])
+        said = re.fullmatch(r"Line (\d+) of the text has the error:\n\n```text\n(.+)\n```", answers(text, "line")[0])
         assert said is not None and text.body.splitlines()[int(said[1]) - 1] == said[2]
 
 

@@ -44,7 +44,7 @@ def _failed(
         ("fix", fix),
         ("what", f"{what} {why}"),
         ("summary", why),
-        ("line", f"Line {at} of the text has the error:\n\n```\n{line.strip()}\n```"),
+        ("line", f"Line {at} of the text has the error:\n\n```text\n{line.strip()}\n```"),
         ("line", place or why),
         *more,
         ("(who|which commit) (broke|caused) (it|this)", unknown("it shows the error, not the change that caused it. This shows the last commits:", "git log --oneline -5")),

@@ -311,7 +311,7 @@ def html(rng: Rng) -> Text:
         ("summary", f"A page with the title `{title}`, the heading `{heading}` and {number(len(links), 'link')}."),
         ("what is the title", f"`{title}`."),
         ("how many links[ are (there|in this)]", f"{number(len(links), 'link')}."),
-        ("where do[es] (the first link|link one) (go|point)[ to]", f"To `{links[0]}`."),
+        ("where does (the first link|link one) (go|point)[ to]", f"To `{links[0]}`."),
         ("(extract|list|print) [all] [the] (links|urls)|how do i get all links out of this", run("This prints each address on a line:", "grep -o 'https\\?://[^\"]*' page.html")),
         ("(as plain text|turn it into text|convert it to text)", run("With pandoc:", "pandoc -f html -t plain page.html")),
     )  # fmt: skip
@@ -359,7 +359,7 @@ def addresses(rng: Rng) -> Text:
         ("how many (different|unique|distinct) (ones|addresses|ips)", f"{different}."),
         ("how many (lines|addresses)[ are there]", f"{len(rows)}."),
         ("(which|what) (one|address) (comes|appears|is there) most often|most frequent", f"{quoted(most)}, {number(top, 'time')}{' each' if len(most) > 1 else ''}."),
-        ("(count|how often) (each|does each (appear|come))", run("This counts each, the most frequent first:", f"sort {file} | uniq -c | sort -rn")),
+        ("count each|how often does each (appear|come)", run("This counts each, the most frequent first:", f"sort {file} | uniq -c | sort -rn")),
         ("(remove|delete|drop) the duplicates|only (unique|different) ones", run("This prints each once:", f"sort -u {file}")),
         ("who do they belong to", unknown("it has only numbers. This asks who owns the first one:", f"whois {rows[0]}")),
     )  # fmt: skip
@@ -426,7 +426,7 @@ def makefile(rng: Rng) -> Text:
         (f"what does (make {one}|{one}|the {one} target) do", f"It runs `{targets[one]}`." + (" That deletes them without asking." if one == "clean" else "")),
         (f"how do i run {one}", run("In the folder of the Makefile:", f"make {one}")),
         ("what happens (with|if i run) [plain] make|what is the default", f"It makes the first target, `{names[0]}`."),
-        ("show what (it|make) would do|dry run", run(f"This prints the commands of `{one}`, and runs none:", f"make -n {one}")),
+        ("show what (it|make) would do|dry run|what would make run", run(f"This prints the commands of the first target, `{names[0]}`, and runs none:", "make -n")),
     )  # fmt: skip
     return Text("Makefile", body, asked)
 

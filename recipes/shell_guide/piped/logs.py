@@ -209,7 +209,7 @@ def journal(rng: Rng) -> Text:
         ("summary", f"{why} It was tried {number(tries, 'time')}."),
         ("what", f"The journal of `{service}`, which was started {number(tries, 'time')} and failed. {why}"),
         ("fix", run(advice, command)),
-        ("line", f"The line that matters is:\n\n```\n{lines[-3]}\n```"),
+        ("line", f"The line that matters is:\n\n```text\n{lines[-3]}\n```"),
         ("how (often|many times) (did it fail|was it tried|was it started)", f"{number(tries, 'time')}."),
         ("(which|what) service (is it|failed|is this about)", f"`{service}`."),
     )  # fmt: skip
@@ -244,7 +244,7 @@ def kernel(rng: Rng) -> Text:
         ("fail", story),
         ("what", f"{number(len(lines), 'message')} of the kernel. {story}"),
         ("fix", run(advice, command)),
-        ("line", f"The line that matters is:\n\n```\n{lines[len(before) + (1 if kind != 2 else 2)]}\n```"),
+        ("line", f"The line that matters is:\n\n```text\n{lines[len(before) + (1 if kind != 2 else 2)]}\n```"),
     ]  # fmt: skip
     if kind == 0:
         asked.append(
@@ -320,7 +320,7 @@ def program_log(rng: Rng) -> Text:
         ("summary", f"{number(count, 'line')} with {number(len(errors), 'error')} and {number(warnings, 'warning')}. The first error: `{errors[0]}`."),
         ("what", f"The log of a program{', one JSON object a line' if as_json else ''}: {number(count, 'line')}, {number(len(errors), 'error')}, {number(warnings, 'warning')}."),
         ("fail", f"The first error says `{errors[0]}`." + (f" The last one says `{errors[-1]}`." if errors[-1] != errors[0] else "")),
-        ("line", f"The first error is line {first + 1}:\n\n```\n{lines[first]}\n```"),
+        ("line", f"The first error is line {first + 1}:\n\n```text\n{lines[first]}\n```"),
         ("how many errors[ are (there|in this)]", f"{number(len(errors), 'error')}."),
         ("how many warnings[ are (there|in this)]", f"{number(warnings, 'warning')}."),
         ("when (was|did) the first error[ happen]", f"At `{stamps_[first]}`."),

@@ -112,9 +112,9 @@ def records(rng: Rng) -> Text:
         (f"(who|which one) has the (highest|largest) {amount}", f"`{largest}`, with {max(amounts)}."),
         (f"what is the {amount} of {who[one]}", f"The {amount} of `{who[one]}` is `{amounts[one]}`."),
         ("(which|what) (keys|fields)[ (are there|does each have)]", f"Each object has {quoted(list(rows[0]))}."),
-        ("(extract|list|print|show) [only] the names|how do i get all names out of this", run("This prints each name on a line:", f"jq -r '{path}[].name' {file}")),
+        ("(extract|list|print|show) [only] the names|how do i get all names out of this", run("This prints each name on a line:", f"jq -r '{path or '.'}[].name' {file}")),
         (f"sort (this|them) by {amount}|how do i sort by {amount}", run(f"This sorts the objects by `{amount}`:", f"jq '{path or '.'} | sort_by(.{amount})' {file}")),
-        ("(turn|convert) this into csv|as csv[ please]|how do i make a csv of this", run("This writes one line with commas for each object:", f"jq -r '{path}[] | [.name, .{kind}, .{amount}] | @csv' {file}")),
+        ("(turn|convert) this into csv|as csv[ please]|how do i make a csv of this", run("This writes one line with commas for each object:", f"jq -r '{path or '.'}[] | [.name, .{kind}, .{amount}] | @csv' {file}")),
         ("is this valid json|validate this", run("It reads as valid JSON; this checks it:", f"jq empty {file}")),
     )  # fmt: skip
     return Text(file, body, asked)
