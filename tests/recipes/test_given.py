@@ -17,7 +17,7 @@ from recipes.shell_guide.grammar.talk import read_talk
 
 DRAWS = 200
 _SLOT = re.compile(r"\{[a-z]+\d?\}")
-_LOST = re.compile(r"deletes?|overwrites|replace|throws|empties|removes|writes", re.I)
+_LOST = re.compile(r"deletes?|overwrites|replace|throws?|empt(?:y|ies)|removes?|writes?|moves", re.I)
 
 
 def rng(*seed: int) -> np.random.Generator:
