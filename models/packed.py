@@ -2,10 +2,10 @@
 
     W = scale[output] * factor[output, input / 32] * q[output, input]
 
-The factor of a block of 32 inputs is an integer from 1 to 15, q one from -8 to 7. Their product fits into 8 bits. So the
-integer kernels, which take one scale per output, multiply by exactly what was stored. A file is in the safetensors
-format. Under the name of a parameter it has float32 numbers; or with these endings, which are the fields of `Packed` and
-`Rows`:
+The factor of a block of 32 inputs is an integer from 1 to 15, q one from -8 to 7. Their product fits into 8 bits. So
+the integer kernels, which take one scale per output, multiply by exactly what was stored. A file is in the safetensors
+format. Under the name of a parameter it has float32 numbers; or with these endings, which are the fields of `Packed`
+and `Rows`:
 
     .int4 .factors .scales      a packed matrix
     .int8 .scales               8 bits with one scale for each row: an embedding, or inputs not in blocks of 32
@@ -89,8 +89,8 @@ class Rows:
 
 
 Weight = Packed | Rows | Floats
-ENDINGS = ("signed", "int8", "scales", "rows", "row_scales")
-"""Of the names of a graph's weights; see `array_of`."""
+ENDINGS = ("signed", "int8", "factors", "scales", "rows", "row_scales")
+"""Of names that are not those of parameters; see `Packed` and `array_of`."""
 
 
 def pack(matrix: Floats) -> Packed:
@@ -202,11 +202,19 @@ def read_packed(path: Path) -> dict[str, Weight]:
         for name, tensor in tensors.items():
             own, _, ending = name.rpartition(".")
             if ending == "int4":
-                weights[own] = Packed(tensor, tensors[f"{own}.factors"], tensors[f"{own}.scales"])
+                packed = Packed(tensor, tensors[f"{own}.factors"], tensors[f"{own}.scales"])
+                blocks, half, outputs = tensor.shape
+                if half != BLOCK // 2 or len(packed.factors) != -(-blocks * outputs // 2):
+                    raise ValueError(f"{own} has another shape than its factors")
+                weights[own] = packed
             elif ending == "int8":
                 weights[own] = Rows(tensor, tensors[f"{own}.scales"])
-            elif ending not in ("factors", "scales"):
+            elif ending not in ENDINGS:
                 weights[name] = tensor
+            if isinstance(matrix := weights.get(own), Packed | Rows) and matrix.scales.shape != matrix.shape[:1]:
+                raise ValueError(f"{own} has another shape than its scales")
     except KeyError as error:
         raise DamagedWeights(f"{path} is damaged: it lacks {error.args[0]}") from None
+    except ValueError as error:
+        raise DamagedWeights(f"{path} is damaged: {error}") from None
     return weights
