@@ -12,8 +12,9 @@ from safetensors.numpy import save
 
 from models.engines.onnx_engine import OnnxEngine
 from models.files import PACKED
+from models.graph_file import loadable, unsigned
 from models.packed import flat, read_packed
-from models.signed_weights import SIGNED, adds_exactly, loadable, unsigned
+from models.signed_weights import SIGNED, adds_exactly
 from models.tree import DraftTree
 from recipes.shell_guide.graph import write_graph
 from tests.models.engines.conftest import holding
@@ -38,7 +39,7 @@ def test_all_signed_weights_and_nothing_else_become_unsigned_and_logits_are_the_
     graph: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def loaded(exact: bool) -> tuple[bytes, dict[str, np.ndarray], np.ndarray]:
-        monkeypatch.setattr("models.signed_weights.adds_exactly", lambda: exact)
+        monkeypatch.setattr("models.graph_file.adds_exactly", lambda: exact)
         model, weights = loadable(graph)
         assert isinstance(model, bytes)
         engine = OnnxEngine(graph)
@@ -64,7 +65,7 @@ def test_what_is_no_model_and_what_lacks_a_weight_is_told(graph: Path) -> None:
     tensors = flat(read_packed(graph.with_name(PACKED)))
     tensors.pop("model.norm.weight")
     graph.with_name(PACKED).write_bytes(save(tensors))
-    with pytest.raises(ValueError, match=r"lacks model\.norm\.weight"):
+    with pytest.raises(ValueError, match=r"lack model\.norm\.weight"):
         loadable(graph)
 
 
