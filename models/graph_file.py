@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.files import PACKED
-from models.packed import FIELDS, Weight, array_of, read_packed, weights_of
+from models.packed import Weight, array_of, read_packed, weights_of
 from models.signed_weights import SIGNED, adds_exactly
 
 FLOAT, UINT8, INT8 = 1, 2, 3
@@ -38,7 +38,7 @@ def loadable(path: Path) -> tuple[Path | bytes, dict[str, NDArray[Any]]]:
         names = [name for name, tensor in tensors.items() if _left_out(data, tensor)]
         if not names:
             return path, {}
-        weights = read_packed(beside) if beside.exists() else _inside(data, tensors)
+        weights = read_packed(beside) if beside.exists() else _weights(data, tensors)
         try:
             arrays = {name: array_of(weights, name) for name in names}
         except KeyError as error:
@@ -50,6 +50,13 @@ def loadable(path: Path) -> tuple[Path | bytes, dict[str, NDArray[Any]]]:
                 arrays[name] = arrays[name].view(np.uint8)
                 arrays[name] ^= 0x80
         return unsigned(data[:]), arrays
+
+
+def weights_inside(path: Path) -> dict[str, Weight]:
+    """The weights in a graph's own file, if it leaves matrices out; or else nothing. Raises `ValueError`, `OSError`."""
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        tensors = stored(data)
+        return _weights(data, tensors) if any(_left_out(data, tensor) for tensor in tensors.values()) else {}
 
 
 def unsigned(model: bytes) -> bytes:
@@ -86,12 +93,12 @@ def _left_out(data: Data, tensor: Tensor) -> bool:
     return any(PACKED.encode() in data[begin:end] for begin, end in tensor.get(PLACE, ()))
 
 
-def _inside(data: Data, tensors: dict[str, Tensor]) -> dict[str, Weight]:
-    """The weights that are in the graph's own file."""
+def _weights(data: Data, tensors: dict[str, Tensor]) -> dict[str, Weight]:
     arrays = dict[str, NDArray[Any]]()
     for name, tensor in tensors.items():
-        if RAW in tensor and name.endswith(FIELDS):
-            ((kind, _),), ((begin, end),) = tensor[KIND], tensor[RAW]
+        ((kind, _),) = tensor[KIND]
+        if data[kind] in KINDS and RAW in tensor:
+            ((begin, end),) = tensor[RAW]
             dims = [_varint(data, at)[0] for at, _ in tensor.get(DIMS, ())]
             arrays[name] = np.frombuffer(data[begin:end], KINDS[data[kind]]).reshape(dims)
     return weights_of(arrays)
