@@ -7,6 +7,7 @@ then given to ONNX Runtime: unpacked from the file next to it, or from tensors i
 from __future__ import annotations
 
 import mmap
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,11 @@ from models.signed_weights import SIGNED, adds_exactly
 
 FLOAT, UINT8, INT8 = 1, 2, 3
 """Kinds of numbers, as ONNX counts them."""
-KINDS = {FLOAT: np.dtype("<f4"), UINT8: np.dtype(np.uint8), INT8: np.dtype(np.int8)}
+KINDS = {FLOAT: "<f4", UINT8: "u1", INT8: "i1"}
 GRAPH, INITIALIZER, DIMS, KIND, NAME, RAW, PLACE = 7, 5, 1, 2, 8, 9, 13
 """Field numbers of ONNX's messages: of a model, of a graph, of a tensor."""
+ONLY_STORED = (b".int4", b".factors", b".int8")
+"""Endings of the tensors of packed matrices, besides scales."""
 VARINT, EIGHT_BYTES, BYTES, FOUR_BYTES = 0, 1, 2, 5
 Data = bytes | bytearray | mmap.mmap
 Tensor = dict[int, list[tuple[int, int]]]
@@ -43,13 +46,14 @@ def loadable(path: Path) -> tuple[Path | bytes, dict[str, NDArray[Any]]]:
             arrays = {name: array_of(weights, name) for name in names}
         except KeyError as error:
             raise ValueError(f"the weights of {path} lack {error.args[0]}") from None
+        model = _structure(data)
         if adds_exactly():
-            return data[:], arrays
+            return model, arrays
         for name in names:
             if name.endswith(SIGNED):
                 arrays[name] = arrays[name].view(np.uint8)
                 arrays[name] ^= 0x80
-        return unsigned(data[:]), arrays
+        return unsigned(model), arrays
 
 
 def weights_inside(path: Path) -> dict[str, Weight]:
@@ -104,10 +108,36 @@ def _weights(data: Data, tensors: dict[str, Tensor]) -> dict[str, Weight]:
     return weights_of(arrays)
 
 
+def _structure(data: Data) -> bytes:
+    """The model without the tensors that are unpacked, which ONNX Runtime would read for nothing."""
+    whole = list[bytes]()
+    for number, start, begin, end in _each(data, 0, len(data)):
+        if number != GRAPH:
+            whole.append(data[start:end])
+            continue
+        kept = list[bytes]()
+        for part, first, inner, last in _each(data, begin, end):
+            if part == INITIALIZER:
+                ((name, name_end),) = _fields(data, inner, last)[NAME]
+                if data[name:name_end].endswith(ONLY_STORED):
+                    continue
+            kept.append(data[first:last])
+        whole += [_encoded(GRAPH << 3 | BYTES), _encoded(sum(map(len, kept))), *kept]
+    return b"".join(whole)
+
+
 def _fields(data: Data, at: int, end: int) -> Tensor:
     """The fields of a message, by their numbers: where the contents of each begin and end."""
     found: Tensor = {}
+    for number, _, begin, stop in _each(data, at, end):
+        found.setdefault(number, []).append((begin, stop))
+    return found
+
+
+def _each(data: Data, at: int, end: int) -> Iterator[tuple[int, int, int, int]]:
+    """The fields of a message: their numbers, where they begin, where their contents begin, and where both end."""
     while at < end:
+        start = at
         tag, at = _varint(data, at)
         number, wire = tag >> 3, tag & 7
         if wire == BYTES:
@@ -121,9 +151,17 @@ def _fields(data: Data, at: int, end: int) -> Tensor:
             raise ValueError("this is not an ONNX model")
         if stop > end:
             raise ValueError("this ONNX model is cut off")
-        found.setdefault(number, []).append((at, stop))
+        yield number, start, at, stop
         at = stop
-    return found
+
+
+def _encoded(value: int) -> bytes:
+    """A varint."""
+    parts = bytearray()
+    while value > 0x7F:
+        parts.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*parts, value])
 
 
 def _varint(data: Data, at: int) -> tuple[int, int]:
