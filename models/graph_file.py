@@ -113,7 +113,7 @@ def _structure(data: Data) -> bytes:
     whole = list[bytes]()
     for number, start, begin, end in _each(data, 0, len(data)):
         if number != GRAPH:
-            whole.append(data[start:end])
+            whole.append(bytes(data[start:end]))
             continue
         kept = list[bytes]()
         for part, first, inner, last in _each(data, begin, end):
@@ -121,7 +121,7 @@ def _structure(data: Data) -> bytes:
                 ((name, name_end),) = _fields(data, inner, last)[NAME]
                 if data[name:name_end].endswith(ONLY_STORED):
                     continue
-            kept.append(data[first:last])
+            kept.append(bytes(data[first:last]))
         whole += [_encoded(GRAPH << 3 | BYTES), _encoded(sum(map(len, kept))), *kept]
     return b"".join(whole)
 
