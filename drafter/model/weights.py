@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
@@ -70,7 +71,7 @@ def weights_in_graph(path: Path) -> dict[str, Floats]:
     The head has a row for each token that it can draft. Raises `DrafterCorrupt`.
     """
     try:
-        found = {name.removeprefix("model."): floats(weight) for name, weight in weights_inside(path).items()}
+        found = {name.removeprefix("model."): np.array(floats(weight)) for name, weight in weights_inside(path).items()}
     except (OSError, ValueError) as error:
         raise DrafterCorrupt(f"{path} is not an ONNX graph ({error}).") from None
     if found:
