@@ -30,7 +30,7 @@ class OnnxNodes:
         self._nodes: list[onnx.NodeProto] = []
         self._stored: dict[str, onnx.TensorProto] = {}
 
-    def put(self, name: str, value: NDArray[Any]) -> str:
+    def put(self, name: str, value: NDArray[Any] | np.generic) -> str:
         """Store a weight or a constant, unless one of this name, which must be equal, exists."""
         if name not in self._stored:
             self._stored[name] = onnx.numpy_helper.from_array(np.ascontiguousarray(value), name)
