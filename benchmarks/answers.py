@@ -170,10 +170,12 @@ def generate_all(model: Path, prompts: Sequence[Mapping[str, Any]], prompt: Prom
     answer.
     """
     import torch
-    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers import AutoTokenizer
+
+    from models.engines.target import load_target
 
     tokenizer = AutoTokenizer.from_pretrained(model, padding_side="left")
-    network = AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32).eval()
+    network = load_target(str(model), device="cpu").model
     said: dict[str, list[tuple[str, str]]] = {one["id"]: [] for one in prompts}
     left = {one["id"]: list(one.get("turns") or [one["prompt"]]) for one in prompts}
     while asking := [name for name, turns in left.items() if turns]:

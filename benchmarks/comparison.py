@@ -33,7 +33,7 @@ import msgspec
 import numpy as np
 import torch
 from torch import nn
-from transformers import AutoModelForCausalLM, PreTrainedModel
+from transformers import PreTrainedModel
 
 from app.prompts import read_prompts
 from benchmarks.bundled import DRAFTER, PROMPTS, TARGET, write
@@ -57,6 +57,7 @@ from drafter.training.loop import LOG, trained_parameters
 from drafter.training.target import drafter_config
 from drafter.training.text_side import read_text_side
 from models.config import Bits, DrafterConfig
+from models.engines.target import load_target
 from models.engines.torch_engine import TorchEngine
 from models.guide.pages import FILE, Pages
 from models.guide.prompt import Prompt
@@ -286,7 +287,7 @@ def answered(arguments: argparse.Namespace, target: PreTrainedModel) -> list[Ans
 
 def opened(arguments: argparse.Namespace) -> Setting:
     """The target and its answers."""
-    target = AutoModelForCausalLM.from_pretrained(arguments.target, dtype=torch.float32).eval().requires_grad_(False)
+    target = load_target(str(arguments.target), device="cpu").model.requires_grad_(False)
     asker = Drafter.load(arguments.moa)
     asked = evenly([prompt.turns[0] for prompt in read_prompts(arguments.prompts)], arguments.limit)
     return Setting(

@@ -35,7 +35,7 @@ from benchmarks.bundled import DRAFTER, machine_and_pair, write
 from drafter.model import DraftModel, StepModule, load_draft_model
 from drafter.step import Correction, StepGraph, cache_shapes, graph_names
 from drafter.training.export import export_graph
-from models.config import FLOAT, DrafterConfig, Scheme
+from models.config import DrafterConfig, Scheme
 from models.engines.quantise import quantise_graph
 from models.ort import onnxruntime
 
@@ -209,7 +209,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             model = DraftModel(config).eval().requires_grad_(False)
             rows += measured(model, arguments.scheme, None, arguments.threads, LARGE_REPEATS)
     else:
-        model = load_draft_model(arguments.drafter, arguments.drafter / FLOAT)
+        model = load_draft_model(arguments.drafter)
         rows = measured(model, arguments.scheme, StepModule(model).eval(), arguments.threads, REPEATS)
     for row in rows:
         print(show(row))

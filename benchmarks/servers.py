@@ -249,9 +249,11 @@ def _by(ran: subprocess.CompletedProcess[str], name: str) -> tuple[bool, str]:
 
 def write_endless(folder: Path) -> None:
     """Write the bundled model with a zero embedding for the token that ends an answer, so that answers never end."""
-    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers import AutoTokenizer
 
-    model = AutoModelForCausalLM.from_pretrained(TARGET)
+    from models.engines.target import load_target
+
+    model = load_target(str(TARGET), device="cpu").model
     tokenizer = AutoTokenizer.from_pretrained(TARGET)
     model.get_input_embeddings().weight.data[tokenizer.eos_token_id] = 0
     model.save_pretrained(folder)

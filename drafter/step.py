@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from models.config import GRAPH, DrafterConfig, DrafterCorrupt
 from models.cores import draft_threads
+from models.graph_file import loadable
 from models.tree import NEVER
 
 Floats = NDArray[np.float32]
@@ -124,7 +125,7 @@ class StepGraph:
         from models.ort import graph_session  # Imports ONNX Runtime.
 
         try:
-            session = graph_session(path, threads=draft_threads())
+            session = graph_session(*loadable(path), threads=draft_threads())
         except Exception as error:  # The runtime's errors have no narrower common class.
             raise DrafterCorrupt(f"{path} cannot be loaded ({error}). Reinstall the drafter.") from None
         self.cache_shapes = cache_shapes(config)

@@ -27,8 +27,9 @@ def graph_session(
 ) -> Any:
     """A session (`onnxruntime.InferenceSession`) that runs a graph on the CPU, tuned for a laptop that does other work.
 
-    `weights`: those that the graph's file leaves out. `spin`: threads busy-wait for one another while the graph runs, which is faster but takes cores from others. Raises
-    the runtime's own errors, which have no narrower common class than `Exception`.
+    `weights`: those that the graph's file leaves out. `spin`: threads busy-wait for one another while the graph runs,
+    which is faster but takes cores from others. Raises the runtime's own errors, which have no narrower common class
+    than `Exception`.
     """
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads

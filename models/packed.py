@@ -2,10 +2,10 @@
 
     W = scale[output] * factor[output, input / 32] * q[output, input]
 
-The factor of a block of 32 inputs is an integer from 1 to 15, q one from -8 to 7. Their product fits into 8 bits. So the
-integer kernels, which take one scale per output, multiply by exactly what was stored. A file is in the safetensors
-format. Under the name of a parameter it has float32 numbers; or with these endings, which are the fields of `Packed` and
-`Rows`:
+The factor of a block of 32 inputs is an integer from 1 to 15, q one from -8 to 7. Their product fits into 8 bits. So
+the integer kernels, which take one scale per output, multiply by exactly what was stored. A file is in the safetensors
+format. Under the name of a parameter it has float32 numbers; or with these endings, which are the fields of `Packed`
+and `Rows`:
 
     .int4 .factors .scales      a packed matrix
     .int8 .scales               8 bits with one scale for each row: an embedding, or inputs not in blocks of 32
@@ -89,8 +89,10 @@ class Rows:
 
 
 Weight = Packed | Rows | Floats
-ENDINGS = ("signed", "int8", "scales", "rows", "row_scales")
-"""Of the names of a graph's weights; see `array_of`."""
+FIELDS = (".int4", ".factors", ".int8", ".scales")
+"""Endings of the tensors of a quantised matrix."""
+ENDINGS = ("signed", "columns", "scales", "rows", "row_scales")
+"""Of a graph's weights; see `array_of`."""
 
 
 def pack(matrix: Floats) -> Packed:
@@ -150,11 +152,11 @@ def array_of(weights: Mapping[str, Weight], name: str) -> NDArray[Any]:
 
     Outputs of several parameters, which have the same inputs, are put side by side.
 
-        .signed .int8   8-bit numbers (inputs, outputs)
-        .scales         of outputs, (outputs,)
-        .rows           8-bit numbers (tokens, size)
-        .row_scales     of tokens, (tokens, 1)
-        otherwise       float32, as it is stored
+        .signed .columns    8-bit numbers (inputs, outputs); see `models/signed_weights.py`
+        .scales             of outputs, (outputs,)
+        .rows               8-bit numbers (tokens, size)
+        .row_scales         of tokens, (tokens, 1)
+        otherwise           float32, as it is stored
     """
     own, _, ending = name.rpartition(".")
     parts = [weights[part] for part in (own if ending in ENDINGS else name).split("+")]
@@ -196,17 +198,33 @@ def _room(*shape: int) -> NDArray[np.int8]:
 
 def read_packed(path: Path) -> dict[str, Weight]:
     """The weights of a file, by the names of their parameters. Raises `DamagedWeights`, `OSError`."""
-    tensors = read_tensors(path)
+    try:
+        return weights_of(read_tensors(path))
+    except DamagedWeights:
+        raise
+    except ValueError as error:
+        raise DamagedWeights(f"{path} is damaged: {error}") from None
+
+
+def weights_of(tensors: Mapping[str, NDArray[Any]]) -> dict[str, Weight]:
+    """The weights that `flat` made these tensors of. Raises `ValueError`."""
     weights = dict[str, Weight]()
     try:
         for name, tensor in tensors.items():
-            own, _, ending = name.rpartition(".")
-            if ending == "int4":
-                weights[own] = Packed(tensor, tensors[f"{own}.factors"], tensors[f"{own}.scales"])
-            elif ending == "int8":
+            own, _, field = name.rpartition(".")
+            if field == "int4":
+                packed = Packed(tensor, tensors[f"{own}.factors"], tensors[f"{own}.scales"])
+                blocks, half, outputs = tensor.shape
+                if half != BLOCK // 2 or len(packed.factors) != -(-blocks * outputs // 2):
+                    raise ValueError(f"{own} has another shape than its factors")
+                weights[own] = packed
+            elif field == "int8":
                 weights[own] = Rows(tensor, tensors[f"{own}.scales"])
-            elif ending not in ("factors", "scales"):
+            elif not name.endswith(FIELDS):
                 weights[name] = tensor
     except KeyError as error:
-        raise DamagedWeights(f"{path} is damaged: it lacks {error.args[0]}") from None
+        raise ValueError(f"it lacks {error.args[0]}") from None
+    for name, weight in weights.items():
+        if not isinstance(weight, np.ndarray) and weight.scales.shape != weight.shape[:1]:
+            raise ValueError(f"{name} has another shape than its scales")
     return weights

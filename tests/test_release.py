@@ -16,7 +16,6 @@ from packaging.utils import canonicalize_name
 from tests.support.serving import REPOSITORY
 from tools.newest import CONSTRAINTS, culprit, installed, read_constraints, write_constraints
 from tools.release import (
-    LEFT_OUT,
     PACKAGES,
     WEIGHTS,
     Problem,
@@ -41,7 +40,7 @@ CHANGELOG = """# Changelog
 
 - An older thing.
 """
-TRACKED = ["app/start.py", "tests/app/test_start.py", "benchmarks/network.py", *WEIGHTS, LEFT_OUT]
+TRACKED = ["app/start.py", "tests/app/test_start.py", "benchmarks/network.py", *WEIGHTS]
 WHEEL = [
     "app/start.py",
     *WEIGHTS,
@@ -109,7 +108,7 @@ def test_the_build_would_pack_the_tracked_files_of_the_packages() -> None:
     files = git(REPOSITORY, "ls-files", "--cached", "--others", "--exclude-standard").splitlines()
     there = [name for name in files if (REPOSITORY / name).exists()]
     code = {name for name in there if name.startswith(tuple(f"{package}/" for package in PACKAGES))}
-    assert packed == code - {LEFT_OUT} and LEFT_OUT in code
+    assert packed == code
 
 
 # ---- constraints.txt, and how the release that breaks something is found ---------------------------------------------

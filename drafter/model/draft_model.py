@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from drafter.model.layers import CrossAttentionLayer, KeysValues, Norm, SelfAttentionLayer, layer_shape
-from drafter.model.weights import load_weights
-from models.config import DrafterConfig, read_config
+from drafter.model.weights import load_weights, set_weights, weights_in_graph
+from models.config import FLOAT, GRAPH, DrafterConfig, read_config
 
 
 class Exit(nn.Module):
@@ -105,10 +105,18 @@ class DraftModel(nn.Module):
         return self.norm(x), rows
 
 
-def load_draft_model(folder: Path, weights: Path) -> DraftModel:
-    """Open the float draft model of a drafter's folder. Raises `DrafterMissing` or `DrafterCorrupt`."""
-    model = DraftModel(read_config(folder, verify=(weights.name,)))
-    load_weights(model, weights)
+def load_draft_model(folder: Path) -> DraftModel:
+    """Open the draft model of a drafter's folder: its float weights, or those of a packed graph if it has none.
+
+    Raises `DrafterMissing` or `DrafterCorrupt`.
+    """
+    config = read_config(folder)
+    stored = {} if FLOAT in config.files or not (folder / GRAPH).exists() else weights_in_graph(folder / GRAPH)
+    model = DraftModel(read_config(folder, verify=(GRAPH if stored else FLOAT,)))
+    if stored:
+        set_weights(model, stored, config.draft_vocabulary, folder / GRAPH)
+    else:
+        load_weights(model, folder / FLOAT)
     return model.eval().requires_grad_(False)
 
 

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from drafter.model.draft_model import DraftModel, StepModule, load_draft_model
 from drafter.step import Correction, Floats, Rows, Step, cache_shapes
-from models.config import FLOAT, DrafterError
+from models.config import DrafterError
 
 Bits = Literal[8, 4]
 
@@ -63,7 +63,7 @@ class TorchStep:
         Raises `DrafterMissing`, `DrafterCorrupt`, and `DrafterError` for a device that PyTorch cannot use.
         """
         place = _device(device)
-        return cls(load_draft_model(folder, folder / FLOAT), place, bits)
+        return cls(load_draft_model(folder), place, bits)
 
     def slab(self, heads: int, size: int) -> TensorSlab:
         return TensorSlab(heads, size, self._device, self._dtype)

@@ -25,7 +25,7 @@ from drafter.training.losses import Losses, agrees, divergence
 from drafter.training.precision import autocast
 from drafter.training.recipe import Recipe
 from drafter.training.target import Features, borrow, copy_layers, features
-from models.config import FLOAT, DrafterConfig
+from models.config import DrafterConfig
 
 DEPTHS = 8
 """Draft steps with a logged accuracy."""
@@ -113,7 +113,7 @@ def train(
     model = Distiller(config, target).to(device)
     if init is not None:
         model.encoder.load_state_dict(MemoryEncoder.load(init).state_dict())
-        model.draft.load_state_dict(load_draft_model(init, init / FLOAT).state_dict())
+        model.draft.load_state_dict(load_draft_model(init).state_dict())
         borrow(model.draft, target)
     elif config.from_target:
         copy_layers(model.draft, target)

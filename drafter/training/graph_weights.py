@@ -22,9 +22,12 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
+from drafter.model.weights import weights_in_graph
 from drafter.step import Floats
 from models.config import DrafterConfig, DrafterCorrupt
 from models.engines.quantise import BLOCK, in_blocks, symmetric
+from models.graph_file import weights_inside
+from models.packed import Packed, flat, in_rows, pack
 
 INT8, SCALES = ".int8", ".scales"
 FORMS = (INT8, ".nbits8", ".nbits4")
@@ -39,6 +42,8 @@ def read_weights(path: Path, config: DrafterConfig) -> dict[str, Floats]:
 
     Matrices are (outputs, inputs). Raises `DrafterCorrupt`.
     """
+    if packed := weights_in_graph(path):
+        return packed
     stored = {tensor.name: tensor for tensor in _load(path).graph.initializer}
 
     def take(name: str) -> NDArray[Any]:
@@ -72,7 +77,7 @@ def weights_of_bits(path: Path, bits: int) -> set[str]:
 
 def write_weights(source: Path, out: Path, weights: Mapping[str, Floats]) -> None:
     """Write a copy of the graph `source`, with other weights for the named parameters. Raises `DrafterCorrupt`."""
-    model, written = _load(source), set()
+    model, written = _load(source), set[str]()
     stored = {tensor.name: tensor for tensor in model.graph.initializer}
 
     def put(name: str, numbers: NDArray[Any]) -> None:
@@ -81,10 +86,17 @@ def write_weights(source: Path, out: Path, weights: Mapping[str, Floats]) -> Non
             raise DrafterCorrupt(f"{source} has a weight {name} of another form.")
         stored[name].CopyFrom(new)
 
+    for name, weight in weights_inside(source).items():
+        own = name.removeprefix("model.")
+        if own in weights and not isinstance(weight, np.ndarray):
+            value = np.asarray(weights[own], np.float32)
+            for tensor, array in flat({name: pack(value) if isinstance(weight, Packed) else in_rows(value)}).items():
+                put(tensor, array)
+            written.add(own)
     for name in list(stored):
         own = name.removeprefix("model.")
         matrix = next((own.removesuffix(form) for form in FORMS if own.endswith(form)), own)
-        if matrix not in weights:
+        if matrix not in weights or matrix in written:
             continue
         written.add(matrix)
         value = np.asarray(weights[matrix], np.float32)
@@ -105,7 +117,7 @@ def write_weights(source: Path, out: Path, weights: Mapping[str, Floats]) -> Non
 
 def _load(path: Path) -> onnx.ModelProto:
     try:
-        return onnx.load(path)
+        return onnx.load(path, load_external_data=not weights_inside(path))
     except Exception as error:  # onnx raises protobuf's errors, which have no public class.
         raise DrafterCorrupt(f"{path} is not an ONNX graph ({error}).") from None
 

@@ -31,7 +31,7 @@ from drafter.training.export import Parity, StepInputs, compare, export_graph, p
 from drafter.training.loop import LOG, Unseen, read_unseen, trained_parameters
 from drafter.training.processes import processes
 from drafter.training.recipe import Recipe
-from drafter.training.target import UnsupportedTarget, check_head, drafter_config
+from drafter.training.target import UnsupportedTarget, check_head, drafter_config, packed_parts
 from drafter.training.text_side import read_text_side
 from models.config import (
     DATASTORE,
@@ -48,6 +48,9 @@ from models.config import (
     write_config,
 )
 from models.engines.quantise import quantise_graph
+from models.files import PACKED
+from models.graph_file import weights_inside
+from models.packed import read_packed
 from models.text.chat_text import ChatText
 
 FLOAT_GRAPH = "float.onnx"
@@ -157,7 +160,7 @@ def build(
     drafted, covered = draft_vocabulary(data, plan.draft_vocabulary, stops, config.vocabulary)
 
     config = msgspec.structs.replace(model.config, draft_vocabulary=drafted, stop_tokens=stops)
-    config = write_folder(model, target, config, data, work, out, datastore=plan.datastore)
+    config = write_folder(model, target, config, data, work, out, datastore=plan.datastore, source=Path(source))
     parity = compare(StepGraph(work / FLOAT_GRAPH, config), StepGraph(out / GRAPH, config), _inputs(out, config, data))
     lengths = [end - begin for sample in data for begin, end in sample.learn]
     return Built(
@@ -181,17 +184,24 @@ def write_folder(
     out: Path,
     *,
     datastore: int,
+    source: Path | None = None,
 ) -> DrafterConfig:
     """Write both halves of a drafter into `out`, where its text side is already, and return its complete config.
 
-    `work` gets the float graph. `datastore`: most tokens of the answers `data` that the folder keeps.
+    `work` gets the float graph. `datastore`: most tokens of the answers `data` that the folder keeps. `source`: folder
+    of the target. If its weights are packed, the drafter's are packed too, and there are no float weights.
     """
     config = msgspec.structs.replace(config, memory=memory_digest(target.state_dict(), model.encoder).hex())
     model.draft.config = model.encoder.config = config
     save_weights(model.encoder, out / ENCODER)
-    save_weights(model.draft, out / FLOAT)
+    packed = None
+    if source is not None and (source / PACKED).exists():
+        packed = packed_parts(config, read_packed(source / PACKED))
+    (out / FLOAT).unlink(missing_ok=True)
+    if packed is None:
+        save_weights(model.draft, out / FLOAT)
     export_graph(model.draft.eval(), work / FLOAT_GRAPH)
-    quantise_graph(work / FLOAT_GRAPH, out / GRAPH, config.scheme)
+    quantise_graph(work / FLOAT_GRAPH, out / GRAPH, config.scheme, packed)
     (out / DATASTORE).unlink(missing_ok=True)
     config = write_config(out, config)
     text = ChatText.load(out)
@@ -216,7 +226,7 @@ def _config(target: PreTrainedModel, name: str, plan: Plan) -> DrafterConfig:
         config = drafter_config(target, name, **layers, layer_self_attention=plan.layer_self_attention)
         return msgspec.structs.replace(config, memory_bits=plan.memory_bits)
     older = MemoryEncoder.load(plan.init).config
-    load_draft_model(plan.init, plan.init / FLOAT)  # Fail now, not after hours of answers.
+    load_draft_model(plan.init)  # Fail now, not after hours of answers.
     asked: dict[str, int | None] = {**layers, "layer_self_attention": plan.layer_self_attention}
     for part, value in asked.items():
         has = getattr(older, part)
@@ -246,18 +256,22 @@ def stop_tokens(target: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> 
 
 
 def requantise(folder: Path, scheme: Scheme | None = None) -> Parity:
-    """Rebuild the quantised graph of a drafter's folder from its float weights; returns how much the two differ.
+    """Rebuild the quantised graph of a drafter's folder from its weights; returns how much it differs from a float one.
 
     They are compared on random tokens. The old graph stays until the new one is complete. Raises
     `DrafterError`.
     """
-    config = read_config(folder, verify=(FLOAT, TOKENIZER, TEMPLATE))
+    config = read_config(folder, verify=(TOKENIZER, TEMPLATE))
     config = msgspec.structs.replace(config, scheme=scheme or config.scheme)
-    model = load_draft_model(folder, folder / FLOAT)
+    model = load_draft_model(folder)
+    packed = None
+    if FLOAT not in config.files and config.scheme == "int8":
+        packed = weights_inside(folder / GRAPH)
+        packed.setdefault("head.weight", packed["model.embedding.weight"])
     with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
         float_graph, graph = Path(scratch) / "float.onnx", Path(scratch) / GRAPH
         export_graph(model, float_graph)
-        quantise_graph(float_graph, graph, config.scheme)
+        quantise_graph(float_graph, graph, config.scheme, packed)
         exact, quantised = StepGraph(float_graph, config), StepGraph(graph, config)
         drafted = np.array(config.draft_vocabulary or range(config.vocabulary))
         samples = np.random.default_rng(0).choice(drafted, (COMPARED, 64)).tolist()

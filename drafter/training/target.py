@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from transformers import DynamicCache, PreTrainedConfig, PreTrainedModel
@@ -13,6 +14,7 @@ from transformers import DynamicCache, PreTrainedConfig, PreTrainedModel
 from drafter.model import DraftModel
 from models.config import DrafterConfig, Rope
 from models.engines.target import cache_argument
+from models.packed import Rows, Weight
 
 
 class UnsupportedTarget(ValueError):
@@ -185,6 +187,24 @@ def borrow(draft: DraftModel, model: PreTrainedModel) -> None:
             for mine, its in zip([*draft.first_layers, *draft.target_layers], theirs, strict=True):
                 mine.load_state_dict(its.state_dict())
     draft.freeze()
+
+
+def packed_parts(config: DrafterConfig, weights: Mapping[str, Weight]) -> dict[str, Weight]:
+    """The packed matrices of the target that the drafter has unchanged, by their names in its step graph."""
+    known = {"model.embedding.weight": weights["model.embed_tokens.weight"]}
+    head = weights.get("lm_head.weight", weights["model.embed_tokens.weight"])
+    if config.draft_vocabulary and isinstance(head, Rows):
+        kept = list(config.draft_vocabulary)
+        head = Rows(head.numbers[kept], head.scales[kept])
+    known["head.weight"] = head
+    places = {f"model.layers.{at}.": f"model.first_layers.{at}." for at in range(config.first_layers)}
+    for at in range(config.inference_layers):
+        places[f"model.layers.{config.entry_layer + at}."] = f"model.target_layers.{at}."
+    for name, weight in weights.items():
+        place = next((place for place in places if name.startswith(place)), None)
+        if place is not None and not isinstance(weight, np.ndarray):
+            known[places[place] + name.removeprefix(place)] = weight
+    return known
 
 
 @torch.no_grad()

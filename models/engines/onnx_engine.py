@@ -29,7 +29,7 @@ from models.engines.memory_encoder import ArrayEncoder, turns
 from models.errors import CorruptWeights
 from models.files import graph_bytes
 from models.free_memory import free_bytes
-from models.signed_weights import loadable
+from models.graph_file import loadable
 from models.tree import NEVER
 
 METADATA = "outrider"

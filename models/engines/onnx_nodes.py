@@ -30,18 +30,15 @@ class OnnxNodes:
         self._nodes: list[onnx.NodeProto] = []
         self._stored: dict[str, onnx.TensorProto] = {}
 
-    def put(self, name: str, value: NDArray[Any]) -> str:
+    def put(self, name: str, value: NDArray[Any] | np.generic) -> str:
         """Store a weight or a constant, unless one of this name, which must be equal, exists."""
         if name not in self._stored:
             self._stored[name] = onnx.numpy_helper.from_array(np.ascontiguousarray(value), name)
         return name
 
     def leave_out(self, name: str, like: NDArray[Any]) -> str:
-        """Declare a weight that is given to the graph when it is loaded; see `models/packed.py`."""
-        tensor = onnx.TensorProto(name=name, dims=like.shape, data_location=onnx.TensorProto.EXTERNAL)
-        tensor.data_type = onnx.helper.np_dtype_to_tensor_dtype(like.dtype)
-        tensor.external_data.add(key="location", value=PACKED)
-        self._stored[name] = tensor
+        """Declare a weight that is given to the graph when it is loaded."""
+        self._stored[name] = left_out(name, like)
         return name
 
     def whole(self, *numbers: int) -> str:
@@ -112,3 +109,11 @@ class OnnxNodes:
         beside.unlink(missing_ok=True)  # onnx would append to an existing file.
         inline = sum(len(tensor.raw_data) for tensor in self._stored.values()) <= INLINE
         onnx.save(model, path, save_as_external_data=not inline, location=beside.name)
+
+
+def left_out(name: str, like: NDArray[Any]) -> onnx.TensorProto:
+    """A weight of this shape and kind that is unpacked when its graph is loaded; see `models/graph_file.py`."""
+    tensor = onnx.TensorProto(name=name, dims=like.shape, data_location=onnx.TensorProto.EXTERNAL)
+    tensor.data_type = onnx.helper.np_dtype_to_tensor_dtype(like.dtype)
+    tensor.external_data.add(key="location", value=PACKED)
+    return tensor

@@ -10,7 +10,7 @@ scale a few large rows would coarsen all others. Needs the `onnx` package, which
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,9 @@ from numpy.typing import NDArray
 
 from models.config import INLINE, DrafterCorrupt, Scheme
 from models.engines.engine import Floats
-from models.signed_weights import SIGNED
+from models.engines.onnx_nodes import left_out
+from models.files import PACKED
+from models.packed import Weight, flat, in_rows
 
 BLOCK = {8: 64, 4: 32}
 """Weights that share a scale, by their bits. Blocks of twice the size are faster (8 bits: by a fifth with one row), but
@@ -44,18 +46,19 @@ PIECE = 1024
 """Rows of a matrix that are quantised at the same time."""
 
 
-def quantise_graph(source: Path, path: Path, scheme: Scheme = "int8", *, exact: bool = False) -> None:
+def quantise_graph(
+    source: Path, path: Path, scheme: Scheme = "int8", packed: Mapping[str, Weight] | None = None
+) -> None:
     """Write the quantised graph of the float step graph `source` to `path`. Raises `DrafterCorrupt`.
 
-    `exact`: with `int8`, the names of weights end in `.signed`, and they have a zero point. The loader of the graph can
-    then make them unsigned on processors that saturate sums (x86 without VNNI, beyond 16 bits). Weights in a separate
-    file next to a very large graph are unsigned from the start, which makes each row slower.
+    `packed`: weights that are known in fewer bits (`models/packed.py`), by their names in the graph. The matrices of
+    `int8` are then in tensors that no node uses, and are unpacked when the graph is loaded.
     """
     try:
         model = onnx.load(source, load_external_data=False)
     except Exception as error:  # onnx raises protobuf's errors, which have no public class.
         raise DrafterCorrupt(f"{source} is not an ONNX graph ({error}). Export the float drafter again.") from None
-    graph = _Rewriting(model.graph, source.parent, exact)
+    graph = _Rewriting(model.graph, source.parent, packed)
     looked_up = False
     for node in model.graph.node:
         weight = node.input[1] if len(node.input) > 1 else ""
@@ -82,10 +85,11 @@ def _save(model: onnx.ModelProto, path: Path) -> None:
 class _Rewriting:
     """The nodes and weights of a graph while its matrices are replaced, with one matrix in memory at a time."""
 
-    def __init__(self, graph: onnx.GraphProto, folder: Path, exact: bool) -> None:
+    def __init__(self, graph: onnx.GraphProto, folder: Path, packed: Mapping[str, Weight] | None) -> None:
         """`folder`: of the weights that are too large for the graph's own file."""
-        self.graph, self.folder, self._exact = graph, str(folder), exact
-        self._signed = sum(int(np.prod(tensor.dims)) for tensor in graph.initializer) <= INLINE
+        self.graph, self.folder, self._packed = graph, str(folder), packed
+        self._kept: dict[str, Weight] = {}
+        """Weights that are unpacked when the graph is loaded."""
         self.nodes: list[onnx.NodeProto] = []
         self._float = {tensor.name: tensor for tensor in graph.initializer}
         self._rows: set[str] = set()
@@ -133,9 +137,6 @@ class _Rewriting:
             self.put(scale, np.float32(1 / 127))
             self.put(zero, np.uint8(128))  # x86 has integer kernels for unsigned inputs with signed weights.
             self.put("row.axis", np.array([-1], np.int64))
-            if self._exact:
-                kind = SIGNED if self._signed else ".int8"
-                self.put(f"weight.zero{kind}", np.int8(0) if self._signed else np.uint8(128))
         if x not in self._rows:
             self._rows.add(x)
             self.add("Abs", [x], f"{x}.sizes")
@@ -143,14 +144,13 @@ class _Rewriting:
             # In a row of zeros this is 0 / 0, which becomes an arbitrary 8-bit number, but is finally multiplied by 0.
             self.add("Div", [x, f"{x}.largest"], f"{x}.unit")
             self.add("QuantizeLinear", [f"{x}.unit", scale, zero], f"{x}.int8")
-        numbers, scales = symmetric(matrix, axis=0)
-        stored: NDArray[Any] = numbers
-        if self._exact and not self._signed:
-            stored = (numbers.astype(np.int16) + 128).astype(np.uint8)
-        kind = SIGNED if self._exact and self._signed else ".int8"
-        factors = [f"{x}.int8", self.put(f"{name}{kind}", stored), scale, self.put(f"{name}.scales", scales[0]), zero]
-        if self._exact:
-            factors.append(f"weight.zero{kind}")
+        if self._packed is None:
+            numbers, scales = symmetric(matrix, axis=0)
+            weight = [self.put(f"{name}.int8", numbers), self.put(f"{name}.scales", scales[0])]
+        else:
+            name = self._keep(name, self._packed.get(name), matrix)
+            weight = [self.leave_out(f"{name}.columns", np.empty(matrix.shape, np.int8)), f"{name}.scales"]
+        factors = [f"{x}.int8", weight[0], scale, weight[1], zero]
         unscaled = self.add("MatMulIntegerToFloat", factors, f"{product}.unscaled", domain="com.microsoft")
         self.add("Mul", [unscaled, f"{x}.largest"], product)
 
@@ -169,19 +169,41 @@ class _Rewriting:
     def look_up(self, node: onnx.NodeProto) -> None:
         """Replace the embedding: an int8 row times its scale."""
         table, (output,) = self.take(node.input[0]), node.output
-        numbers, scales = symmetric(table, axis=1)
-        rows = self.add("Gather", [self.put("embedding.int8", numbers), "tokens"], "embedding.rows")
+        if self._packed is None:
+            numbers, scales = symmetric(table, axis=1)
+            weight = [self.put("embedding.int8", numbers), self.put("embedding.scale", scales)]
+        else:
+            name = self._keep(node.input[0], self._packed.get(node.input[0]), table.T)
+            weight = [self.leave_out(f"{name}.rows", np.empty(table.shape, np.int8)), f"{name}.row_scales"]
+            self.leave_out(weight[1], table[:, :1])
+        rows = self.add("Gather", [weight[0], "tokens"], "embedding.looked_up")
         rows = self.add("Cast", [rows], "embedding.float", to=onnx.TensorProto.FLOAT)
-        scale = self.add("Gather", [self.put("embedding.scale", scales), "tokens"], "embedding.scales")
+        scale = self.add("Gather", [weight[1], "tokens"], "embedding.scales")
         self.add("Mul", [rows, scale], output)
+
+    def _keep(self, name: str, weight: Weight | None, matrix: NDArray[Any]) -> str:
+        """Keep a matrix (inputs, outputs) to be unpacked, and return the name under which it is kept."""
+        same = [other for other, kept in self._kept.items() if kept is weight]
+        if same:
+            return same[0]
+        self._kept[name] = weight if weight is not None else in_rows(np.ascontiguousarray(matrix.T))
+        for tensor, numbers in flat({name: self._kept[name]}).items():
+            self.put(tensor, numbers)
+        return name
+
+    def leave_out(self, name: str, like: NDArray[Any]) -> str:
+        self.graph.initializer.append(left_out(name, like))
+        return name
 
     def finish(self) -> None:
         """Replace the graph's nodes by the new ones, and keep only the weights that they use."""
-        used = {name for node in self.nodes for name in node.input}
+        used = {name for node in self.nodes for name in node.input} | flat(self._kept).keys()
         for at in reversed(range(len(self.graph.initializer))):
             if self.graph.initializer[at].name not in used:
                 del self.graph.initializer[at]
-            elif onnx.external_data_helper.uses_external_data(self.graph.initializer[at]):
+            elif any(
+                part.value != PACKED for part in self.graph.initializer[at].external_data if part.key == "location"
+            ):
                 onnx.external_data_helper.load_external_data_for_tensor(self.graph.initializer[at], self.folder)
         del self.graph.node[:], self.graph.value_info[:]
         self.graph.node.extend(self.nodes)

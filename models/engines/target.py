@@ -15,7 +15,7 @@ from transformers.utils import cached_file
 
 from models.config import TEMPLATE, TOKENIZER
 from models.errors import CorruptWeights, MissingTokenizer, UnknownModel
-from models.files import PACKED, file_bytes, is_gguf
+from models.files import PACKED, file_bytes, graph_in, is_gguf
 from models.gguf.file import gguf_name, gguf_path, head_size, why_not_unpacked
 from models.gguf.text import text_source
 from models.packed import floats, read_packed
@@ -94,6 +94,10 @@ def _weights(model: str, where: str, about: Mapping[str, Any], **options: Any) -
     except (SafetensorError, RuntimeError, EOFError) as error:
         raise CorruptWeights(f"The weights of {model} are damaged ({_first_line(error)}). Fetch them again.") from error
     except (OSError, ValueError) as error:
+        if about["local_files_only"] and graph_in(where) and not any(Path(where).glob("*.safetensors")):
+            raise UnknownModel(
+                f"{model} has a graph and no weights for PyTorch. Serve it without --engine torch and --quantize."
+            ) from None
         raise UnknownModel(f"{model} cannot be loaded as a causal language model: {_first_line(error)}") from error
     if missing := sorted(report["missing_keys"]):
         raise CorruptWeights(

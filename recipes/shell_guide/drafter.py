@@ -27,8 +27,8 @@ from models.guide.search import platforms_of
 from recipes.shell_guide.mixture import Mixture
 
 DRAFT_VOCABULARY = 16_384
-"""All of the target's vocabulary. With fewer tokens a step is hardly quicker, and an answer that repeats a rare token
-costs a round for each."""
+"""All of the target's vocabulary, so that the head is the embedding and takes no place of its own. An answer that
+repeats a token that is not drafted costs a round for each."""
 SEED = 23
 """Different from that of the target's data."""
 STRANGE = 0.5
@@ -72,7 +72,8 @@ def main() -> None:
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     arguments = parser.parse_args()
 
-    target = load_target(str(arguments.target), device="cpu").model.to(arguments.device)  # In float32 everywhere.
+    # In float32 on a GPU too.
+    target = load_target(str(arguments.target), device="cpu").model.to(arguments.device)
     questions = draw_questions(
         Mixture(arguments.pages, arguments.index, SEED, strange=STRANGE), arguments.conversations
     )

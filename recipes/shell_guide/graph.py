@@ -44,7 +44,7 @@ from models.engines.onnx_engine import METADATA, GraphShape, graph_inputs, graph
 from models.engines.onnx_nodes import MICROSOFT, Declared, OnnxNodes
 from models.engines.tensors import read_tensors
 from models.files import PACKED, TARGET_GRAPH, graph_bytes
-from models.packed import Weight, array_of, flat, floats, quantised, read_packed
+from models.packed import Weight, array_of, flat, quantised, read_packed
 from models.signed_weights import SIGNED
 from models.text.text_side import CONFIG, GENERATION, TOKENIZER_CONFIG
 
@@ -59,15 +59,15 @@ def write_graph(folder: Path, path: Path, *, int8: bool) -> GraphShape:
     """
     config = json.loads((folder / CONFIG).read_text("utf-8"))
     shape = _shape(config, int8)
+    weights: Mapping[str, Weight]
     if (folder / PACKED).exists():
         weights = read_packed(folder / PACKED)
-        if not int8:
-            weights = {name: floats(weight) for name, weight in weights.items()}
+    elif int8:
+        weights = quantised(read_tensors(folder), (EMBEDDING, HEAD))
     else:
-        weights = dict(read_tensors(folder))
-        if int8:
-            weights = quantised(weights, (EMBEDDING, HEAD))
-            path.with_name(PACKED).write_bytes(save(flat(weights)))
+        weights = read_tensors(folder)
+    if int8:
+        path.with_name(PACKED).write_bytes(save(flat(weights)))
     _Graph(shape, weights, float(config.get("rms_norm_eps", 1e-6))).write(path)
     return shape
 

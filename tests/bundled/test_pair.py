@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
-from transformers import AutoModelForCausalLM
 
 from app.config import BUNDLED_DRAFTER, BUNDLED_TARGET
 from app.prompts import read_prompts
@@ -19,6 +17,7 @@ from benchmarks.everyday import read_questions
 from drafter.model import MemoryEncoder, memory_digest
 from drafter.runtime import Drafter
 from models.config import read_config
+from models.engines.target import load_target
 from models.engines.torch_engine import TorchEngine
 from models.guide.pages import FILE
 from remote.verifier.making.measure import evenly, measure
@@ -35,7 +34,7 @@ EVERYDAY = read_questions()[::8]
 
 @pytest.fixture(scope="module")
 def engine() -> TorchEngine:
-    model = AutoModelForCausalLM.from_pretrained(BUNDLED_TARGET, dtype=torch.float32)
+    model = load_target(str(BUNDLED_TARGET), device="cpu").model
     return TorchEngine(model, MemoryEncoder.load(BUNDLED_DRAFTER))
 
 
@@ -50,7 +49,7 @@ def test_the_halves_belong_together(engine: TorchEngine) -> None:
 def test_the_pair_is_small() -> None:
     sizes = {path: path.stat().st_size for folder in (BUNDLED_DRAFTER, BUNDLED_TARGET) for path in folder.iterdir()}
     assert sizes.pop(BUNDLED_DRAFTER / FILE) < 10 * MEGABYTE
-    assert sum(sizes.values()) < 80 * MEGABYTE
+    assert sum(sizes.values()) < 92 * MEGABYTE
 
 
 def test_tau_on_held_out_pages(engine: TorchEngine) -> None:

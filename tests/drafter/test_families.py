@@ -172,6 +172,6 @@ def test_a_tied_head_is_kept_once_and_read_again(name, tied, tmp_path):
     save_weights(model.draft, tmp_path / FLOAT)
     write_config(tmp_path, model.config)
     assert ("head.weight" not in load_file(tmp_path / FLOAT)) == tied
-    again = load_draft_model(tmp_path, tmp_path / FLOAT)
+    again = load_draft_model(tmp_path)
     for part, weight in model.draft.state_dict().items():
         assert torch.equal(again.state_dict()[part], weight.bfloat16().float()), part

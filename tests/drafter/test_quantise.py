@@ -20,8 +20,8 @@ from tests.drafter.trees import same_tree
 
 CPU = Path("/proc/cpuinfo")
 VNNI = platform.machine() not in ("x86_64", "AMD64") or not CPU.exists() or "vnni" in CPU.read_text()
-"""Whether this processor adds up products of 8 bits exactly. x86 without it cuts sums off beyond 16 bits (`exact` of
-`quantise_graph`), and its kernels for 4 bits give a row other last bits beside others (`independent_rows`)."""
+"""Whether this processor adds up products of 8 bits exactly. x86 without it cuts sums off beyond 16 bits,
+and its kernels for 4 bits give a row other last bits beside others (`independent_rows`)."""
 
 
 def skip_without_vnni(scheme, *inexact):

@@ -36,7 +36,8 @@ def build_pair(folder: Path, *, seed: int = 0, marks: bool = False, guesses: boo
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         target = _write_target(folder / "target", marks)
-        write_graph(folder / "target", folder / "target" / TARGET_GRAPH, int8=False)  # A server then starts without torch.
+        # A server then starts without PyTorch.
+        write_graph(folder / "target", folder / "target" / TARGET_GRAPH, int8=False)
         _write_drafter(folder / "drafter", folder / "target", target, guesses)
     return folder
 

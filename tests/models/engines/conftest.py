@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from transformers import PreTrainedModel
 
 from drafter.model import save_weights
@@ -18,6 +19,8 @@ from models.engines.memory_encoder import ArrayEncoder
 from models.engines.onnx_engine import OnnxEngine
 from models.engines.sequential_engine import SequentialEngine
 from models.engines.torch_engine import TorchEngine
+from models.files import PACKED
+from models.packed import floats, read_packed
 from models.tree import DraftTree
 from recipes.shell_guide.graph import write_graph
 from remote.protocol import Sampling
@@ -98,9 +101,12 @@ def onnx_bench(kind: str, folder: Path, *, int8: bool) -> Bench:
     model = tiny_model(kind)
     model.save_pretrained(folder / "target")
     write_graph(folder / "target", folder / "target.onnx", int8=int8)
+    if int8:
+        stored = {name: torch.from_numpy(floats(weight)) for name, weight in read_packed(folder / PACKED).items()}
+        model.load_state_dict(stored, strict=False)
     encoder = tiny_array_encoder(folder) if kind == "llama" else None
     engine = OnnxEngine(folder / "target.onnx", encoder, chunk=CHUNK)
-    # Weights of 8 bits are coarse in a model of random numbers; what they mean for text is measured on the bundled one.
+    # Inputs of 8 bits are coarse in a model of random numbers; what they mean for text is measured on the bundled one.
     return Bench(engine, model, 0.3 if int8 else 1e-4, int8)
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import httpx
 import numpy as np
 import pytest
+from safetensors.numpy import save
 from safetensors.torch import load_file
 
 from models.config import ENCODER
@@ -20,7 +21,8 @@ from models.engines.onnx_engine import OnnxEngine
 from models.engines.target import load_target
 from models.engines.tensors import DamagedWeights, read_tensors
 from models.errors import CorruptWeights, MissingTokenizer, UnknownModel
-from models.files import TARGET_GRAPH, graph_in
+from models.files import PACKED, TARGET_GRAPH, graph_in
+from models.packed import flat, floats, read_packed
 from models.text.text_side import read_text_side
 from models.tree import DraftTree
 from recipes.shell_guide.graph import write_graph
@@ -126,6 +128,25 @@ def test_a_model_that_has_no_graph_is_named(kind: str, tmp_path: Path) -> None:
         (tmp_path / "config.json").write_text(json.dumps(config))
     with pytest.raises(UnverifiableTarget, match="linear" if "scaled" in kind else "--engine torch"):
         write_graph(tmp_path, tmp_path / "target.onnx", int8=False)
+
+
+def test_pytorch_reads_packed_weights_and_says_where_there_are_none(target: Path) -> None:
+    write_graph(target, target / TARGET_GRAPH, int8=True)
+    (target / "model.safetensors").unlink()
+    packed = read_packed(target / PACKED)
+    found = load_target(str(target), device="cpu").model.state_dict()
+    assert found.keys() == packed.keys()
+    assert all(np.array_equal(found[name].numpy(), floats(weight)) for name, weight in packed.items())
+    (target / PACKED).write_bytes(save(flat({**packed, "another": packed["model.norm.weight"]})))
+    with pytest.raises(CorruptWeights, match="other weights than its config says, such as another"):
+        load_target(str(target), device="cpu")
+    (target / PACKED).write_bytes(b"junk")
+    for load in (load_target, lambda source: OnnxEngine(Path(source) / TARGET_GRAPH)):
+        with pytest.raises(CorruptWeights, match="damaged"):
+            load(str(target))
+    (target / PACKED).unlink()
+    with pytest.raises(UnknownModel, match="a graph and no weights for PyTorch"):
+        load_target(str(target))
 
 
 def test_threads_change_no_bit_of_weights_of_8_bits(tmp_path: Path) -> None:

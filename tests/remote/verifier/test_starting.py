@@ -12,11 +12,8 @@ import httpx
 import msgspec
 import pytest
 
-from app.config import BUNDLED_TARGET
 from drafter.delivery import delivered_bytes
 from models.config import GRAPH, read_config, write_config
-from models.engines.target import load_target
-from models.errors import UnknownModel
 from remote.protocol import Card, decode
 from remote.verifier.making.birth import BUDGET
 from remote.verifier.making.maker import (
@@ -211,15 +208,3 @@ async def test_it_serves_without_a_drafter_where_none_is_wanted_or_none_fits(
     outcome = make(task)
     assert not outcome.made and outcome.said.startswith("no drafter: A drafter for target takes at least 1 MB")
     assert outcome.said.endswith("Devices get plain text.")
-
-
-def test_a_graph_without_weights_is_not_for_pytorch(tmp_path: Path) -> None:
-    """An installed package brings the bundled model so."""
-    for path in BUNDLED_TARGET.iterdir():
-        if path.suffix != ".safetensors":
-            (tmp_path / path.name).symlink_to(path)
-    with pytest.raises(UnknownModel, match="a graph and no weights for PyTorch. Serve it without --engine torch"):
-        load_target(str(tmp_path))
-    (tmp_path / "target.int8.onnx").unlink()
-    with pytest.raises(UnknownModel, match="cannot be loaded"):
-        load_target(str(tmp_path))
