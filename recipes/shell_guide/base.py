@@ -1,12 +1,14 @@
 """Cut a pretrained model's vocabulary to what the guide needs, and save it as the base that the target learns from.
 
-    python -m recipes.shell_guide.base --model SmolLM2-135M-Instruct.Q4_1.gguf --texts mixture.jsonl --out runs/base
+    python -m recipes.shell_guide.base --model SmolLM2-135M-Instruct.Q4_1.gguf --pages PAGES.jsonl --index pages.db
+        --talk talk.jsonl --out runs/base
 
 A vocabulary of 49,152 tokens is a fifth of a model of 135M parameters, and most of it is for languages and code that
 the guide does not read. Byte pairs are merged in the order in which they were learnt, so the first tokens are the most
 frequent of the text that the model was trained on. Half of those that are kept are the first ones; the other half are
-those that `--texts` use most. A token is kept together with the two that it was merged from, and all bytes are kept, so
-every text can still be written; a word whose token is gone is read in pieces, which were learnt too.
+those that the guide's conversations and ordinary talk use most. A token is kept together with the two that it was
+merged from, and all bytes are kept, so every text can still be written; a word whose token is gone is read in pieces,
+which were learnt too.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +27,13 @@ from transformers import PreTrainedTokenizerFast
 from models.config import TOKENIZER
 from models.engines.target import load_target
 from models.gguf.text import text_source
+from recipes.shell_guide.mixture import Mixture
 
 TOKENS = 16_384
 """Tokens that are kept. In the mixture, a text then has 1 % more of them than with the whole vocabulary."""
 SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
+CONVERSATIONS, SEED = 3_000, 5
+"""Conversations of the mixture whose tokens are counted."""
 PADDING, END = "<|endoftext|>", "<|im_end|>"
 
 
@@ -70,10 +75,21 @@ def cut(tokenizer: dict[str, Any], kept: Iterable[str]) -> dict[str, Any]:
     return tokenizer | {"model": model | {"vocab": ids, "merges": merges}, "added_tokens": added}
 
 
+def read_texts(pages: Path, index: Path, talk: Path) -> Iterator[list[str]]:
+    """The texts of conversations: some of the mixture, and all questions of ordinary talk."""
+    mixture = Mixture(pages, index, SEED)
+    for number in range(CONVERSATIONS):
+        yield [text for _, text in mixture.draw(number)]
+    for line in talk.read_text(encoding="utf-8").splitlines():
+        yield json.loads(line)["turns"]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", required=True, help="a GGUF file, or a folder of transformers")
-    parser.add_argument("--texts", type=Path, required=True, help="JSON lines, each the strings of one conversation")
+    parser.add_argument("--pages", type=Path, required=True)
+    parser.add_argument("--index", type=Path, required=True, help="what recipes.shell_guide.index wrote")
+    parser.add_argument("--talk", type=Path, required=True, help="what recipes.shell_guide.ordinary wrote")
     parser.add_argument("--out", type=Path, required=True)
     arguments = parser.parse_args()
     target = load_target(arguments.model, device="cpu")
@@ -82,8 +98,8 @@ def main() -> None:
         settings = json.loads((Path(source) / "tokenizer_config.json").read_text())
     reading = Tokenizer.from_str(json.dumps(whole))
     uses = Counter[str]()
-    for line in arguments.texts.open():
-        for encoded in reading.encode_batch(json.loads(line), add_special_tokens=False):
+    for texts in read_texts(arguments.pages, arguments.index, arguments.talk):
+        for encoded in reading.encode_batch(texts, add_special_tokens=False):
             uses.update(encoded.tokens)
     kept = kept_tokens(whole, uses)
     print(f"{len(kept)} tokens; {sum(uses[token] for token in kept) / uses.total():.2%} of the texts' tokens are kept")
