@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.files import PACKED
-from models.packed import Weight, array_of, read_packed, weights_of
+from models.packed import Weight, array_of, read_packed, weights_in
 from models.signed_weights import SIGNED, adds_exactly
 
 FLOAT, UINT8, INT8 = 1, 2, 3
@@ -105,7 +105,7 @@ def _weights(data: Data, tensors: dict[str, Tensor]) -> dict[str, Weight]:
             ((begin, end),) = tensor[RAW]
             dims = [_varint(data, at)[0] for at, _ in tensor.get(DIMS, ())]
             arrays[name] = np.frombuffer(data[begin:end], KINDS[data[kind]]).reshape(dims)
-    return weights_of(arrays)
+    return weights_in(arrays)
 
 
 def _structure(data: Data) -> bytes:

@@ -199,14 +199,14 @@ def _room(*shape: int) -> NDArray[np.int8]:
 def read_packed(path: Path) -> dict[str, Weight]:
     """The weights of a file, by the names of their parameters. Raises `DamagedWeights`, `OSError`."""
     try:
-        return weights_of(read_tensors(path))
+        return weights_in(read_tensors(path))
     except DamagedWeights:
         raise
     except ValueError as error:
         raise DamagedWeights(f"{path} is damaged: {error}") from None
 
 
-def weights_of(tensors: Mapping[str, NDArray[Any]]) -> dict[str, Weight]:
+def weights_in(tensors: Mapping[str, NDArray[Any]]) -> dict[str, Weight]:
     """The weights that `flat` made these tensors of. Raises `ValueError`."""
     weights = dict[str, Weight]()
     try:
