@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from models.engines.tensors import DamagedWeights, read_tensors
+from models.tensors import DamagedWeights, read_tensors
 
 BLOCK = 32
 """Inputs that share a factor."""

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from models.config import ENCODER, DrafterConfig, DrafterCorrupt, Rope, read_config
 from models.engines.engine import Floats
-from models.engines.tensors import DamagedWeights, read_tensors
 from models.memory import pack_memory, quantise_row
+from models.tensors import DamagedWeights, read_tensors
 
 LAYER_ROPE = Rope(10_000.0)
 """Rotary base of the layer self-attention, which rotates queries and keys by the layer's number."""

@@ -42,10 +42,10 @@ from models.config import TEMPLATE, TOKENIZER
 from models.engines.engine import UnverifiableTarget
 from models.engines.onnx_engine import METADATA, GraphShape, graph_inputs, graph_outputs
 from models.engines.onnx_nodes import MICROSOFT, Declared, OnnxNodes
-from models.engines.tensors import read_tensors
 from models.files import PACKED, TARGET_GRAPH, graph_bytes
 from models.packed import Weight, array_of, flat, quantised, read_packed
 from models.signed_weights import SIGNED
+from models.tensors import read_tensors
 from models.text.text_side import CONFIG, GENERATION, TOKENIZER_CONFIG
 
 EMBEDDING, HEAD = "model.embed_tokens.weight", "lm_head.weight"

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from safetensors.numpy import save
 
-from models.engines.tensors import DamagedWeights
 from models.packed import BLOCK, Packed, array_of, flat, floats, pack, quantised, read_packed
+from models.tensors import DamagedWeights
 
 RNG = np.random.default_rng(1)
 

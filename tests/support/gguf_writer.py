@@ -19,7 +19,7 @@ import gguf
 import numpy as np
 
 from models.engines.engine import Floats
-from models.engines.tensors import read_tensors
+from models.tensors import read_tensors
 from models.text.text_side import licence_in
 
 TYPES = {

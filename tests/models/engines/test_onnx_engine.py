@@ -19,10 +19,10 @@ from models.engines.choice import EngineOptions, open_model, suited
 from models.engines.engine import UnfitDrafter, UnverifiableTarget
 from models.engines.onnx_engine import OnnxEngine
 from models.engines.target import load_target
-from models.engines.tensors import DamagedWeights, read_tensors
 from models.errors import CorruptWeights, MissingTokenizer, UnknownModel
 from models.files import PACKED, TARGET_GRAPH, graph_in
 from models.packed import flat, floats, read_packed
+from models.tensors import DamagedWeights, read_tensors
 from models.text.text_side import read_text_side
 from models.tree import DraftTree
 from recipes.shell_guide.graph import write_graph
