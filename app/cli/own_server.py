@@ -13,7 +13,6 @@ import sys
 from pathlib import Path
 
 from app.cli.settings import settings_with
-from app.config import BUNDLED_TARGET
 from app.exits import FAILED, fail, guarded
 from models.cores import keep_cores_free
 from models.extras import how_to_install
@@ -34,6 +33,8 @@ def main() -> None:
 
 
 def _serve() -> None:
+    from app.config import BUNDLED_TARGET  # The command line imports this module, and should be quick.
+
     model, drafter, token_file, threads = sys.argv[1:]
     _, folders = settings_with()  # Opens the log.
     if not drafter and hasattr(os, "nice"):
