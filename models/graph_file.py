@@ -40,7 +40,8 @@ def loadable(path: Path) -> tuple[Path | bytes, dict[str, NDArray[Any]]]:
         tensors, beside = stored(data), path.with_name(PACKED)
         names = [name for name, tensor in tensors.items() if _left_out(data, tensor)]
         if not names:
-            return path, {}
+            own = any(name.endswith(SIGNED) for name in tensors) and not adds_exactly()
+            return unsigned(data[:]) if own else path, {}
         weights = read_packed(beside) if beside.exists() else _weights(data, tensors)
         try:
             arrays = {name: array_of(weights, name) for name in names}

@@ -16,12 +16,9 @@ from app.cli.settings import settings_with
 from app.exits import FAILED, fail, guarded
 from models.cores import keep_cores_free
 from models.extras import how_to_install
-from models.free_memory import CACHE_SHARE, free_bytes
 from models.telemetry import switch_off
 from remote.verifier.options import ServeOptions
 
-CACHE_MB = 512
-"""Megabytes for the sessions of the bundled model, of which the longest takes 150. Reading one again takes seconds."""
 NICENESS = 5
 """By how much the priority of a model that reads along is below that of other programs."""
 
@@ -33,8 +30,6 @@ def main() -> None:
 
 
 def _serve() -> None:
-    from app.config import BUNDLED_TARGET  # The command line imports this module, and should be quick.
-
     model, drafter, token_file, threads = sys.argv[1:]
     _, folders = settings_with()  # Opens the log.
     if not drafter and hasattr(os, "nice"):
@@ -45,7 +40,6 @@ def _serve() -> None:
         no_drafter=not drafter,
         port=0,
         token_file=Path(token_file),
-        cache_mb=min(CACHE_MB, int(free_bytes() * CACHE_SHARE) >> 20) if model == str(BUNDLED_TARGET) else None,
         threads=int(threads),
         no_batch_invariance=not drafter,  # A model alone: its drafts are checked, its text is compared with none.
         log_format="off",

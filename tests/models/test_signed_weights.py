@@ -10,8 +10,9 @@ import pytest
 from onnx import numpy_helper
 from safetensors.numpy import save
 
+from app.config import BUNDLED_TARGET
 from models.engines.onnx_engine import OnnxEngine
-from models.files import PACKED
+from models.files import PACKED, TARGET_GRAPH
 from models.graph_file import loadable, unsigned
 from models.packed import flat, read_packed
 from models.signed_weights import SIGNED, adds_exactly
@@ -55,6 +56,15 @@ def test_all_signed_weights_and_nothing_else_become_unsigned_and_logits_are_the_
     monkeypatch.undo()
     if adds_exactly():
         assert (same == logits).all()
+
+
+@pytest.mark.bundled
+def test_weights_in_the_graph_itself_become_unsigned_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = BUNDLED_TARGET / TARGET_GRAPH
+    assert loadable(graph) == ((graph, {}) if adds_exactly() else (unsigned(graph.read_bytes()), {}))
+    monkeypatch.setattr("models.graph_file.adds_exactly", lambda: False)
+    model, _ = loadable(graph)
+    assert isinstance(model, bytes) and zero_point(model) == 128
 
 
 def test_what_is_no_model_and_what_lacks_a_weight_is_told(graph: Path) -> None:

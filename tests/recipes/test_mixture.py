@@ -39,8 +39,8 @@ def test_the_shares_are_those_of_the_whole() -> None:
 
 
 def test_a_conversation_depends_on_seed_and_index_alone(mixture) -> None:
-    drawn = [mixture.read(index) for index in range(DRAWS)]
-    assert drawn[::-1] == [mixture.read(index) for index in reversed(range(DRAWS))]
+    drawn = [mixture.draw(index) for index in range(DRAWS)]
+    assert drawn[::-1] == [mixture.draw(index) for index in reversed(range(DRAWS))]
     for messages in drawn:
         assert [role for role, _ in messages] == ["system", "user", "assistant"] * (len(messages) // 3)
         assert all(text.strip() for _, text in messages)
