@@ -55,7 +55,7 @@ class Wire:
     """
 
     own_headers: ClassVar[Mapping[str, str]] = {"accept": CONTENT_TYPE}
-    """Headers of every request to this kind of server, in addition to `common_headers`."""
+    """Headers of every request of this client, besides `common_headers`. A subclass replaces them."""
     keep_alive: ClassVar[float] = 60.0
     """Seconds for which an idle connection is kept. It saves a TCP and TLS handshake, two to three round trips, after a
     person has thought for a while."""

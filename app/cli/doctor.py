@@ -20,6 +20,7 @@ from app.local.registry import duties
 from app.remotes.check import Finding, check
 from app.remotes.choice import source_of
 from app.remotes.models import list_models, servers
+from app.remotes.own_server import why_not
 from app.remotes.registry import BUNDLED
 from app.sanitise import sanitise
 from drafter.floors import why_no_drafts
@@ -27,8 +28,7 @@ from drafter.runtime import Drafter, Runtime
 from drafter.search import Pace
 from drafter.shelf import kept
 from models.config import DrafterError, read_config
-from models.extras import how_to_install
-from models.files import graph_in
+from models.files import is_gguf
 from remote import RemoteError
 
 
@@ -145,10 +145,10 @@ def _drafter(folder: Path, runtime: Runtime) -> tuple[Drafter | None, Finding]:
 
 def _torch(target: str) -> Finding:
     if importlib.util.find_spec("torch") is None:
-        if graph_in(target) is not None:
-            return Finding("ok", "torch", f"not here, and not needed: {target} is served by ONNX Runtime")
-        advice = f"no PyTorch, so no server on this device: {how_to_install('server')}, or add one: outrider remote add"
-        return Finding("warning", "torch", advice)
+        if (why := why_not(target)) is None:
+            runs = "llama.cpp" if is_gguf(target) else "ONNX Runtime"
+            return Finding("ok", "torch", f"not here, and not needed: {target} is served by {runs}")
+        return Finding("warning", "torch", f"no PyTorch: {why}, or add a server: outrider remote add")
     from importlib.metadata import version
 
     return Finding("ok", "torch", version("torch"))
@@ -162,12 +162,11 @@ async def _verifier(settings: Settings, folders: Folders, drafter: Drafter) -> A
         yield Finding("broken", "server", str(error))
         return
     assert source is not None
-    no_engine = graph_in(settings.target) is None and importlib.util.find_spec("torch") is None
-    without_torch = settings.remote is None and no_engine and settings.mode != "edge"
+    without_engine = settings.remote is None and why_not(settings.target) is not None and settings.mode != "edge"
     async for finding in check(source, settings, drafter=drafter, shelf=folders.fetched):
         if finding.part == "clock":
             yield finding
-        elif finding.part == "set-up" and without_torch:  # By choice: the drafter answers alone.
+        elif finding.part == "set-up" and without_engine:  # By choice: the drafter answers alone.
             yield Finding("warning", "server", finding.text)
         elif finding.part == "answer" or (finding.state != "ok" and finding.part != "token"):
             yield replace(finding, part="server")
