@@ -23,9 +23,9 @@ MENTION = re.compile(rf"""(?<![^{BEFORE}])@(?:"([^"\n]+)"|'([^'\n]+)'|((?:\\ |[^
 TRAILING = ".,;:!?)]}>*_”’»。、，；：！？）】」』"
 """Punctuation that ends a sentence and is not part of a path, unless a file has that name."""
 KNOWN_ENDINGS = frozenset({
-    "bash", "bat", "c", "cc", "cfg", "conf", "cpp", "css", "csv", "diff", "env", "gif", "go", "h", "hpp", "htm",
-    "html", "ini", "ipynb", "java", "jpeg", "jpg", "js", "json", "jsonl", "kt", "log", "lua", "md", "patch", "pdf",
-    "php", "png", "ps1", "py", "rb", "rs", "rst", "sh", "sql", "svg", "swift", "tex", "toml", "ts", "tsv", "tsx",
+    "bash", "bat", "c", "cc", "cfg", "conf", "cpp", "css", "csv", "diff", "docx", "env", "gif", "go", "h", "hpp", "htm",
+    "html", "ini", "ipynb", "java", "jpeg", "jpg", "js", "json", "jsonl", "kt", "log", "lua", "md", "odt", "patch",
+    "pdf", "php", "png", "ps1", "py", "rb", "rs", "rst", "sh", "sql", "svg", "swift", "tex", "toml", "ts", "tsv", "tsx",
     "txt", "vue", "webp", "xml", "yaml", "yml", "zip", "zsh",
 })  # fmt: skip
 """Endings by which a word without a slash looks like a file name, unlike `@app.route`."""
