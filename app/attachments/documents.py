@@ -1,7 +1,7 @@
 """Text of documents: PDF, Word, OpenDocument and web pages, read by a process of its own.
 
 A document may come from anywhere, and what reads it is large. So a crash, a hang or a bomb ends that process
-(`app/attachments/document_parser.py`), which has limits on time and memory, and never this one.
+(`app/attachments/parsing/`), which has limits on time and memory, and never this one.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from app.own_process import own_command, own_environment
 from app.sanitise import sanitise
 from storage import Attachment
 
-Kind = Literal["pdf", "office", "web"]
-"""What the bytes look like. `office`: a ZIP archive, in which the process finds out what it is."""
+Kind = Literal["pdf", "office", "html", "text"]
+"""What the bytes are. `office`: a ZIP archive, in which the process finds out what it is. `text`: any text of the web,
+whose encoding has to be found out."""
 Source = Literal["pdf", "docx", "odt", "web"]
 SOURCES: tuple[Source, ...] = get_args(Source)
 MOST_DOCUMENT_BYTES = 50_000_000
@@ -26,7 +27,7 @@ MOST_SECONDS = 30.0
 """Time to read one document. Thousand pages of a PDF take 2 s."""
 MOST_ANSWERED = 8_000_000
 """Most bytes that the process may answer: the text as JSON."""
-PARSER = "app.attachments.document_parser"
+PARSER = "app.attachments.parsing.document_process"
 OLD_OFFICE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 """Begins Word's old files, and encrypted new ones."""
 

@@ -52,6 +52,8 @@ class Gathered:
     """What was changed or left out."""
     secrets: list[str] = field(default_factory=list)
     """Names of attached files that may hold a key or a password."""
+    pages: list[str] = field(default_factory=list)
+    """Addresses of pages that were named. Nothing is fetched before the person has agreed."""
 
     def clear_files(self) -> None:
         self.attachments.clear()
@@ -70,7 +72,8 @@ def one_line(name: str) -> str:
 def gather(mentions: Iterable[Mention], kept: Sequence[Attachment] = ()) -> Gathered:
     """Reads the files that a question names.
 
-    `kept`: attachments of the question before it was edited. They stay unchanged, whatever is on the disk now.
+    `kept`: attachments of the question before it was edited, and pages that were fetched. They stay unchanged, whatever
+    is on the disk or in the web now.
     """
     gathered, seen = Gathered(), set[Path]()
     for mention in mentions:
@@ -78,6 +81,8 @@ def gather(mentions: Iterable[Mention], kept: Sequence[Attachment] = ()) -> Gath
         if same:
             # Two mentions may name it: a file and its folder, or files of one name.
             gathered.attachments += [one for one in same if not any(one is other for other in gathered.attachments)]
+        elif mention.kind == "page":
+            gathered.pages.append(mention.raw)
         elif mention.kind == "missing":
             gathered.problems.append(_missing(mention))
         else:
@@ -105,6 +110,7 @@ def joined(*several: Gathered) -> Gathered:
         whole.problems += one.problems
         whole.told += one.told
         whole.secrets += one.secrets
+        whole.pages += one.pages
     _check_total(whole)
     return whole
 

@@ -158,7 +158,12 @@ def ask(
     ] = None,
     file: Annotated[
         list[str] | None,
-        typer.Option("--file", "-f", metavar="PATH", help="Attach a file, a folder or an image. May be repeated."),
+        typer.Option(
+            "--file",
+            "-f",
+            metavar="PATH",
+            help="Attach a file, a folder, or the page at an address (https://…), which is fetched. May be repeated.",
+        ),
     ] = None,
     no_save: Annotated[
         bool, typer.Option("--no-save", help="Store nothing: keep question and answer in memory only.")

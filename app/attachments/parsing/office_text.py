@@ -1,111 +1,22 @@
-"""The process that reads one document: a line of JSON and its bytes on stdin, JSON with its text on stdout.
-
-Everything in the document is hostile. The text that leaves here is clean (`app/sanitise.py`): a page can hide
-instructions for the model in characters that no person sees, or sequences that a terminal obeys.
-"""
+"""The text of Word and OpenDocument files, as Markdown: archives of XML, which the standard library reads."""
 
 from __future__ import annotations
 
 import io
 import re
-import sys
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Iterator
 from xml.etree import ElementTree
 
-import msgspec
-from msgspec.structs import replace
+from app.attachments.documents import DocumentText, Job, Origin, Source, Unreadable
 
-from app.attachments.documents import MOST_ANSWERED, Answer, DocumentText, Job, Origin, Source, Unreadable
-from app.sanitise import sanitise
-
-MOST_MEMORY = 2 << 30
-MOST_CPU_SECONDS = 25
 MOST_XML = 60_000_000
 """Most bytes of XML that are unpacked. A bomb unpacks to thousands of times its size."""
-HYPHEN = re.compile("[\x02\ufffe]\n?")
-"""What PDFium writes for a hyphen at the end of a line, inside a word."""
 Element = ElementTree.Element
 
 
-def main() -> None:
-    _limit()
-    line, data = sys.stdin.buffer.readline(), sys.stdin.buffer.read()
-    job = msgspec.json.decode(line, type=Job)
-    try:
-        answer = Answer(_clean(READERS[job.kind](data, job), job.most))
-    except Unreadable as error:
-        answer = Answer(problem=str(error))
-    sys.stdout.buffer.write(msgspec.json.encode(answer))
-
-
-def _limit() -> None:
-    """Limits memory, time and what is written, where the system can."""
-    with suppress(ImportError, OSError, ValueError):
-        import resource
-
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        resource.setrlimit(resource.RLIMIT_CPU, (MOST_CPU_SECONDS, MOST_CPU_SECONDS))
-        resource.setrlimit(resource.RLIMIT_FSIZE, (2 * MOST_ANSWERED, 2 * MOST_ANSWERED))
-        resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
-
-
-def _clean(found: DocumentText, most: int) -> DocumentText:
-    """The text without control characters, and at most `most` bytes of it. Raises `Unreadable` if nothing is left."""
-    text = re.sub(r"\n{3,}", "\n\n", re.sub(r"[ \t]+\n", "\n", sanitise(found.text))).strip()
-    data, origin = text.encode(), found.origin
-    if len(data) > most:
-        text, origin = data[:most].decode("utf-8", "ignore"), replace(origin, cut=True)
-    if not text:
-        raise Unreadable("has no text")
-    return DocumentText(f"{text}\n", origin)
-
-
-# ---- PDF -------------------------------------------------------------------------------------------------------------
-
-
-def _pdf(data: bytes, job: Job) -> DocumentText:
-    import pypdfium2
-
-    try:
-        document = pypdfium2.PdfDocument(data)
-    except pypdfium2.PdfiumError as error:
-        if "password" in str(error).lower() or "security" in str(error).lower():
-            raise Unreadable("has a password; save a copy without it, as qpdf --decrypt does") from None
-        raise Unreadable("is a damaged PDF; open it in a viewer and print it to a new PDF") from None
-    pages, size, of, words = list[str](), 0, len(document), False
-    for number in range(of):
-        text = _page(document, number)
-        words = words or bool(text)
-        pages.append(f"[page {number + 1}]\n{text}")
-        size += len(pages[-1].encode())
-        if size > job.most:
-            break
-    if not words:
-        raise Unreadable("has no text, only pictures; run ocrmypdf on it first, or send its pages as images")
-    # A page that does not fit is left out as a whole, unless it is the first.
-    whole = pages if size <= job.most else pages[:-1] or pages
-    return DocumentText("\n\n".join(whole), Origin("pdf", len(whole), of, cut=len(whole) < of))
-
-
-def _page(document: object, number: int) -> str:
-    """The text of a page; empty if that page alone is damaged."""
-    import pypdfium2
-
-    assert isinstance(document, pypdfium2.PdfDocument)
-    try:
-        text: str = document[number].get_textpage().get_text_bounded()
-    except pypdfium2.PdfiumError:
-        return ""
-    return HYPHEN.sub("", text.replace("\r\n", "\n").replace("\r", "\n")).strip()
-
-
-# ---- Word and OpenDocument -------------------------------------------------------------------------------------------
-
-
-def _office(data: bytes, job: Job) -> DocumentText:
+def read_office(data: bytes, job: Job) -> DocumentText:
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             names = set(archive.namelist())
@@ -221,9 +132,3 @@ def _table(rows: Iterator[list[str]]) -> Iterator[str]:
     lines = [f"| {' | '.join(cells)} |" for cells in rows if any(cells)]
     if lines:
         yield "\n".join(lines)
-
-
-READERS: dict[str, Callable[[bytes, Job], DocumentText]] = {"pdf": _pdf, "office": _office}
-
-if __name__ == "__main__":
-    main()
