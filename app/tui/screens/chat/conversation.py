@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Sequence
 from functools import partial
 
@@ -435,6 +436,32 @@ class ConversationView(Vertical):
     @on(Completions.Chosen)
     def complete(self, event: Completions.Chosen) -> None:
         self.prompt.take(event.at)
+
+    @on(Prompt.ImageWanted)
+    @work(group="paste", exclusive=True)
+    async def paste(self) -> None:
+        """Attach the image in the clipboard, or paste what was copied in this window."""
+        await self._paste_image(or_copied=True)
+
+    @work(group="paste", exclusive=True)
+    async def action_paste_image(self) -> None:
+        await self._paste_image(or_copied=False)
+
+    async def _paste_image(self, *, or_copied: bool) -> None:
+        from app.tui.clipboard_image import NoImage, clipboard_image, kept_image  # Not needed at the start.
+
+        try:
+            image = await clipboard_image()
+            path = await asyncio.to_thread(kept_image, image, self._conversation.core.store.path)
+        except NoImage as reason:
+            if not (or_copied and self.prompt.paste_copied()):
+                self.notify(str(reason), title="No image", severity="warning", markup=False)
+        except OSError as error:
+            said = f"The image cannot be saved ({error.strerror}). Free some space, or name an image file with @."
+            self.notify(said, severity="error", markup=False)
+        else:
+            self.prompt.attach(path)
+            self.screen.set_focus(self.prompt)
 
     @on(Prompt.EditorWanted)
     @work(group="editor", exclusive=True)
