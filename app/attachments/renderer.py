@@ -69,10 +69,10 @@ def read_pages(origin: Origin) -> str:
     return f"{pages}, cut" if origin.cut else pages
 
 
-def language(name: str) -> str:
-    """The language of a fence, for syntax colours; empty if the name's ending is unusual."""
-    ending = PurePath(one_line(name)).suffix[1:].lower()
-    return ending if re.fullmatch("[a-z0-9+#]{1,12}", ending) else ""
+def language(attachment: Attachment) -> str:
+    """The language of a fence, for syntax colours; empty if the name's ending is unusual, or for a document's text."""
+    ending = PurePath(one_line(attachment.name)).suffix[1:].lower()
+    return ending if origin_of(attachment) is None and re.fullmatch("[a-z0-9+#]{1,12}", ending) else ""
 
 
 def _part(attachment: Attachment) -> str:
@@ -81,7 +81,7 @@ def _part(attachment: Attachment) -> str:
         return f"Image: {name}"
     origin = origin_of(attachment)
     if origin is None:
-        return f"File: {name}\n{fenced(attachment.text, language(attachment.name))}"
+        return f"File: {name}\n{fenced(attachment.text, language(attachment))}"
     pages = read_pages(origin)
     heading = f"{'Web page' if origin.source == 'web' else 'File'}: {name}{f' ({pages})' if pages else ''}"
     return f"{heading}\n{fenced(attachment.text)}"

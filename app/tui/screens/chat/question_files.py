@@ -78,7 +78,9 @@ class QuestionFiles:
         self._named: tuple[Attachment, ...] = ()
         """Files of an earlier question that its text names: they stay as they were while it names them."""
         self._pages: tuple[Attachment, ...] = ()
-        """Pages that were fetched for the text in the prompt."""
+        """Pages that were fetched for the question in the prompt."""
+        self._question = 0
+        """Counts the questions that were in the prompt."""
         self._fetching = False
         """Whether the person is being asked about pages, or they are being fetched."""
         self._unnamed: tuple[Attachment, ...] = ()
@@ -92,7 +94,7 @@ class QuestionFiles:
         named = mentions(text, current_folder()) if attachments else []
         self._named = tuple(one for one in attachments if any(belongs(one, mention) for mention in named))
         self._unnamed = tuple(one for one in attachments if one not in self._named)
-        self._warned, self._pages = "", ()
+        self._warned, self._pages, self._question = "", (), self._question + 1
         self._shown = ["?"]  # Unlike any list of paths: show it anew.
         self.look_soon()
 
@@ -185,15 +187,18 @@ class QuestionFiles:
         try:
             if not await prompt.app.push_screen_wait(Confirm(asked)):
                 return
+            question = self._question
             self._view.show([PreviewLine(f"fetching {one_line(address)} …") for address in addresses])
             fetched = await fetch_pages(addresses)
         finally:
             self._fetching = False
             self._shown = ["?"]
             self.look_soon()
-        if prompt.text != typed:
-            return  # Another text, perhaps of another conversation. The page would have to be asked for again.
+        if question != self._question:
+            return
         self._pages += tuple(fetched.attachments)
+        if prompt.text != typed:
+            return  # The person writes on, and sends it later.
         if fetched.problems:
             self._warned = typed
             prompt.notify(
