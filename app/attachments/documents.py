@@ -28,6 +28,8 @@ MOST_SECONDS = 30.0
 MOST_ANSWERED = 8_000_000
 """Most bytes that the process may answer: the text as JSON."""
 PARSER = "app.attachments.parsing.document_process"
+NEEDED = ("PATH", "PYTHONPATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT", "LANG")
+"""Variables that the process gets. Tokens are among the others."""
 OLD_OFFICE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 """Begins Word's old files, and encrypted new ones."""
 
@@ -100,7 +102,7 @@ def read_document(data: bytes, job: Job) -> DocumentText:
                 stdin=given,
                 stdout=answered,
                 stderr=subprocess.DEVNULL,
-                env=own_environment(),
+                env={name: value for name, value in own_environment().items() if name in NEEDED},
                 timeout=MOST_SECONDS,
                 check=False,
             ).returncode
