@@ -80,7 +80,7 @@ def _files(attachments: Sequence[Attachment]) -> Iterator[str]:
         kind = "File" if one.is_text else "Image"
         yield f"\n*{kind}: {escaped(described(one))}*\n"
         if one.is_text:
-            yield f"\n{fenced(sanitise(one.text), language(one.name))}\n"
+            yield f"\n{fenced(sanitise(one.text), language(one))}\n"
 
 
 def contained(text: str) -> str:

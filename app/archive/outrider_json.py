@@ -30,7 +30,9 @@ Id = Annotated[str, msgspec.Meta(pattern="^[0-9A-Za-z_-]{1,64}$")]
 Time = Annotated[str, msgspec.Meta(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?\+00:00$")]
 Token = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
 Name = Annotated[str, msgspec.Meta(pattern="^[0-9A-Za-z_.-]{1,64}$")]
-MediaType = Annotated[str, msgspec.Meta(pattern=r"^(text|image)/[0-9a-z.+-]{1,64}$")]
+MediaType = Annotated[
+    str, msgspec.Meta(pattern=r"^(text|image)/[0-9a-z.+-]{1,64}(;[a-z]{1,16}=[0-9a-z]{1,16}){0,8}$", max_length=256)
+]
 Line = Annotated[str, msgspec.Meta(pattern=r"^[^\x00-\x1f\x7f-\x9f]{0,256}$")]
 """One line of text. Ids, times, names and values are shown as they are, so none may contain control characters."""
 Value = bool | int | float | Line | None

@@ -1,4 +1,4 @@
-"""Files that are named in a question: `@src/start.py`, `@"a b.txt"`, `@~/notes.md`, `@src/` for a folder.
+"""What a question names: `@src/start.py`, `@"a b.txt"`, `@~/notes.md`, `@src/` for a folder, `@https://…` for a page.
 
 People write `@` for other things too: addresses, decorators, names. So only a path that exists counts. Text that looks
 like a path but does not exist is reported, never left out silently.
@@ -23,37 +23,40 @@ MENTION = re.compile(rf"""(?<![^{BEFORE}])@(?:"([^"\n]+)"|'([^'\n]+)'|((?:\\ |[^
 TRAILING = ".,;:!?)]}>*_”’»。、，；：！？）】」』"
 """Punctuation that ends a sentence and is not part of a path, unless a file has that name."""
 KNOWN_ENDINGS = frozenset({
-    "bash", "bat", "c", "cc", "cfg", "conf", "cpp", "css", "csv", "diff", "env", "gif", "go", "h", "hpp", "htm",
-    "html", "ini", "ipynb", "java", "jpeg", "jpg", "js", "json", "jsonl", "kt", "log", "lua", "md", "patch", "pdf",
-    "php", "png", "ps1", "py", "rb", "rs", "rst", "sh", "sql", "svg", "swift", "tex", "toml", "ts", "tsv", "tsx",
+    "bash", "bat", "c", "cc", "cfg", "conf", "cpp", "css", "csv", "diff", "docx", "env", "gif", "go", "h", "hpp", "htm",
+    "html", "ini", "ipynb", "java", "jpeg", "jpg", "js", "json", "jsonl", "kt", "log", "lua", "md", "odt", "patch",
+    "pdf", "php", "png", "ps1", "py", "rb", "rs", "rst", "sh", "sql", "svg", "swift", "tex", "toml", "ts", "tsv", "tsx",
     "txt", "vue", "webp", "xml", "yaml", "yml", "zip", "zsh",
 })  # fmt: skip
 """Endings by which a word without a slash looks like a file name, unlike `@app.route`."""
 PLACE = re.compile(r"(?::\d+){1,2}$|#L\d+(?:-L?\d+)?$")
 """A place in a file, as compilers, `grep -n` and links to code write it."""
+WEB = re.compile(r"https?://[^\s/?#]", re.IGNORECASE)
+"""How an address of the web begins."""
 MOST_MENTIONS = 200
 """Most mentions that are read. A longer list is pasted text, not a way to name files."""
 
 
 @dataclass(frozen=True)
 class Mention:
-    """A path in a question, after an `@`."""
+    """A path or an address in a question, after an `@`."""
 
     raw: str
-    """The path as written, without quotes and backslashes."""
+    """As written, without quotes and backslashes."""
     start: int
     """The offset of the `@` in the text."""
     end: int
     path: Path
-    kind: Literal["file", "folder", "missing"]
+    """Of a page: meaningless."""
+    kind: Literal["file", "folder", "page", "missing"]
 
     @property
     def name(self) -> str:
-        return shown_name(self.raw)
+        return self.raw if self.kind == "page" else shown_name(self.raw)
 
 
 def mentions(text: str, cwd: Path) -> list[Mention]:
-    """The paths that a text names, in order, each once. `missing`: those that look like a path but do not exist."""
+    """What a text names, in order, each once. `missing`: those that look like a path but do not exist."""
     found: dict[str, Mention] = {}
     for count, match in enumerate(MENTION.finditer(text)):
         if count == MOST_MENTIONS:
@@ -73,6 +76,11 @@ def shown_name(raw: str) -> str:
     if pure.is_absolute() or raw.startswith("~") or ".." in pure.parts:
         return (pure.name or "folder") + folder
     return pure.as_posix() + folder
+
+
+def is_web(raw: str) -> bool:
+    """Whether this is the address of a page, and not a path."""
+    return WEB.match(raw) is not None
 
 
 def located(raw: str, cwd: Path) -> Path:
@@ -133,6 +141,10 @@ def _mention(match: re.Match[str], cwd: Path) -> Mention | None:
     quoted = match[1] or match[2]
     raw = quoted or match[3].replace("\\ ", " ")
     end = match.end()
+    if WEB.match(raw):
+        while not quoted and raw[-1] in TRAILING and not (raw[-1] == ")" and "(" in raw):
+            raw, end = raw[:-1], end - 1
+        return Mention(raw, match.start(), end, cwd, "page")
     if not quoted:
         while raw and not _exists(located(raw, cwd)) and (over := _not_of_the_path(raw)):
             raw, end = raw[:-over], end - over

@@ -37,6 +37,9 @@ def preview(found: Sequence[tuple[str, Gathered]], kept: Sequence[Attachment]) -
             lines.append(PreviewLine(f"{one_line(raw)} · {count} · {total}", raw))
         lines += [PreviewLine(said, raw if not files else None, problem=True) for said in gathered.problems]
         lines += [PreviewLine(said) for said in gathered.told]
+        lines += [
+            PreviewLine(f"{one_line(page)} · fetched if you agree when you send it", raw) for page in gathered.pages
+        ]
         if gathered.secrets:
             lines.append(PreviewLine(f"{', '.join(gathered.secrets)} may hold a secret", problem=True))
     if len(lines) > MOST_LINES:

@@ -12,6 +12,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from app.attachments.documents import (
+    MOST_DOCUMENT_BYTES,
+    Job,
+    Unreadable,
+    as_attachment,
+    document_kind,
+    read_document,
+)
 from app.attachments.folders import FolderTooLarge, files_in
 from app.attachments.images import image_kind
 from app.attachments.limits import MOST_BYTES, MOST_FILES, MOST_IMAGE_BYTES, MOST_TEXT_BYTES, size
@@ -19,6 +27,7 @@ from app.attachments.mentions import Mention, is_folder, located, shown_name
 from app.attachments.secret_names import looks_secret
 from app.sanitise import sanitise
 from storage import Attachment
+from storage.attachments import TEXT
 
 WIDE = {
     "UTF-32": (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE),
@@ -27,6 +36,7 @@ WIDE = {
 """Encodings by the marks with which a text in them begins. UTF-16's begins one of UTF-32's."""
 MOST_UNREADABLE = 0.1
 """Share of invalid UTF-8 up to which a file counts as text in another encoding."""
+UNKNOWN = "is not text, nor an image (png, jpeg, gif, webp) or a document (pdf, docx, odt) that can be sent"
 NAMED = 5
 """Most names that one sentence lists."""
 
@@ -42,6 +52,8 @@ class Gathered:
     """What was changed or left out."""
     secrets: list[str] = field(default_factory=list)
     """Names of attached files that may hold a key or a password."""
+    pages: list[str] = field(default_factory=list)
+    """Addresses of pages that were named. Nothing is fetched before the person has agreed."""
 
     def clear_files(self) -> None:
         self.attachments.clear()
@@ -60,7 +72,8 @@ def one_line(name: str) -> str:
 def gather(mentions: Iterable[Mention], kept: Sequence[Attachment] = ()) -> Gathered:
     """Reads the files that a question names.
 
-    `kept`: attachments of the question before it was edited. They stay unchanged, whatever is on the disk now.
+    `kept`: attachments of the question before it was edited, and pages that were fetched. They stay unchanged, whatever
+    is on the disk or in the web now.
     """
     gathered, seen = Gathered(), set[Path]()
     for mention in mentions:
@@ -68,6 +81,8 @@ def gather(mentions: Iterable[Mention], kept: Sequence[Attachment] = ()) -> Gath
         if same:
             # Two mentions may name it: a file and its folder, or files of one name.
             gathered.attachments += [one for one in same if not any(one is other for other in gathered.attachments)]
+        elif mention.kind == "page":
+            gathered.pages.append(mention.raw)
         elif mention.kind == "missing":
             gathered.problems.append(_missing(mention))
         else:
@@ -95,6 +110,7 @@ def joined(*several: Gathered) -> Gathered:
         whole.problems += one.problems
         whole.told += one.told
         whole.secrets += one.secrets
+        whole.pages += one.pages
     _check_total(whole)
     return whole
 
@@ -159,7 +175,7 @@ def _add_folder(gathered: Gathered, folder: Path, name: str, seen: set[Path]) ->
             known = True
             continue
         try:
-            attachment = read_file(path, name + inner, gathered.told, images=False)
+            attachment = read_file(path, name + inner, gathered.told, alone=False)
         except (Unsuitable, OSError):
             others.append(inner)
             continue
@@ -183,16 +199,32 @@ def _names(names: Sequence[str]) -> str:
     return ", ".join(map(one_line, names[:NAMED])) + more
 
 
-def read_file(path: Path, name: str, told: list[str], *, images: bool = True) -> Attachment:
-    """Reads one file as it is now. Changes are reported in `told`. Raises `Unsuitable`, `OSError`."""
-    data = _bytes_of(path)
+def read_file(path: Path, name: str, told: list[str], *, alone: bool = True) -> Attachment:
+    """Reads one file as it is now. Changes are reported in `told`. Raises `Unsuitable`, `OSError`.
+
+    `alone`: it was named by itself, so it may be an image or a document.
+    """
+    try:
+        return attachment_of(_bytes_of(path), name, told, alone=alone)
+    except Unreadable as error:
+        raise Unsuitable(str(error)) from None
+
+
+def attachment_of(data: bytes, name: str, told: list[str], *, alone: bool = True) -> Attachment:
+    """What is attached of these bytes: an image, the text of a document, or text. Raises `Unsuitable`, `Unreadable`."""
     if (kind := image_kind(data)) is not None:
-        if not images:
+        if not alone:
             raise Unsuitable("is an image")
+        if len(data) > MOST_IMAGE_BYTES:
+            raise Unsuitable(f"has more than {size(MOST_IMAGE_BYTES)}, too much to send")
         return Attachment(name, kind, data)
+    if (document := document_kind(data)) is not None:
+        if not alone:
+            raise Unsuitable("is a document")
+        return as_attachment(name, read_document(data, Job(document, MOST_TEXT_BYTES)))
     if len(data) > MOST_TEXT_BYTES:
         raise Unsuitable(f"has more than {size(MOST_TEXT_BYTES)}; send a part of it")
-    return Attachment(name, "text/plain", _as_text(data, name, told).encode())
+    return Attachment(name, TEXT, _as_text(data, name, told).encode())
 
 
 def _bytes_of(path: Path) -> bytes:
@@ -202,8 +234,10 @@ def _bytes_of(path: Path) -> bytes:
     with open(handle, "rb") as file:
         _check_regular(os.fstat(handle).st_mode)
         data = file.read(MOST_IMAGE_BYTES + 1)
-    if len(data) > MOST_IMAGE_BYTES:
-        raise Unsuitable(f"has more than {size(MOST_IMAGE_BYTES)}, too much to send")
+        most = MOST_DOCUMENT_BYTES if document_kind(data) else MOST_IMAGE_BYTES
+        data += file.read(max(0, most + 1 - len(data)))
+    if len(data) > most:
+        raise Unsuitable(f"has more than {size(most)}, too much to send")
     return data
 
 
@@ -220,11 +254,11 @@ def _as_text(data: bytes, name: str, told: list[str]) -> str:
         except UnicodeDecodeError:
             text = "\0"
         if "\0" in text:
-            raise Unsuitable("is neither text nor an image that can be sent")
+            raise Unsuitable(UNKNOWN)
         told.append(f"{one_line(name)} was {wide} and is sent as UTF-8")
         return text
     if b"\0" in data:
-        raise Unsuitable("is neither text nor an image that can be sent (png, jpeg, gif, webp)")
+        raise Unsuitable(UNKNOWN)
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError:

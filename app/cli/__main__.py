@@ -158,8 +158,19 @@ def ask(
     ] = None,
     file: Annotated[
         list[str] | None,
-        typer.Option("--file", "-f", metavar="PATH", help="Attach a text file, a folder or an image. May be repeated."),
+        typer.Option(
+            "--file",
+            "-f",
+            metavar="PATH",
+            help="Attach a file, a folder, or the page at an address (https://…), which is fetched. May be repeated.",
+        ),
     ] = None,
+    extract: Annotated[
+        bool, typer.Option("--extract", "-x", help="Print only the last code block. Exits with 1 if there is none.")
+    ] = False,
+    extract_all: Annotated[
+        bool, typer.Option("--extract-all", help="Print only the code blocks, all of them.")
+    ] = False,
     no_save: Annotated[
         bool, typer.Option("--no-save", help="Store nothing: keep question and answer in memory only.")
     ] = False,
@@ -189,6 +200,7 @@ def ask(
         draft=not no_draft,
         prompts=prompts,
         files=file or (),
+        extract="all" if extract_all else "last" if extract else None,
         save=not no_save,
         queue=queue,
     )

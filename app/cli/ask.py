@@ -10,7 +10,8 @@ import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import asdict, dataclass
-from typing import Any, TextIO
+from textwrap import shorten
+from typing import Any, Literal, TextIO
 
 from msgspec.structs import replace
 
@@ -46,6 +47,8 @@ from app.titles import title_from
 from storage import Attachment, Choices, Message, Store
 from storage.choices import ASKED
 
+EXCERPT = 300
+"""Characters of an answer that are quoted if it has not what was asked for."""
 UNANSWERED = ("unavailable", "incompatible", "refused")
 """Codes of failures on the server's side: out of reach, of another kind, or a refusal."""
 
@@ -167,7 +170,7 @@ async def ask(
         store = assistant.store
         chosen = chosen_conversation(store, question, kept, options)
         writer = None
-        if not options.json:
+        if not options.json and options.extract is None:
             writer = TextWriter(sys.stdout, final_drafts=settings.mode == "offline", by_line=not sys.stdout.isatty())
         if attachments:
             await assistant.settled()  # The model's context size is known only then.
@@ -184,8 +187,25 @@ async def ask(
     if options.json and result.done is not None:
         conversation = {"conversation": chosen if folders.saved else None}
         print_json({**conversation, **result.as_json(), **_risks(asked_in(thread), result)})
+    code = _exit_code(result)
+    if options.extract is not None and result.done is not None and not _print_code(result, options.extract):
+        code = FAILED
     _complain_of_end(result, asked_in(thread), options, saved=folders.saved)
-    return _exit_code(result)
+    return code
+
+
+def _print_code(result: AskResult, which: Literal["last", "all"]) -> bool:
+    """Print only the code of an answer. Returns whether there is any, and it is complete."""
+    from app.cli.extraction import code_of
+
+    blocks, complete = code_of(result.text)
+    if not complete:
+        complain("the last code block of the answer is incomplete, so it is not printed")
+        blocks = [] if which == "last" else blocks
+    elif not blocks:
+        complain(f"the answer has no code block: {shorten(result.text, EXCERPT, placeholder=' …')}")
+    print("\n".join(blocks if which == "all" else blocks[-1:]), end="", flush=True)
+    return complete and bool(blocks)
 
 
 def _complain_of_end(result: AskResult, asked: str, options: AskOptions, *, saved: bool) -> None:

@@ -1,15 +1,17 @@
 """Attachments of a question of `outrider ask`: `--file`, and `@path` in the typed text.
 
+A page of the web is fetched if `--file` names it: an address in a question does not say that anything shall leave now.
 Piped text and prompt files cannot name files, because they may come from anywhere.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 from app.attachments.limits import size
-from app.attachments.mentions import mentions
-from app.attachments.reader import Gathered, gather, gather_paths, joined
+from app.attachments.mentions import is_web, mentions
+from app.attachments.reader import Gathered, gather, gather_paths, joined, one_line
 from app.attachments.renderer import described
 from app.exits import USAGE, complain, fail
 from app.files import current_folder
@@ -27,7 +29,12 @@ def files_of(typed: str, paths: Sequence[str], *, stays_here: bool) -> list[Atta
     leave this device without being named by `--file`.
     """
     cwd = current_folder()
-    named, mentioned = gather_paths(paths, cwd), gather(mentions(typed, cwd))
+    named = gather_paths([path for path in paths if not is_web(path)], cwd)
+    if not named.problems and (addresses := list(dict.fromkeys(filter(is_web, paths)))):
+        named = joined(named, _fetched(addresses))
+    mentioned = gather(mentions(typed, cwd), [one for one in named.attachments if is_web(one.name)])
+    for page in mentioned.pages:
+        complain(f"{one_line(page)} was not fetched; to send its text: --file {one_line(page)}")
     if named.problems:
         fail(f"Nothing was sent: {'; '.join(named.problems)}.", USAGE)
     for problem in mentioned.problems:
@@ -49,6 +56,13 @@ def files_of(typed: str, paths: Sequence[str], *, stays_here: bool) -> list[Atta
     if both.attachments:
         complain(f"with the question: {_summary(both.attachments)}")
     return both.attachments
+
+
+def _fetched(addresses: Sequence[str]) -> Gathered:
+    # The HTTP client takes 0.1 s to load.
+    from app.attachments.web_pages import fetch_pages
+
+    return asyncio.run(fetch_pages(addresses))
 
 
 def _without(gathered: Gathered, other: Gathered) -> Gathered:

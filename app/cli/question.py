@@ -84,6 +84,10 @@ def _contradiction(options: AskOptions, question: str, *, offline: bool) -> str 
             "--no-save keeps nothing, but -c and --conversation add to a stored conversation: choose one.",
         ),
         (not options.save and options.queue, "--no-save keeps nothing, but --queue stores the question: choose one."),
+        (
+            options.extract is not None and (many or options.json or options.queue),
+            "--extract prints code alone: leave out --json, --prompts and --queue.",
+        ),
         (many and bool(question or options.files), "Give a question, with or without files, or --prompts; not both."),
     )
     return next((sentence for contradicts, sentence in pairs if contradicts), None)

@@ -93,6 +93,8 @@ class AskOptions:
     draft: bool = True
     prompts: Path | None = None
     files: Sequence[str] = ()
+    extract: Literal["last", "all"] | None = None
+    """Which code blocks are printed instead of the answer."""
     save: bool = True
     queue: bool = False
 

@@ -57,6 +57,7 @@ COMMANDS = (
     SlashCommand("stop", "Stop the answer, keep its text", "stop_answer", key="chat.stop"),
     SlashCommand("edit", "Edit the last question", "edit_question", key="message.edit"),
     SlashCommand("copy", "Copy the last answer, or its last code", "copy_last", "[code]"),
+    SlashCommand("paste", "Attach the image in the clipboard", "paste_image", key="prompt.paste"),
     SlashCommand(
         "source",
         "Show the pages the last answer is based on",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from rich.cells import cell_len
 from textual import events
@@ -56,6 +57,7 @@ class Prompt(CompletingTextArea):
             id="prompt.cancel",
         ),
         Binding("ctrl+d", "delete_or_quit", "Delete the next character; in an empty prompt: quit", id="prompt.delete"),
+        Binding("ctrl+v", "paste", "Paste; an image in the clipboard is attached", id="prompt.paste"),
         Binding("ctrl+underscore", "undo", "Undo the last change", id="prompt.undo"),
         Binding("pageup", "scroll_transcript(-1)", "Scroll up", id="prompt.page_up", priority=True),
         Binding("pagedown", "scroll_transcript(1)", "Scroll down", id="prompt.page_down", priority=True),
@@ -111,6 +113,9 @@ class Prompt(CompletingTextArea):
 
     class Left(Message):
         """The person pressed Up in an empty prompt that has nothing to recall."""
+
+    class ImageWanted(Message):
+        """The person wants to attach the image in the clipboard, or else to paste what was copied in this window."""
 
     class SearchWanted(Message):
         """The person wants to find a prompt that was sent before."""
@@ -209,19 +214,39 @@ class Prompt(CompletingTextArea):
 
     def on_paste(self, event: events.Paste) -> None:
         """A file that was dropped on the terminal comes as a paste of its path: it becomes `@path`."""
-        path = dropped(event.text)
-        if path is None:
+        if not event.text:  # What some terminals send if the clipboard has an image.
+            self.post_message(self.ImageWanted())
             return
+        path = dropped(event.text)
+        if path is not None and (mention := self._mention(path)) is not None:
+            event.text = mention
+
+    def attach(self, path: Path) -> None:
+        """Write `@path` at the cursor."""
+        if (mention := self._mention(path)) is not None:
+            self.insert(mention)
+
+    def _mention(self, path: Path) -> str | None:
+        """How the text at the cursor names a file, or None after a notice if it cannot."""
         mention = written(path, current_folder())
         if mention is None:
             self.notify(
                 "The name of that file has characters that cannot be typed, so it was not attached. Rename it first.",
                 severity="warning",
             )
-            return
+            return None
         row, column = self.selection.start
         before = self.document.get_line(row)[:column][-1:]
-        event.text = f"{' ' if before and not before.isspace() else ''}{mention} "
+        return f"{' ' if before and not before.isspace() else ''}{mention} "
+
+    def action_paste(self) -> None:
+        self.post_message(self.ImageWanted())
+
+    def paste_copied(self) -> bool:
+        """Paste what was copied in this window. Returns whether there is anything."""
+        if copied := self.app.clipboard:
+            super().action_paste()
+        return bool(copied)
 
     def _sent_as(self, text: str) -> str:
         """What is sent of a text."""

@@ -20,6 +20,7 @@ from app.archive.exporter import every_conversation, export_conversations, expor
 from app.archive.formats import Format
 from app.archive.importer import import_file
 from app.archive.markdown import contained
+from app.attachments.documents import DocumentText, Origin, as_attachment
 from app.config import Folders, Settings
 from app.events import Stretch
 from models.guide.names import MARKS
@@ -288,6 +289,16 @@ def test_json_brings_everything_back(store: Store, conversation: str, tmp_path: 
         assert [one.attachments for one in after.queue] == [(PICTURE,)]
         report = import_file(other, tmp_path / "out.json")
         assert [one.outcome for one in report.results] == ["same"]
+
+
+def test_json_keeps_what_a_text_was_read_from(store: Store, tmp_path: Path) -> None:
+    page = as_attachment("https://a.org/x.pdf?y=1", DocumentText("text", Origin("pdf", 2, 9, cut=True)))
+    conversation = store.conversations.create("files").id
+    store.messages.ask(conversation, "what is it?", parent_id=None, attachments=[page])
+    exported(store, conversation, "json", tmp_path)
+    with Store.open(tmp_path / "other.db") as other:
+        import_file(other, tmp_path / "out.json")
+        assert other.transfer.whole(conversation).messages[0].attachments == (page,)
 
 
 def test_files_that_make_no_sense_are_not_imported(store: Store, conversation: str, tmp_path: Path) -> None:

@@ -111,7 +111,7 @@ def test_files_that_are_no_text_are_refused_by_name(folder: Path) -> None:
         ("empty.txt", ""),
     ]
     assert gathered.problems == [
-        "a.zip is neither text nor an image that can be sent (png, jpeg, gif, webp)",
+        "a.zip is an archive, or a damaged document; send .docx, .odt, PDF or plain text",
         "odd.txt is not UTF-8 text; convert it first, for example with iconv",
     ]
     assert gathered.told == [

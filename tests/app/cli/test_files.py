@@ -68,7 +68,7 @@ def test_nothing_is_sent_if_a_named_file_cannot_go_along(outrider: Outrider, ser
     (folder / "a.bin").write_bytes(b"\0\1")
     result = outrider("ask", "what is this", "--file", "a.bin", "--file", "gone\x1b[2J.txt")
     assert result.code == 2 and server.asked == []
-    assert "Nothing was sent: a.bin is neither text" in result.err and "\x1b" not in result.err
+    assert "Nothing was sent: a.bin is not text" in result.err and "\x1b" not in result.err
     assert outrider("ask", "--prompts", "x", "--file", "a b.txt").code == 2
 
 

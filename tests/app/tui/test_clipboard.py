@@ -11,8 +11,10 @@ from typing import Self
 import pytest
 
 from app.tui.clipboard import LONGEST_OSC, TIMEOUT_SECONDS, copy, osc52, programs
-from storage import Store
-from tests.app.tui.scripted import ScriptedCore, wait_until
+from app.tui.clipboard_image import NoImage, image_command
+from storage import Attachment, Store
+from tests.app.attachments.conftest import PNG
+from tests.app.tui.scripted import ScriptedCore, finished, press, verified, wait_until
 from tests.app.tui.window import started
 from tests.support.conversing import until
 from tests.support.patience import PATIENCE_SECONDS
@@ -147,3 +149,53 @@ async def test_what_no_terminal_takes_is_saved_and_the_person_told_where(store: 
             assert path.read_text(encoding="utf-8") == text and path.stat().st_mode & 0o777 == 0o600
         finally:
             path.unlink()
+
+
+async def test_the_image_in_the_clipboard_is_attached_by_a_key_and_a_command(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "copied.png").write_bytes(PNG)
+    desktop = program(tmp_path / "bin", "wl-paste", 'test "$*" = "--type image/png" && cat "$HERE/../copied.png"')
+    for name, value in (desktop | {"WAYLAND_DISPLAY": "wayland-0"}).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("SSH_CONNECTION", raising=False)
+    async with started(core := ScriptedCore(store, [[*verified("A cat."), finished(2)]])) as (app, pilot):
+        first, second = (store.path.with_name("pasted") / f"image-{number}.png" for number in (1, 2))
+        app.prompt.write("what is")
+        await press(pilot, "ctrl+v", until=lambda: app.prompt.text == f"what is @{first} ")
+        await press(pilot, "enter", until=lambda: len(core.prompts) == 1)
+        (question, _) = store.branches.thread(store.conversations.all()[0].id)
+        assert question.attachments == (Attachment("image-1.png", "image/png", PNG),)
+        assert first.stat().st_mode & 0o777 == 0o600
+        await wait_until(pilot, lambda: not app.prompt.answering)
+        app.prompt.write("/paste")
+        await press(pilot, "enter", until=lambda: app.prompt.text == f"@{second} ")
+        (tmp_path / "copied.png").write_bytes(b"text")
+        app.prompt.write("")
+        app.copy_to_clipboard("copied here")
+        await press(pilot, "ctrl+v", until=lambda: app.prompt.text == "copied here")
+        app.prompt.write("/paste")
+        await press(pilot, "enter", until=lambda: app.toasted("There is no image in the clipboard."))
+
+
+@pytest.mark.parametrize(
+    ("environment", "platform", "said"),
+    [
+        (
+            {"SSH_TTY": "/dev/pts/0", "DISPLAY": ":0"},
+            "linux",
+            "Over SSH, the clipboard of your desktop",
+        ),
+        ({}, "linux", "There is no desktop here whose clipboard could have an image."),
+        (
+            {"WAYLAND_DISPLAY": "w"},
+            "linux",
+            "wl-paste is missing, which reads images from the clipboard. Install wl",
+        ),
+        ({"DISPLAY": ":0"}, "linux", "xclip is missing, which reads images from the clipboard. Install xclip."),
+        ({}, "darwin", "pngpaste is missing, which reads images from the clipboard. Install pngpaste."),
+    ],
+)
+def test_why_no_image_can_be_pasted_is_said(environment: dict[str, str], platform: str, said: str) -> None:
+    with pytest.raises(NoImage, match=re.escape(said)):
+        image_command(environment | {"PATH": "/nowhere"}, platform)

@@ -15,12 +15,14 @@ from app.events import ModeChanged, Reasoned
 from app.tui.screens.chat import question_files
 from app.tui.screens.chat.conversation import ConversationView
 from app.tui.screens.chat.question_files import PromptFiles
+from app.tui.screens.confirm import Confirm
 from app.tui.screens.queue import QueueScreen
 from app.tui.widgets.message import AnswerView, QuestionView
 from app.tui.widgets.prompt import Prompt
 from app.tui.widgets.thoughts import Thoughts
 from storage import Attachment, Store
 from tests.app.attachments.conftest import PNG
+from tests.app.attachments.test_web_pages import site
 from tests.app.tui.scripted import READY, ScriptedCore, Step, finished, press, shows, store_turns, verified, wait_until
 from tests.app.tui.window import Window, started
 
@@ -62,6 +64,26 @@ async def write(app: Window, pilot: Pilot[None], text: str, wanted: Sequence[str
     """Writes a prompt, and waits until these lines stand above it."""
     app.prompt.write(text)
     await wait_until(pilot, lambda: lines(app) == list(wanted))
+
+
+async def test_a_page_is_fetched_once_and_only_after_a_yes(store: Store) -> None:
+    async with site(asked := []) as server, started(core := core_of(store, 3), SIZE) as (app, pilot):
+        text, shown = f"what costs @{server}/page?", f"{server}/page · fetched if you agree when you send it"
+        await write(app, pilot, text, [shown])
+        await press(pilot, "enter", until=lambda: isinstance(app.screen, Confirm))
+        await press(pilot, "n", until=lambda: not isinstance(app.screen, Confirm))
+        assert asked == [] and core.prompts == [] and app.prompt.text == text
+        await press(pilot, "enter", until=lambda: isinstance(app.screen, Confirm))
+        await press(pilot, "y", until=lambda: len(core.prompts) == 1 and app.prompt.text == "")
+        ((question, (page,)),) = sent(store)
+        assert question == text and page.name == f"{server}/page" and "forty euros" in page.text
+        await wait_until(pilot, lambda: not app.prompt.answering)
+        await write(app, pilot, f"and @{server}/gone", [f"{server}/gone · fetched if you agree when you send it"])
+        await press(pilot, "enter", until=lambda: isinstance(app.screen, Confirm))
+        await press(pilot, "y", until=lambda: app.toasted("was refused (404 Not Found)"))
+        assert len(core.prompts) == 1
+        await press(pilot, "enter", until=lambda: len(core.prompts) == 2)
+        assert sent(store)[1] == (f"and @{server}/gone", ()) and asked == ["/page", "/gone"]
 
 
 async def test_what_goes_along_is_shown_before_it_is_sent_and_unfolds_in_the_question(store: Store) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 from textual import events, on, work
 from textual.containers import Vertical
@@ -167,7 +169,7 @@ class ConversationView(Vertical):
 
     @on(Prompt.Submitted)
     async def send(self, event: Prompt.Submitted) -> None:
-        if (files := await self._read_files(event.typed)) is not None:
+        if (files := await self._read_files(event)) is not None:
             await self._ask(event.text, files)
 
     @on(Welcome.Picked)
@@ -181,15 +183,21 @@ class ConversationView(Vertical):
         self.screen.set_focus(self.prompt)
         await self._ask(event.question)
 
-    async def _read_files(self, typed: str) -> Sequence[Attachment] | None:
+    async def _read_files(self, event: Prompt.Submitted | Prompt.Kept) -> Sequence[Attachment] | None:
         """The files that a prompt names, or None if it is not sent now, after a notice."""
         place = self._place
-        files = await self.files.read(typed)
+        again = type(event)(event.text, event.typed)
+        files = await self.files.read(event.typed, partial(self._send_again, again, place))
         if place == self._place:
             return files
         said = "You moved on while its files were being read. The question is still where you wrote it."
         self.notify(said, title="Not sent", severity="warning")
         return None
+
+    def _send_again(self, event: Prompt.Submitted | Prompt.Kept, place: tuple[str | None, QuestionEdit | None]) -> None:
+        """Send a prompt whose pages have been fetched, unless the person has moved on."""
+        if place == self._place:
+            self.prompt.post_message(event)
 
     @property
     def _place(self) -> tuple[str | None, QuestionEdit | None]:
@@ -328,7 +336,7 @@ class ConversationView(Vertical):
             said = "An edited question cannot be queued. Send it now, or ask it as a new question."
             self.notify(said, severity="warning")
             return
-        files = await self._read_files(event.typed)
+        files = await self._read_files(event)
         if files is not None and self._begin(event.text):
             with reporting(self):
                 self._conversation.enqueue(event.text, files)
@@ -428,6 +436,32 @@ class ConversationView(Vertical):
     @on(Completions.Chosen)
     def complete(self, event: Completions.Chosen) -> None:
         self.prompt.take(event.at)
+
+    @on(Prompt.ImageWanted)
+    @work(group="paste", exclusive=True)
+    async def paste(self) -> None:
+        """Attach the image in the clipboard, or paste what was copied in this window."""
+        await self._paste_image(or_copied=True)
+
+    @work(group="paste", exclusive=True)
+    async def action_paste_image(self) -> None:
+        await self._paste_image(or_copied=False)
+
+    async def _paste_image(self, *, or_copied: bool) -> None:
+        from app.tui.clipboard_image import NoImage, clipboard_image, kept_image  # Not needed at the start.
+
+        try:
+            image = await clipboard_image()
+            path = await asyncio.to_thread(kept_image, image, self._conversation.core.store.path)
+        except NoImage as reason:
+            if not (or_copied and self.prompt.paste_copied()):
+                self.notify(str(reason), title="No image", severity="warning", markup=False)
+        except OSError as error:
+            said = f"The image cannot be saved ({error.strerror}). Free some space, or name an image file with @."
+            self.notify(said, severity="error", markup=False)
+        else:
+            self.prompt.attach(path)
+            self.screen.set_focus(self.prompt)
 
     @on(Prompt.EditorWanted)
     @work(group="editor", exclusive=True)

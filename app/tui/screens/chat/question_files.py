@@ -1,13 +1,15 @@
-"""The files that a prompt names: shown while it is written, read when it is sent.
+"""The files and pages that a prompt names: shown while it is written, read when it is sent.
 
 Only the text counts: `@path` in it. So a file survives a restart together with the text, and is removed with the text.
+A page is fetched after the person has said yes, once: its text stays with the question.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from textual import events
 from textual.content import Content
@@ -18,7 +20,7 @@ from textual.widgets import Static
 
 from app.attachments.mentions import Mention, mentions
 from app.attachments.preview import PreviewLine, preview, too_large
-from app.attachments.reader import Gathered, belongs, gather, joined
+from app.attachments.reader import Gathered, belongs, gather, joined, one_line
 from app.files import current_folder
 from app.tui.background import begin
 from app.tui.open_conversation import OpenConversation
@@ -75,6 +77,12 @@ class QuestionFiles:
         self._timer: Timer | None = None
         self._named: tuple[Attachment, ...] = ()
         """Files of an earlier question that its text names: they stay as they were while it names them."""
+        self._pages: tuple[Attachment, ...] = ()
+        """Pages that were fetched for the question in the prompt."""
+        self._question = 0
+        """Counts the questions that were in the prompt."""
+        self._fetching = False
+        """Whether the person is being asked about pages, or they are being fetched."""
         self._unnamed: tuple[Attachment, ...] = ()
         """Files of an earlier question that its text does not name: they stay with it."""
         self._warned = ""
@@ -86,7 +94,7 @@ class QuestionFiles:
         named = mentions(text, current_folder()) if attachments else []
         self._named = tuple(one for one in attachments if any(belongs(one, mention) for mention in named))
         self._unnamed = tuple(one for one in attachments if one not in self._named)
-        self._warned = ""
+        self._warned, self._pages, self._question = "", (), self._question + 1
         self._shown = ["?"]  # Unlike any list of paths: show it anew.
         self.look_soon()
 
@@ -102,7 +110,7 @@ class QuestionFiles:
         begin(self._prompt, self._look, group="files", exclusive=True)
 
     async def _look(self) -> None:
-        text, cwd, named = self._prompt.text, current_folder(), self._named
+        text, cwd, named = self._prompt.text, current_folder(), (*self._named, *self._pages)
         if "@" not in text and not self._unnamed:
             self._shown = []
             self._view.show(())
@@ -127,11 +135,20 @@ class QuestionFiles:
 
     # ---- when it is sent ---------------------------------------------------------------------------------------------
 
-    async def read(self, typed: str) -> Sequence[Attachment] | None:
-        """The attachments of a typed question, or None after a warning, which sending the question again overrides."""
+    async def read(self, typed: str, again: Callable[[], object]) -> Sequence[Attachment] | None:
+        """The attachments of a typed question, or None if it is not sent now.
+
+        After a warning, sending the question again overrides it. If it names pages, the person is asked first; `again`
+        is called when they have been fetched.
+        """
         if "@" not in typed and not self._unnamed:
             return ()
         gathered = await asyncio.to_thread(self._gather, typed)
+        if gathered.pages and typed != self._warned:
+            if not self._fetching:
+                self._fetching = True
+                begin(self._prompt, partial(self._fetch, typed, gathered.pages, again), group="pages")
+            return None
         warnings = [*gathered.problems]
         if gathered.secrets and not self._conversation.core.stays_here():
             names = ", ".join(gathered.secrets)
@@ -158,7 +175,41 @@ class QuestionFiles:
 
     def _gather(self, typed: str) -> Gathered:
         found: list[Mention] = mentions(typed, current_folder())
-        return joined(Gathered([*self._unnamed]), gather(found, self._named))
+        return joined(Gathered([*self._unnamed]), gather(found, (*self._named, *self._pages)))
+
+    async def _fetch(self, typed: str, addresses: Sequence[str], again: Callable[[], object]) -> None:
+        """Ask for the person's consent, fetch the pages, and send the question if it is still in the prompt."""
+        from app.attachments.web_pages import fetch_pages  # The HTTP client is not needed at the start.
+        from app.tui.screens.confirm import Confirm
+
+        prompt, shown = self._prompt, "\n".join(map(one_line, addresses))
+        asked = f"Fetch and send with your question?\n\n{shown}\n\nTo send only the address, remove the @ before it."
+        try:
+            if not await prompt.app.push_screen_wait(Confirm(asked)):
+                return
+            question = self._question
+            self._view.show([PreviewLine(f"fetching {one_line(address)} …") for address in addresses])
+            fetched = await fetch_pages(addresses)
+        finally:
+            self._fetching = False
+            self._shown = ["?"]
+            self.look_soon()
+        if question != self._question:
+            return
+        self._pages += tuple(fetched.attachments)
+        if prompt.text != typed:
+            return  # The person writes on, and sends it later.
+        if fetched.problems:
+            self._warned = typed
+            prompt.notify(
+                f"{'; '.join(fetched.problems)}. Press the same key again to send the question without it.",
+                title="Not sent yet",
+                severity="warning",
+                timeout=15,
+                markup=False,
+            )
+        else:
+            again()
 
 
 def _unfinished(mention: Mention, text: str) -> bool:

@@ -1,0 +1,121 @@
+"""Documents are read by a process of their own, and what is wrong with one becomes a sentence."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+
+import pypdfium2
+import pytest
+
+from app.attachments.documents import MOST_DOCUMENT_BYTES, Job, Origin, origin_of, read_document
+from app.attachments.reader import gather_paths
+from app.attachments.renderer import described, question_text
+from storage import Attachment
+from tests.app.attachments.test_renderer import question
+
+WORD = """<w:document xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"><w:body>
+<w:p><w:pPr><w:pStyle w:val="Heading1"/></w:pPr><w:r><w:t>Plan</w:t></w:r></w:p>
+<w:p><w:r><w:t xml:space="preserve">We meet in </w:t></w:r><w:del><w:r><w:delText>Rome</w:delText></w:r></w:del>
+<w:r><w:t>Oslo&#x9b;31m\u202e.</w:t></w:r></w:p>
+<w:p><w:pPr><w:numPr/></w:pPr><w:r><w:t>tickets</w:t></w:r></w:p>
+<w:tbl><w:tr><w:tc><w:p><w:r><w:t>Day</w:t></w:r></w:p></w:tc><w:tc><w:p><w:r><w:t>Train</w:t></w:r></w:p></w:tc></w:tr>
+</w:tbl></w:body></w:document>"""
+OPEN = """<o:document-content xmlns:o="urn:oasis:names:tc:opendocument:xmlns:office:1.0"
+ xmlns:t="urn:oasis:names:tc:opendocument:xmlns:text:1.0"><o:body><o:text><t:h t:outline-level="1">Plan</t:h>
+<t:p>We <t:span>meet</t:span> in<t:s t:c="1"/>Oslo.</t:p><t:list><t:list-item><t:p>tickets</t:p></t:list-item></t:list>
+</o:text></o:body></o:document-content>"""
+
+
+def pdf(*pages: str) -> bytes:
+    """A PDF with a line of text on each page."""
+    objects = ["<< /Type /Catalog /Pages 2 0 R >>", "", "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>"]
+    kids = []
+    for text in pages:
+        drawn = f"BT /F1 12 Tf 20 100 Td ({text}) Tj ET"
+        objects.append(f"<< /Length {len(drawn)} >>\nstream\n{drawn}\nendstream")
+        box = f"/MediaBox [0 0 500 200] /Resources << /Font << /F1 3 0 R >> >> /Contents {len(objects)} 0 R"
+        objects.append(f"<< /Type /Page /Parent 2 0 R {box} >>")
+        kids.append(f"{len(objects)} 0 R")
+    objects[1] = f"<< /Type /Pages /Kids [{' '.join(kids)}] /Count {len(kids)} >>"
+    body = "".join(f"{number} 0 obj\n{text}\nendobj\n" for number, text in enumerate(objects, 1))
+    return f"%PDF-1.4\n{body}trailer << /Root 1 0 R /Size {len(objects) + 1} >>\n%%EOF\n".encode()
+
+
+def archive(path: Path, **members: str | bytes) -> None:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
+        for name, content in members.items():
+            file.writestr(name.replace("__", "/").replace("_xml", ".xml"), content)
+
+
+def test_the_text_of_each_kind_of_document_is_attached(tmp_path: Path) -> None:
+    (tmp_path / "report.pdf").write_bytes(pdf("It cost 40 euros.", "The end."))
+    archive(tmp_path / "plan.docx", word__document_xml=WORD)
+    archive(tmp_path / "plan.odt", mimetype="application/vnd.oasis.opendocument.text", content_xml=OPEN)
+    read = gather_paths(["report.pdf", "plan.docx", "plan.odt"], tmp_path)
+    assert read.problems == []
+    report, word, opened = read.attachments
+    assert report.text == "[page 1]\nIt cost 40 euros.\n\n[page 2]\nThe end.\n"
+    assert described(report) == "report.pdf · 2 pages · 46 characters"
+    # Neither deleted text, nor a sequence for the terminal, nor a mark that turns text around.
+    assert word.text == "# Plan\n\nWe meet in Oslo.\n\n- tickets\n\n| Day | Train |\n"
+    assert opened.text == "# Plan\n\nWe meet in Oslo.\n\n- tickets\n"
+    asked = question_text(question(report, text="How much?"))
+    assert asked.startswith("File: report.pdf (2 pages)\n```\n[page 1]") and asked.endswith("How much?")
+
+
+def test_a_long_document_is_cut_at_a_page_and_says_so() -> None:
+    read = read_document(pdf("first", "second", "third"), Job("pdf", most=40))
+    assert read.text == "[page 1]\nfirst\n\n[page 2]\nsecond\n" and read.origin == Origin("pdf", 2, 3, cut=True)
+    kept = Attachment("a.pdf", "text/plain;from=pdf;pages=2;of=3;cut=1", read.text.encode())
+    assert origin_of(kept) == read.origin and "the first 2 of 3 pages" in described(kept)
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("scan.pdf", "has no text, only pictures; run ocrmypdf on it first, or send its pages as images"),
+        ("damaged.pdf", "is a damaged PDF; open it in a viewer and print it to a new PDF"),
+        ("large.pdf", "has more than 50.0 MB, too much to send"),
+        ("bomb.docx", "unpacks to more than 60 MB; send a part of it"),
+        ("laughs.docx", "is damaged; open it in its program and save it again"),
+        ("deep.docx", "is damaged; open it in its program and save it again"),
+        ("old.doc", "is an old Office file or has a password; save it as .docx or PDF, without a password"),
+    ],
+)
+def test_a_document_that_cannot_be_read_is_refused_with_what_to_do(tmp_path: Path, name: str, problem: str) -> None:
+    path = tmp_path / name
+    match name:
+        case "scan.pdf":
+            document = pypdfium2.PdfDocument.new()
+            document.new_page(100, 100)
+            document.save(path)
+            document.close()
+        case "damaged.pdf":
+            path.write_bytes(b"%PDF-1.7\n" + bytes(1000))
+        case "large.pdf":
+            path.write_bytes(pdf("x"))
+            with path.open("ab") as file:
+                file.truncate(MOST_DOCUMENT_BYTES + 1)
+        case "bomb.docx":
+            archive(path, word__document_xml=bytes(70_000_000))
+        case "laughs.docx":
+            archive(path, word__document_xml='<!DOCTYPE a [<!ENTITY b "ha">]><a>&b;</a>')
+        case "deep.docx":
+            archive(path, word__document_xml="<sdt>" * 100_000 + "</sdt>" * 100_000)
+        case "old.doc":
+            path.write_bytes(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(500))
+    read = gather_paths([name], tmp_path)
+    assert read.attachments == [] and read.problems == [f"{name} {problem}"]
+
+
+def test_a_reader_that_hangs_or_dies_ends_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "report.pdf").write_bytes(pdf("x"))
+    monkeypatch.setattr("app.attachments.documents.MOST_SECONDS", 0.01)
+    assert gather_paths(["report.pdf"], tmp_path).problems == [
+        "report.pdf could not be read within 0 s; send a part of it"
+    ]
+    monkeypatch.undo()
+    monkeypatch.setattr("app.attachments.documents.PARSER", "app.attachments.no_such_module")
+    (problem,) = gather_paths(["report.pdf"], tmp_path).problems
+    assert problem.startswith("report.pdf is damaged or too large: the program that reads it ended")
