@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from remote.anthropic.client import MessagesClient as MessagesClient
     from remote.client import VerifierClient as VerifierClient
     from remote.detect import Kind as Kind
     from remote.errors import Broken as Broken
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from remote.transport import TransportOptions as TransportOptions
 
 _HOMES = {
+    "anthropic.client": "MessagesClient",
     "client": "VerifierClient",
     "detect": "Kind",
     "errors": "Broken Busy Incompatible LinkDown Misconfigured Refused RemoteError Stranger TooSlow Unsent",

@@ -10,7 +10,7 @@ import pytest
 
 from remote import CompletionsClient, Incompatible, RemoteError
 from remote.openai.model_list import find_model, read_model_list
-from remote.openai.schema import Model, UnlistedModel
+from remote.openai.schema import Model, Price, UnlistedModel
 from tests.remote.toy_verifier import http, raw_peer
 
 JSON = "application/json"
@@ -166,3 +166,19 @@ async def test_a_long_list_is_read() -> None:
 def test_what_a_list_says_of_images(entry: str, images: bool | None) -> None:
     found = read_model_list(f'{{"data": [{entry}]}}')
     assert found.models[0].images is images
+
+
+def test_prices_and_models_that_write_no_text() -> None:
+    listed = [
+        {"id": "paid", "pricing": {"prompt": "0.000003", "completion": "0.000015"}, "max_completion_tokens": 8192},
+        {"id": "varies", "pricing": {"prompt": "-1", "completion": "-1"}},
+        {"id": "odd", "pricing": {"prompt": "1e999", "completion": "much"}},
+        {"id": "paints", "architecture": {"output_modalities": ["image"]}},  # OpenRouter.
+        {"id": "embeds", "capabilities": {"completion_chat": False}},  # Mistral.
+        {"id": "gone", "active": False},  # Groq.
+    ]
+    found = read_model_list({"data": listed})
+    assert found is not None
+    paid, varies, odd = found.models
+    assert (paid.price, paid.most_written) == (Price(3, 15), 8192)
+    assert not varies.price and not odd.price
