@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from app.concurrency import beside
 from app.config import ConfigError, Unanswered
 from app.remotes.registry import Remote, Remotes
-from remote import CompletionsClient, Kind, Misconfigured, TransportOptions, VerifierClient
+from remote import CompletionsClient, Kind, MessagesClient, Misconfigured, TransportOptions, VerifierClient
 from remote.clock import CLOCK, Clock
 from remote.proxies import is_loopback
 
@@ -132,7 +132,7 @@ class RemoteSource(Source):
                     token = await beside(lambda: self._remotes.token(self._registered))
                     self.token_place = self._remotes.token_place(self.remote) if token else None
                     self._client = VerifierClient(url, token, options=self.options)
-                    self.chat = CompletionsClient(url, token, options=self.options)
+                    self.chat = chat_client(self.kind)(url, token, options=self.options)
                 except (ConfigError, Misconfigured) as error:
                     self._trouble = f"the server {self.name} cannot be used: {str(error).rstrip('.')}"
                     raise SourceFailed(self._trouble) from None
@@ -142,6 +142,11 @@ class RemoteSource(Source):
         for client in (self._client, self.chat):
             if client is not None:
                 await client.close()
+
+
+def chat_client(kind: Kind) -> type[CompletionsClient]:
+    """The client for a server of this kind, if it checks no drafts."""
+    return MessagesClient if kind == "anthropic" else CompletionsClient
 
 
 def options_of(remote: Remote) -> TransportOptions:
