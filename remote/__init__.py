@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from remote.errors import Unsent as Unsent
     from remote.link import Link as Link
     from remote.openai.client import CompletionsClient as CompletionsClient
+    from remote.openai.gemini import GeminiClient as GeminiClient
     from remote.openai.stream import ChatStream as ChatStream
     from remote.replies import HostedStream as HostedStream
     from remote.replies import MemoryStream as MemoryStream
@@ -38,6 +39,7 @@ _HOMES = {
     "errors": "Broken Busy Incompatible LinkDown Misconfigured Refused RemoteError Stranger TooSlow Unsent",
     "link": "Link",
     "openai.client": "CompletionsClient",
+    "openai.gemini": "GeminiClient",
     "openai.stream": "ChatStream",
     "replies": "HostedStream MemoryStream RoundReply",
     "session": "RemoteSession",

@@ -146,7 +146,7 @@ async def _greet(remote: Remote, token: str | None) -> Any:
         token = os.environ.get(remote.token_variable) or None
     async with (
         VerifierClient(remote.url, token, options=options) as verifier,
-        chat_client(remote.kind)(remote.url, token, options=options) as endpoint,
+        chat_client(remote.kind, remote.url)(remote.url, token, options=options) as endpoint,
     ):
         patience = (remote.connect_timeout or 0.0) + GREETING_SECONDS
         return await detect(verifier, endpoint, patience, kind=remote.kind, model=remote.model)

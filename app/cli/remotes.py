@@ -124,7 +124,7 @@ def add(
     none.
     """
     from app.config import is_address
-    from app.remotes.providers import provider_named
+    from app.remotes.providers import provider_at, provider_named
     from app.remotes.registry import Remote, name_problem
 
     if token_stdin and token_env:
@@ -161,6 +161,8 @@ def add(
         assert name is not None
         fields = {**fields, "model": model or provider.model, "token_variable": token_env or provider.variable}
         url, kind = provider.url, provider.kind if kind == "auto" else kind
+    elif url is not None and kind == "auto" and (known := provider_at(url)) is not None and known.kind == "anthropic":
+        kind = known.kind
     if name is None or url is None:
         given = {**fields, "kind": None if kind == "auto" else kind}
         raise typer.Exit(_add_step_by_step(name, url, remotes, given, token_stdin=token_stdin))

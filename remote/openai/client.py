@@ -60,7 +60,7 @@ class CompletionsClient(Wire):
     connect_seconds = CONNECT_SECONDS
     api: ClassVar[str] = "OpenAI-compatible"
     """The API that the server speaks, as an adjective."""
-    list_path: ClassVar[str] = "/models"
+    list_path: str = "/models"
     chat_path: ClassVar[str] = "/chat/completions"
 
     def __init__(

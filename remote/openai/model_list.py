@@ -23,6 +23,8 @@ WINDOWS = (
     "max_input_tokens", "inputTokenLimit",
 )  # fmt: skip
 """Fields that say how many tokens a conversation may have. The loaded limit takes precedence over the possible one."""
+WRITTEN = ("max_completion_tokens", "max_tokens", "outputTokenLimit")
+"""Fields that say how many tokens an answer may have."""
 SEEING = ("image", "vision", "multimodal")
 """Words for reading images in a list of what a model can do."""
 MAX_PRICE = 1e6
@@ -92,13 +94,13 @@ def _model(name: str, entry: dict[str, Any]) -> Model:
     meta = entry.get("meta")  # llama.cpp's own field.
     places = [entry.get(key) for key in WINDOWS] + ([meta.get("n_ctx")] if isinstance(meta, dict) else [])
     window = next((size for place in places if (size := number(place)) > 0), None)
-    written = number(entry.get("max_completion_tokens")) or number(entry.get("max_tokens"))
+    written = next((size for key in WRITTEN if (size := number(entry.get(key))) > 0), msgspec.UNSET)
     return Model(
         id=name,
         owned_by=text(entry.get("owned_by")),
         max_model_len=window,
         images=_images(entry),
-        most_written=written or msgspec.UNSET,
+        most_written=written,
         price=_price(entry.get("pricing")),
     )
 
@@ -111,6 +113,9 @@ def _chats(entry: dict[str, Any]) -> bool:
     if entry.get("type") == "embeddings" or entry.get("lifecycle") == "retired":  # LM Studio; Anthropic.
         return False
     if entry.get("active") is False:  # Groq.
+        return False
+    ways = entry.get("supportedGenerationMethods")  # Google.
+    if isinstance(ways, list) and "generateContent" not in ways:
         return False
     writes = inner.get("output_modalities") if isinstance(inner, dict) else None  # OpenRouter.
     return not isinstance(writes, list) or not writes or "text" in writes

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import json
 from typing import Any
 
 import pytest
 
-from remote import CompletionsClient, Incompatible, RemoteError
+from remote import CompletionsClient, GeminiClient, Incompatible, RemoteError
 from remote.openai.model_list import find_model, read_model_list
 from remote.openai.schema import Model, Price, UnlistedModel
-from tests.remote.toy_verifier import http, raw_peer
+from tests.remote.toy_verifier import http, listening, raw_peer, request_of
 
 JSON = "application/json"
 PATIENCE = 60.0
@@ -182,3 +183,21 @@ def test_prices_and_models_that_write_no_text() -> None:
     paid, varies, odd = found.models
     assert (paid.price, paid.most_written) == (Price(3, 15), 8192)
     assert not varies.price and not odd.price
+
+
+async def test_geminis_own_list_tells_the_context() -> None:
+    heads: list[bytes] = []
+
+    async def serve(number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head, _ = await request_of(reader)
+        heads.append(head)
+        own = {"inputTokenLimit": 1048576, "outputTokenLimit": 65536, "supportedGenerationMethods": ["generateContent"]}
+        embeds = {"name": "models/embeds", "supportedGenerationMethods": ["embedContent"]}
+        listed = {"models": [{"name": "models/gemini-flash-latest", **own}, embeds], "nextPageToken": ""}
+        writer.write(http(json.dumps(listed).encode(), content_type=JSON))
+        await writer.drain()
+
+    async with listening(serve) as port, GeminiClient(f"http://127.0.0.1:{port}/v1beta/openai/", "AIza") as client:
+        [model] = await client.models(PATIENCE, wanted="gemini-flash-latest")
+    assert (model.id, model.max_model_len, model.most_written) == ("gemini-flash-latest", 1048576, 65536)
+    assert heads[0].startswith(b"GET /v1beta/models?pageSize=1000 ") and b"x-goog-api-key: AIza" in heads[0]
