@@ -58,16 +58,14 @@ class OfferedModel:
     @property
     def about(self) -> str:
         """What it can do, in a few words."""
-        parts = ["checks drafts" if self.checks else "streams only"]
+        parts = ["checks drafts"] if self.checks else ["streams only"] if self.price is None else []
         if self.context is not None:
             parts.append(f"context {self.context:,}")
         if self.images is not None:
             parts.append("reads images" if self.images else "text only")
-        if self.price is not None:
+        if self.price is not None:  # In and out. A server that charges checks no drafts.
             free = not self.price.prompt and not self.price.completion
-            parts.append(
-                "free" if free else f"${self.price.prompt:.4g} in, ${self.price.completion:.4g} out per million"
-            )
+            parts.append("free" if free else f"${self.price.prompt:.4g}/${self.price.completion:.4g} per M")
         return ", ".join(parts)
 
 

@@ -126,7 +126,9 @@ def _price(found: Any) -> Price | msgspec.UnsetType:
     if not isinstance(found, dict):
         return msgspec.UNSET
     try:
-        sums = [1e6 * float(found[part][:32]) for part in ("prompt", "completion") if isinstance(found[part], str)]
+        sums = [
+            round(1e6 * float(found[part][:32]), 6) for part in ("prompt", "completion") if isinstance(found[part], str)
+        ]
     except (KeyError, ValueError):
         return msgspec.UNSET
     return Price(*sums) if len(sums) == 2 and all(0 <= one < MAX_PRICE for one in sums) else msgspec.UNSET
