@@ -285,7 +285,7 @@ def _address(url: str) -> httpx.URL:
         raise Misconfigured(f"{shown!r} is not an address ({reason}); {advice}")
     if address.scheme not in ("http", "https") or not host or not 0 < (address.port or 80) < 1 << 16:
         raise Misconfigured(f"{shown!r} is not the address of a server; {advice}")
-    for call in ("/chat/completions", "/completions"):
+    for call in ("/chat/completions", "/completions", "/v1/messages"):
         if address.path.rstrip("/").endswith(call):
             raise Misconfigured(f"{shown!r} is the address of one request; leave {call} out of it")
     for mark, part in (("?", address.query), ("#", address.fragment)):

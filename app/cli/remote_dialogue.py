@@ -108,7 +108,7 @@ def _typed_server(
         if token_wanted and provider is not None and provider.has_key():
             complain(f"its token: {variable}, which is set")
         elif token_wanted:
-            token = _token(address)
+            token = _token(address, "" if provider is None else f"made at {provider.keys}; ")
         variable = variable if token is None else None
         remote = checked(_with(fields, Remote(url=address, kind=kind, token_variable=variable)))
         try:
@@ -121,7 +121,9 @@ def _typed_server(
             continue
         if isinstance(found, Card):
             return _with({"kind": "verifier"}, remote), token, ()
-        models = found if provider is None else provider.chatting(found)
+        models = found
+        if provider is not None:
+            models = tuple(sorted(provider.chatting(found), key=lambda model: model.id != provider.model))
         return _with({"kind": "anthropic" if kind == "anthropic" else "openai"}, remote), token, models
 
 
@@ -169,10 +171,10 @@ def _address(given: str) -> str | None:
     return given
 
 
-def _token(address: str) -> str | None:
+def _token(address: str, made: str = "") -> str | None:
     from getpass import getpass
 
-    return getpass(f"Token of {urlsplit(address).netloc} (enter: none): ", stream=sys.stderr).strip() or None
+    return getpass(f"Token of {urlsplit(address).netloc} ({made}enter: none): ", stream=sys.stderr).strip() or None
 
 
 # ---- its model and its name ------------------------------------------------------------------------------------------

@@ -203,7 +203,11 @@ def _add_step_by_step(
         if not has_terminal():
             return OK
     if token_stdin or not has_terminal():
-        fail("Give a name and an address: outrider remote add NAME URL [--model NAME] [--token-stdin]", USAGE)
+        fail(
+            "Give a name and an address: outrider remote add NAME URL [--model NAME] [--token-stdin]. "
+            "`outrider remote add` lists the providers that need only a name.",
+            USAGE,
+        )
     before = dict(remotes)
     try:
         answers = ask_for_remote(name, address, remotes, fields, token_wanted=fields["token_variable"] is None)

@@ -41,6 +41,8 @@ VERSIONED = re.compile(r"/v\d[^/]*(/|$)")
 """A base address that names its version, as in most servers' documentation."""
 MAX_LIST_BYTES = 16 << 20
 """Longest list of models. A service that resells hundreds sends a page of text for each."""
+MENDS = 2
+"""How often a question is changed as a server wants it."""
 IDLE_SECONDS = 4.0
 """Idle time after which a connection is not used again. Many servers close theirs after 5 s. A request sent at that
 moment is lost, and cannot be repeated, because the server may have begun to answer."""
@@ -153,7 +155,7 @@ class CompletionsClient(Wire):
         left_out = tuple(field for field in self._refused.get(model, ()) if getattr(request, field) is not None)
         for field in left_out:
             request = without_field(request, field)
-        traffic, begun = Traffic(), self.clock.now()
+        traffic, begun, mends = Traffic(), self.clock.now(), MENDS
         async with self.within(deadline):
             while True:
                 try:
@@ -161,8 +163,8 @@ class CompletionsClient(Wire):
                     answer = await self._asked("POST", self.chat_path, max(deadline, silence), traffic, body)
                     break
                 except BadRequest as error:  # No work has begun, so nothing is charged twice.
-                    if (mended := self._mended(request, error)) is not None:
-                        request = mended
+                    if mends and (mended := self._mended(request, error)) is not None:
+                        request, mends = mended, mends - 1
                         continue
                     refused = refused_field(error.status, error.field, error.said, request)
                     if refused is None:

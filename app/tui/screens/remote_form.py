@@ -134,6 +134,8 @@ class RemoteForm(Form[str | None]):
 
     def _token_hint(self, url: str | None) -> str:
         before, provider = self._before, self._provider
+        if provider is not None and not same_server(provider.url, url):
+            provider = None
         if provider is not None and provider.has_key():
             return f"none; {provider.variable} is set, and is used"
         if provider is not None and provider.keys:
@@ -162,7 +164,12 @@ class RemoteForm(Form[str | None]):
 
     @on(Input.Changed, "#url")
     def hint_at_token(self, event: Input.Changed) -> None:
-        self.query_one("#token", Input).placeholder = self._token_hint(event.value.strip())
+        url, provider, line = event.value.strip(), self._provider, self.query_one("#token_variable", Input)
+        if provider is not None and provider.variable is not None:  # A provider's token is for its own server.
+            own = same_server(provider.url, url)
+            line.value = provider.variable if own and not line.value else line.value
+            line.value = "" if not own and line.value == provider.variable else line.value
+        self.query_one("#token", Input).placeholder = self._token_hint(url)
 
     def action_save(self) -> None:
         if not self.all_right(field.name for field in FIRST + REST):

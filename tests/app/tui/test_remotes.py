@@ -162,6 +162,11 @@ async def test_a_provider_fills_in_the_form_and_leaves_what_was_typed(
         for provider, url in (("anthropic", "https://api.anthropic.com"), ("groq", "https://api.groq.com/openai/v1")):
             app.screen.query_one("#provider", Select).value = provider
             await wait_until(pilot, lambda: app.screen.query_one("#url", Input).value == url)  # noqa: B023
+        line, variable = app.screen.query_one("#url", Input), app.screen.query_one("#token_variable", Input)
+        line.value = "https://elsewhere"
+        await wait_until(pilot, lambda: variable.value == "")  # A token is for its own server.
+        line.value = "https://api.groq.com/openai/v1"
+        await wait_until(pilot, lambda: variable.value == "GROQ_API_KEY")
         assert "GROQ_API_KEY is set" in app.screen.query_one("#token", Input).placeholder
         await press(pilot, "ctrl+s", until=lambda: isinstance(app.screen, RemotesScreen) and app.highlighted == "mine")
     kept = Remotes(folders).get("mine")

@@ -5,8 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from remote import Busy, ChatStream, LinkDown, MessagesClient, Refused
+from remote.anthropic.events import MessageReader
+from remote.openai.delta import AnswerDelta
 from remote.openai.ends import end_of
 from remote.openai.schema import ContentPart, ImageUrl
 from remote.protocol import Sampling
@@ -14,6 +18,8 @@ from tests.support.messages_server import KEY, OLD, MessagesServer, Reply
 from tests.support.patience import PATIENCE_SECONDS as PATIENCE
 
 NEW = "claude-haiku-5-5"
+FIELDS = ("type", "delta", "message", "content", "content_block", "usage", "text", "input_tokens", "stop_reason")
+EVENTS = ("message_start", "content_block_start", "content_block_delta", "message_delta", "message", "error", "")
 QUESTION = ("user", "How do I list files by size?")
 
 
@@ -56,6 +62,22 @@ async def test_what_a_model_does_not_take_is_left_out_and_named() -> None:
     assert first["max_tokens"] == 128_000 and "temperature" not in first, "a limit that is too high is lowered"
     assert (second["max_tokens"], second["temperature"]) == (10, 0.5)
     assert len(server.refused) == 2
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(FIELDS), inner, max_size=5),
+    max_leaves=12,
+)
+
+
+@given(st.lists(st.tuples(st.sampled_from(EVENTS), st.dictionaries(st.sampled_from(FIELDS), JSON)), max_size=5))
+def test_no_event_is_too_odd_to_be_read(events: list[tuple[str, dict[str, Any]]]) -> None:
+    reader = MessageReader()
+    for kind, fields in events:
+        piece = reader.read({**fields, "type": kind})
+        assert isinstance(piece.text + piece.reasoning + piece.finish, str)
+    assert reader.read([events]) == reader.read({"type": ["message_stop"]}) == AnswerDelta()
 
 
 async def test_a_beginning_is_continued_where_the_model_allows_it() -> None:
