@@ -41,6 +41,7 @@ EXAMPLES = (
     ('git diff | outrider ask --remote ollama "write a commit message"', "Piped text is appended to the question."),
     ('outrider ask -c "and by date?"', "Continue the last conversation."),
     ("outrider export --all --format json -o history.json", "Export all conversations, to import them elsewhere."),
+    ("outrider remote add openai", "Add a provider by its name."),
     ("outrider remote add office https://verifier.example:8000", "Add a server; you are asked for its token."),
     ('eval "$(outrider shell bash)"', "Keys in bash that turn words into a command and explain one."),
     ("make 2>&1 | outrider fix", "A fix for a command that failed."),

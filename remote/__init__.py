@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from remote.anthropic.client import MessagesClient as MessagesClient
     from remote.client import VerifierClient as VerifierClient
     from remote.detect import Kind as Kind
     from remote.errors import Broken as Broken
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from remote.errors import Unsent as Unsent
     from remote.link import Link as Link
     from remote.openai.client import CompletionsClient as CompletionsClient
+    from remote.openai.gemini import GeminiClient as GeminiClient
     from remote.openai.stream import ChatStream as ChatStream
     from remote.replies import HostedStream as HostedStream
     from remote.replies import MemoryStream as MemoryStream
@@ -31,11 +33,13 @@ if TYPE_CHECKING:
     from remote.transport import TransportOptions as TransportOptions
 
 _HOMES = {
+    "anthropic.client": "MessagesClient",
     "client": "VerifierClient",
     "detect": "Kind",
     "errors": "Broken Busy Incompatible LinkDown Misconfigured Refused RemoteError Stranger TooSlow Unsent",
     "link": "Link",
     "openai.client": "CompletionsClient",
+    "openai.gemini": "GeminiClient",
     "openai.stream": "ChatStream",
     "replies": "HostedStream MemoryStream RoundReply",
     "session": "RemoteSession",

@@ -11,7 +11,7 @@ from remote.openai.client import CompletionsClient
 from remote.openai.schema import OWNER, Model
 from remote.protocol import Card
 
-Kind = Literal["auto", "verifier", "openai"]
+Kind = Literal["auto", "verifier", "openai", "anthropic"]
 """auto: find out by asking the server."""
 
 SHORTEST = 0.05
@@ -36,7 +36,7 @@ async def detect(
     """
     if endpoint is None or kind == "verifier":
         return await verifier.card(timeout, tokenizer=tokenizer)
-    if kind == "openai":
+    if kind in ("openai", "anthropic"):
         return await endpoint.models(timeout, wanted=model)
     begun = time.monotonic()
     try:

@@ -95,13 +95,18 @@ class Wire:
         self._options = options if proxy is None else replace(options, proxy=str(proxy.copy_with(userinfo=b"")))
         self._http = httpx.AsyncClient(
             base_url=address,
-            headers={**self.own_headers, **common_headers(self._token)},
+            headers={**self.own_headers, **self.signed(self._token)},
             transport=transport,
             verify=options.trust if self._secure else False,
             proxy=None if proxy is None else httpx.Proxy(proxy, ssl_context=_proxy_trust(proxy)),
             trust_env=False,
             limits=httpx.Limits(keepalive_expiry=self.keep_alive),
         )
+
+    @staticmethod
+    def signed(token: str | None) -> dict[str, str]:
+        """Headers of every request to any server, with the token where this kind of server looks for it."""
+        return common_headers(token)
 
     @asynccontextmanager
     async def within(self, seconds: float, waited: float = 0.0) -> AsyncIterator[None]:
@@ -280,7 +285,7 @@ def _address(url: str) -> httpx.URL:
         raise Misconfigured(f"{shown!r} is not an address ({reason}); {advice}")
     if address.scheme not in ("http", "https") or not host or not 0 < (address.port or 80) < 1 << 16:
         raise Misconfigured(f"{shown!r} is not the address of a server; {advice}")
-    for call in ("/chat/completions", "/completions"):
+    for call in ("/chat/completions", "/completions", "/v1/messages"):
         if address.path.rstrip("/").endswith(call):
             raise Misconfigured(f"{shown!r} is the address of one request; leave {call} out of it")
     for mark, part in (("?", address.query), ("#", address.fragment)):

@@ -79,6 +79,13 @@ def remotes(incomplete: str) -> Candidates:
     return _described([*known, (BUNDLED, "the bundled model, on this device")], incomplete)
 
 
+def providers(incomplete: str) -> Candidates:
+    """Names of the providers that can be added by name."""
+    from app.remotes.providers import providers as known
+
+    return _described([(one.name, one.title) for one in known()], incomplete)
+
+
 def known_remotes(incomplete: str) -> Candidates:
     """Names of remotes that can be changed: all but `bundled`."""
     return [one for one in remotes(incomplete) if one[0] != "bundled"]

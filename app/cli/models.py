@@ -64,6 +64,7 @@ def _print(listed: ServerModels, *, as_json: bool) -> None:
     for model in listed.models:
         if as_json:
             about = {"checks_drafts": model.checks, "context": model.context, "images": model.images}
-            print_json({"server": model.server, "model": model.name, **about})
+            cost = None if model.price is None else {"input": model.price.prompt, "output": model.price.completion}
+            print_json({"server": model.server, "model": model.name, **about, "dollars_per_million": cost})
         else:
             print(sanitise(model.server), model.shown, model.about, sep="  ", flush=True)

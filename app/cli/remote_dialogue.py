@@ -18,6 +18,7 @@ from app.exits import complain
 
 if TYPE_CHECKING:
     from app.remotes.nearby import NearbyServer
+    from app.remotes.providers import Provider
     from app.remotes.registry import Remote, Remotes
     from remote.openai.schema import Model
 
@@ -102,8 +103,14 @@ def _typed_server(
     while True:
         while address is None:
             address = _address(_line("Address of the server: "))
-        remote = checked(_with(fields, Remote(url=address)))
-        token = _token(address) if token_wanted else None
+        provider, token = _service(address), None
+        kind, variable = ("auto", None) if provider is None else (provider.kind, provider.variable)
+        if token_wanted and provider is not None and provider.has_key():
+            complain(f"its token: {variable}, which is set")
+        elif token_wanted:
+            token = _token(address, "" if provider is None else f"made at {provider.keys}; ")
+        variable = variable if token is None else None
+        remote = checked(_with(fields, Remote(url=address, kind=kind, token_variable=variable)))
         try:
             found = asyncio.run(_greet(remote, token))
         except RemoteError as error:
@@ -112,16 +119,28 @@ def _typed_server(
                 return remote, token, ()
             address = None
             continue
-        kind = "verifier" if isinstance(found, Card) else "openai"
-        return _with({"kind": kind}, remote), token, () if isinstance(found, Card) else found
+        if isinstance(found, Card):
+            return _with({"kind": "verifier"}, remote), token, ()
+        models = found
+        if provider is not None:
+            models = tuple(sorted(provider.chatting(found), key=lambda model: model.id != provider.model))
+        return _with({"kind": "anthropic" if kind == "anthropic" else "openai"}, remote), token, models
+
+
+def _service(address: str) -> Provider | None:
+    """The hosted service at an address, or None."""
+    from app.remotes.providers import provider_at
+
+    provider = provider_at(address)
+    return None if provider is None or provider.variable is None else provider
 
 
 async def _greet(remote: Remote, token: str | None) -> Any:
     """The card of a server that checks drafts, or the models of another server. Raises `RemoteError`."""
     import os
 
-    from app.remotes.source import options_of
-    from remote import CompletionsClient, VerifierClient
+    from app.remotes.source import chat_client, options_of
+    from remote import VerifierClient
     from remote.detect import detect
 
     options = options_of(remote)
@@ -129,7 +148,7 @@ async def _greet(remote: Remote, token: str | None) -> Any:
         token = os.environ.get(remote.token_variable) or None
     async with (
         VerifierClient(remote.url, token, options=options) as verifier,
-        CompletionsClient(remote.url, token, options=options) as endpoint,
+        chat_client(remote.kind, remote.url)(remote.url, token, options=options) as endpoint,
     ):
         patience = (remote.connect_timeout or 0.0) + GREETING_SECONDS
         return await detect(verifier, endpoint, patience, kind=remote.kind, model=remote.model)
@@ -137,8 +156,11 @@ async def _greet(remote: Remote, token: str | None) -> Any:
 
 def _address(given: str) -> str | None:
     """The address that was typed; prints what is wrong with it and returns None if it is invalid."""
+    from app.remotes.providers import provider_named
     from app.remotes.registry import field_problem
 
+    if (provider := provider_named(given)) is not None:
+        return provider.url
     if given.isdecimal():
         given = f"127.0.0.1:{given}"
     if re.match(r"(localhost|127\.0\.0\.1)(:|/|$)", given):
@@ -149,10 +171,10 @@ def _address(given: str) -> str | None:
     return given
 
 
-def _token(address: str) -> str | None:
+def _token(address: str, made: str = "") -> str | None:
     from getpass import getpass
 
-    return getpass(f"Token of {urlsplit(address).netloc} (enter: none): ", stream=sys.stderr).strip() or None
+    return getpass(f"Token of {urlsplit(address).netloc} ({made}enter: none): ", stream=sys.stderr).strip() or None
 
 
 # ---- its model and its name ------------------------------------------------------------------------------------------
@@ -184,7 +206,11 @@ def _name(server: NearbyServer | str | None, remote: Remote, remotes: Remotes) -
     from app.remotes.nearby import Program, free_name
     from app.remotes.registry import name_problem
 
-    program = Program("", _host_name(remote.url)) if isinstance(server, str) or server is None else server.program
+    if isinstance(server, str) or server is None:
+        provider = _service(remote.url)
+        program = Program("", _host_name(remote.url) if provider is None else provider.name)
+    else:
+        program = server.program
     taken = [name for name, _ in remotes]
     proposed = free_name(program, taken)
     while True:

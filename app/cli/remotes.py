@@ -5,6 +5,7 @@ stdout is data; exit codes: 0 ok, 1 something does not fit, 2 usage, 3 no server
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -24,6 +25,7 @@ from remote.credentials import without_credentials
 
 if TYPE_CHECKING:
     from app.config import Settings
+    from app.remotes.providers import Provider
     from app.remotes.registry import Remote, Remotes
     from app.remotes.source import Source
 
@@ -41,8 +43,9 @@ NewName = Annotated[
     str | None,
     typer.Argument(
         metavar="NAME",
-        help="Your name for the server, as in --remote NAME. If omitted, you are asked.",
-        autocompletion=completion.known_remotes,
+        help="A provider, such as openai, ollama or anthropic, or with a URL your name for the server, as in --remote "
+        "NAME. If omitted, the providers are listed, and you are asked.",
+        autocompletion=completion.providers,
     ),
 ]
 TokenStdin = Annotated[bool, typer.Option("--token-stdin", help="Read the token from stdin.")]
@@ -61,10 +64,10 @@ def add(
         str | None, typer.Argument(metavar="URL", help="http:// or https://. If omitted, you are asked step by step.")
     ] = None,
     kind: Annotated[
-        Literal["auto", "verifier", "openai"],
+        Literal["auto", "verifier", "openai", "anthropic"],
         typer.Option(
             help="verifier: an Outrider server, which checks drafts. openai: any OpenAI-compatible server. "
-            "auto: find out."
+            "anthropic: Anthropic's own API. auto: find out which of the first two."
         ),
     ] = "auto",
     model: Annotated[
@@ -111,9 +114,17 @@ def add(
         typer.Option(metavar="SECONDS", help="Maximum wait for the first words of an OpenAI-compatible server."),
     ] = None,
     replace: Annotated[bool, typer.Option("--replace", help="Replace the server of that name.")] = False,
+    own_name: Annotated[
+        str | None, typer.Option("--name", metavar="NAME", help="Your name for a provider's server.")
+    ] = None,
 ) -> None:
-    """Add a server under a name. In a terminal it asks for the token; press enter for none."""
+    """Add a provider by its name, or any server by a name and its address.
+
+    A token in the provider's environment variable is used. Otherwise it is asked for in a terminal; press enter for
+    none.
+    """
     from app.config import is_address
+    from app.remotes.providers import provider_at, provider_named
     from app.remotes.registry import Remote, name_problem
 
     if token_stdin and token_env:
@@ -121,6 +132,11 @@ def add(
     remotes = _remotes()
     if url is None and name is not None and is_address(name):
         name, url = None, name
+    provider = provider_named(name) if name is not None and url is None else None
+    if own_name is not None:
+        if name is not None and provider is None:
+            fail("--name is for a provider's server; another one has its name before its address.", USAGE)
+        name = own_name
     if name is not None and (problem := name_problem(name)):
         fail(problem, USAGE)
     if name is not None and name in remotes and not replace:
@@ -141,6 +157,12 @@ def add(
     }
     if local is not None:
         _check_local(local)
+    if provider is not None:
+        assert name is not None
+        fields = {**fields, "model": model or provider.model, "token_variable": token_env or provider.variable}
+        url, kind = provider.url, provider.kind if kind == "auto" else kind
+    elif url is not None and kind == "auto" and (known := provider_at(url)) is not None and known.kind == "anthropic":
+        kind = known.kind
     if name is None or url is None:
         given = {**fields, "kind": None if kind == "auto" else kind}
         raise typer.Exit(_add_step_by_step(name, url, remotes, given, token_stdin=token_stdin))
@@ -148,8 +170,19 @@ def add(
     if system is not None:
         _check_system(system)
     place = before.token if before is not None and token_env is None else "environment"
+    given_token = None
+    if provider is None:
+        given_token = None if token_env else _token(name, token_stdin)
+    elif provider.has_key() or token_env is not None:
+        place = "environment"
+    elif provider.variable is not None or token_stdin:
+        given_token = _token(name, token_stdin, provider)
+    if given_token is not None:
+        fields["token_variable"] = None
     added = _checked(Remote(url=url, kind=kind, token=place, **fields))  # type: ignore[arg-type]
-    _keep(name, added, None if token_env else _token(name, token_stdin), remotes)
+    _keep(name, added, given_token, remotes)
+    if provider is not None:
+        _say_known(provider, name, added, remotes)
     if first and settings_with()[0].remote is None:
         use(name)
         complain(f"{name} answers from now on; `outrider remote use --none` goes back to the bundled model")
@@ -165,8 +198,16 @@ def _add_step_by_step(
     from app.cli.remote_dialogue import ask_for_remote, has_terminal, yes
     from app.remotes.source import RemoteSource
 
+    if name is None and address is None and not token_stdin:
+        _print_providers()
+        if not has_terminal():
+            return OK
     if token_stdin or not has_terminal():
-        fail("Give a name and an address: outrider remote add NAME URL [--model NAME] [--token-stdin]", USAGE)
+        fail(
+            "Give a name and an address: outrider remote add NAME URL [--model NAME] [--token-stdin]. "
+            "`outrider remote add` lists the providers that need only a name.",
+            USAGE,
+        )
     before = dict(remotes)
     try:
         answers = ask_for_remote(name, address, remotes, fields, token_wanted=fields["token_variable"] is None)
@@ -186,6 +227,27 @@ def _add_step_by_step(
         code = INTERRUPTED
     complain(f'to ask it once: outrider ask --remote {name} "…"; for everything: outrider remote use {name}')
     return code
+
+
+def _print_providers() -> None:
+    """One line each: name, address, and where its own tools look for the token."""
+    from app.remotes.providers import providers
+
+    width = max(len(one.name) for one in providers())
+    for one in providers():
+        key = [] if one.variable is None else [f"{one.variable}{' (set)' if one.has_key() else ''}"]
+        print(one.name.ljust(width), one.url, *key, sep="  ")
+    complain("a provider needs only its name, as in: outrider remote add openai")
+
+
+def _say_known(provider: Provider, name: str, added: Remote, remotes: Remotes) -> None:
+    """Say which model of a provider is asked, what to know of it, and how to get a token if there is none."""
+    if provider.note:
+        complain(f"{provider.title}: {provider.note}")
+    if added.model is not None:
+        complain(f"it is asked for {added.model}; `outrider models --remote {name}` lists all, --model chooses one")
+    if provider.keys and remotes.get(name).token == "environment" and not os.environ.get(added.token_variable or ""):
+        complain(f"make a token at {provider.keys}, then: outrider remote token {name}")
 
 
 def _keep(name: str, remote: Remote, token: str | None, remotes: Remotes) -> None:
@@ -371,7 +433,7 @@ def _checked(remote: Remote) -> Remote:
     return remote
 
 
-def _token(name: str, from_stdin: bool) -> str | None:
+def _token(name: str, from_stdin: bool, provider: Provider | None = None) -> str | None:
     """A token from stdin, or from a terminal without echo, or None if there is none."""
     if from_stdin:
         try:
@@ -386,7 +448,8 @@ def _token(name: str, from_stdin: bool) -> str | None:
         return None
     from getpass import getpass
 
-    return getpass(f"Token of {name} (enter: none): ", stream=sys.stderr).strip() or None
+    made = f"made at {provider.keys}; " if provider is not None and provider.keys else ""
+    return getpass(f"Token of {name} ({made}enter: none): ", stream=sys.stderr).strip() or None
 
 
 @contextmanager

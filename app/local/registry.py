@@ -120,7 +120,7 @@ class LocalModels:
         `offline`, `local`, `kind`: the server's own settings. Raises `ConfigError` if they name no model.
         """
         away = self.while_away(settings).of(offline, local)
-        drafts = away.drafts and kind != "openai" and settings.mode != "hosted"
+        drafts = away.drafts and kind not in ("openai", "anthropic") and settings.mode != "hosted"
         return Duty(*self.chosen(away.local), away.answers) if away.answers or drafts else None
 
     def while_away(self, settings: Settings) -> WhileAway:

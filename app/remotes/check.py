@@ -315,7 +315,7 @@ async def _endpoint(
     listed = [model for model in models if not isinstance(model, UnlistedModel)]
     names = ", ".join(model.id for model in listed[:NAMED_MODELS])
     more = f" and {len(listed) - NAMED_MODELS} others" if len(listed) > NAMED_MODELS else ""
-    yield Finding("ok", "server", f"OpenAI-compatible, with {names}{more}" if listed else "OpenAI-compatible")
+    yield Finding("ok", "server", f"{client.api}, with {names}{more}" if listed else client.api)
     model = choose_model(models, wanted)
     after = f"an answer that is cut off {'can be continued' if model.continues else 'must be requested again'}"
     if isinstance(model, UnlistedModel) and listed:
@@ -350,7 +350,7 @@ async def _first_token(client: CompletionsClient, model: Model, name: str, after
     except RemoteError as error:
         return _failed("answer", error)
     text = (
-        f"{client.host} is an OpenAI-compatible server; {name} answers; "
+        f"{client.host} is an {client.api} server; {name} answers; "
         f"round trip {1000 * (client.rtt_seconds or 0.0):.0f} ms; {after}"
     )
     return Finding("ok", "answer", text)

@@ -10,6 +10,7 @@ from app.remotes.local_drafter import LocalDrafter
 from app.remotes.mode_meter import Verifying
 from app.remotes.offers import Offer
 from app.remotes.peer import Endpoint, Peer, Verifier, choose_model, list_of
+from app.remotes.providers import provider_at
 from app.remotes.server_text import ServerTexts
 from app.remotes.source import Source
 from app.remotes.speed import Speed, key_of
@@ -46,7 +47,7 @@ class KnownServer:
     ) -> None:
         self.met = False
         """Whether it has ever answered."""
-        self.checks = source.kind != "openai"
+        self.checks = source.kind not in ("openai", "anthropic")
         """Whether it checks drafts, if known."""
         self.most_read: int | None = None
         """Most tokens of a conversation that its model reads, if known."""
@@ -156,6 +157,8 @@ class KnownServer:
 
     def _endpoint(self, chat: CompletionsClient, models: tuple[Model, ...], speed: Speed) -> Endpoint:
         speed.greeted(chat.rtt_seconds)
+        if (provider := provider_at(self._source.address or "")) is not None:
+            models = provider.chatting(models, self._source.model) or models
         return Endpoint(chat, choose_model(models, self._source.model), self._source.name, list_of(models))
 
     async def _in_plain_text(

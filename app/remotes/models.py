@@ -13,12 +13,14 @@ from functools import partial
 
 from app.config import ConfigError, Folders, Settings, is_address
 from app.remotes.choice import bundled_model, source_named
+from app.remotes.providers import provider_at
 from app.remotes.registry import BUNDLED, Remotes
 from app.remotes.source import AddressSource, RemoteSource, Source, SourceFailed
 from app.sanitise import sanitise
 from remote import Misconfigured, RemoteError
 from remote.detect import detect
 from remote.openai.model_list import LATEST
+from remote.openai.schema import Price
 from remote.protocol import Card
 
 LIST_SECONDS = 6.0
@@ -41,6 +43,8 @@ class OfferedModel:
     """Most tokens of a conversation, or None if the server does not say."""
     images: bool | None = None
     """Whether it reads images, or None if the server does not say."""
+    price: Price | None = None
+    """What it costs, or None if the server does not say."""
 
     @property
     def shown(self) -> str:
@@ -54,11 +58,14 @@ class OfferedModel:
     @property
     def about(self) -> str:
         """What it can do, in a few words."""
-        parts = ["checks drafts" if self.checks else "streams only"]
+        parts = ["checks drafts"] if self.checks else ["streams only"] if self.price is None else []
         if self.context is not None:
             parts.append(f"context {self.context:,}")
         if self.images is not None:
             parts.append("reads images" if self.images else "text only")
+        if self.price is not None:  # In and out. A server that charges checks no drafts.
+            free = not self.price.prompt and not self.price.completion
+            parts.append("free" if free else f"${self.price.prompt:.4g}/${self.price.completion:.4g} per M")
         return ", ".join(parts)
 
 
@@ -137,6 +144,8 @@ async def _asked(name: str, source: Source, seconds: float) -> ServerModels:
         return ServerModels(name, trouble=str(error))
     if isinstance(found, Card):
         return ServerModels(name, (OfferedModel(name, found.target, True, found.limits.max_tokens),))
+    if (provider := provider_at(source.address or "")) is not None:
+        found = provider.chatting(found, wanted)
     make = partial(OfferedModel, name)
-    models = [make(model.id, False, model.max_model_len, model.images) for model in found]
+    models = [make(model.id, False, model.max_model_len, model.images, model.price or None) for model in found]
     return ServerModels(name, tuple(models))

@@ -40,7 +40,7 @@ FILES = ("ca", "cert", "key")
 """Fields that are paths of files."""
 HEADER = "# Written by Outrider: `outrider remote`, or the screen of servers. Comments are not kept.\n"
 
-Kind = Literal["auto", "verifier", "openai"]
+Kind = Literal["auto", "verifier", "openai", "anthropic"]
 TokenPlace = Literal["keyring", "file", "environment"]
 Seconds = Annotated[float, msgspec.Meta(gt=0, le=3600)]
 Text = Annotated[str, msgspec.Meta(min_length=1)]

@@ -8,9 +8,19 @@ from urllib.parse import urlsplit
 
 from app.concurrency import beside
 from app.config import ConfigError, Unanswered
+from app.remotes.providers import provider_at
 from app.remotes.registry import Remote, Remotes
-from remote import CompletionsClient, Kind, Misconfigured, TransportOptions, VerifierClient
+from remote import (
+    CompletionsClient,
+    GeminiClient,
+    Kind,
+    MessagesClient,
+    Misconfigured,
+    TransportOptions,
+    VerifierClient,
+)
 from remote.clock import CLOCK, Clock
+from remote.openai.gemini import is_gemini
 from remote.proxies import is_loopback
 
 
@@ -83,8 +93,10 @@ class AddressSource(Source):
 
     def __init__(self, url: str, token: str | None = None, model: str | None = None, *, clock: Clock = CLOCK) -> None:
         self.address = url
+        known = provider_at(url)
+        self.kind = "anthropic" if known is not None and known.kind == "anthropic" else "auto"
         self._client = VerifierClient(url, token, clock=clock)
-        self.chat = CompletionsClient(url, token, clock=clock)
+        self.chat = chat_client(self.kind, url)(url, token, clock=clock)
         self.model = model
 
     async def client(self) -> VerifierClient:
@@ -132,7 +144,7 @@ class RemoteSource(Source):
                     token = await beside(lambda: self._remotes.token(self._registered))
                     self.token_place = self._remotes.token_place(self.remote) if token else None
                     self._client = VerifierClient(url, token, options=self.options)
-                    self.chat = CompletionsClient(url, token, options=self.options)
+                    self.chat = chat_client(self.kind, url)(url, token, options=self.options)
                 except (ConfigError, Misconfigured) as error:
                     self._trouble = f"the server {self.name} cannot be used: {str(error).rstrip('.')}"
                     raise SourceFailed(self._trouble) from None
@@ -142,6 +154,13 @@ class RemoteSource(Source):
         for client in (self._client, self.chat):
             if client is not None:
                 await client.close()
+
+
+def chat_client(kind: Kind, url: str) -> type[CompletionsClient]:
+    """The client for a server of this kind, if it checks no drafts."""
+    if kind == "anthropic":
+        return MessagesClient
+    return GeminiClient if is_gemini(url) else CompletionsClient
 
 
 def options_of(remote: Remote) -> TransportOptions:

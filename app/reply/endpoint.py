@@ -103,7 +103,7 @@ class EndpointText:
         generation = self._generation
         if self._away is None and generation.given.settings.mode == "edge":
             advice = "which checks no drafts. Choose --mode auto or hosted"
-            raise NoAnswer(f"{self._host} is an OpenAI-compatible server, {advice}.", "incompatible")
+            raise NoAnswer(f"{self._host} is an {self._endpoint.client.api} server, {advice}.", "incompatible")
         yield self._mode()
         await generation.drafting.quiet()
         stream: ChatStream | None = None

@@ -6,17 +6,19 @@ Every failure is a `RemoteError`, as with a verifier. So a caller that can conti
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, ClassVar
 
 import httpx
 import msgspec
 
 from remote.clock import CLOCK, Clock
 from remote.errors import Broken, Busy, Incompatible, Refused, Stranger
+from remote.openai.delta import AnswerDelta, read_delta
 from remote.openai.dialect import ordered, refused_field, takes_prediction, without_field
 from remote.openai.error_bodies import read_error
 from remote.openai.lenient_json import UNREADABLE, parse
-from remote.openai.model_list import find_model, read_model_list, unlisted_model
+from remote.openai.model_list import ModelList, find_model, read_model_list, unlisted_model
 from remote.openai.schema import (
     EVENTS,
     JSON,
@@ -28,7 +30,7 @@ from remote.openai.schema import (
     StreamOptions,
     UnlistedModel,
 )
-from remote.openai.server_errors import BadRequest, Forbidden, refusal, refused
+from remote.openai.server_errors import NOT_SERVED, BadRequest, Forbidden, refusal, refused
 from remote.openai.stream import ChatStream
 from remote.protocol import Sampling
 from remote.response import Response, Traffic
@@ -39,6 +41,8 @@ VERSIONED = re.compile(r"/v\d[^/]*(/|$)")
 """A base address that names its version, as in most servers' documentation."""
 MAX_LIST_BYTES = 16 << 20
 """Longest list of models. A service that resells hundreds sends a page of text for each."""
+MENDS = 2
+"""How often a question is changed as a server wants it."""
 IDLE_SECONDS = 4.0
 """Idle time after which a connection is not used again. Many servers close theirs after 5 s. A request sent at that
 moment is lost, and cannot be repeated, because the server may have begun to answer."""
@@ -47,12 +51,19 @@ CONNECT_SECONDS = 10.0
 
 
 class CompletionsClient(Wire):
-    """One OpenAI-compatible server, at its base address with or without `/v1`. For the arguments, see `Wire`."""
+    """One OpenAI-compatible server, at its base address with or without `/v1`. For the arguments, see `Wire`.
+
+    Where the address names no version, `/v1` is tried first, and then the address as it is.
+    """
 
     own_headers = {"accept": f"{JSON}, {EVENTS}"}
     keep_alive = IDLE_SECONDS
     probed = True
     connect_seconds = CONNECT_SECONDS
+    api: ClassVar[str] = "OpenAI-compatible"
+    """The API that the server speaks, as an adjective."""
+    list_path: str = "/models"
+    chat_path: ClassVar[str] = "/chat/completions"
 
     def __init__(
         self,
@@ -65,10 +76,10 @@ class CompletionsClient(Wire):
     ) -> None:
         base = url.strip().rstrip("/")
         path = base.partition("://")[2].partition("/")
-        if not VERSIONED.search("".join(path[1:])):
-            base += "/v1"
         super().__init__(base, token, transport=transport, options=options, clock=clock)
         self._url = base
+        self._version, self._settled = ("", True) if VERSIONED.search("".join(path[1:])) else ("/v1", False)
+        """What is put before each path, and whether the server has answered there."""
         self._refused: dict[str, tuple[str, ...]] = {}
         """Fields that the server rejected, by model."""
         self.options = options
@@ -82,7 +93,7 @@ class CompletionsClient(Wire):
         """
         try:
             async with self.within(timeout):
-                answer = await self._asked("GET", "/models", timeout, Traffic())
+                answer = await self._asked("GET", self.list_path, timeout, Traffic())
                 body = await answer.read(MAX_LIST_BYTES)
             listed = self._listed(answer, body)
         except (Refused, Stranger, Incompatible) as error:
@@ -102,7 +113,7 @@ class CompletionsClient(Wire):
         if found is UNREADABLE:
             raise self.stranger(answer)
         if (listed := read_model_list(found)) is not None:
-            return listed.models
+            return self._models(listed)
         if (told := read_error(found)) is not None:
             raise refused(self.host, 500, self.hiding(told.message), told.code)
         raise Incompatible(f"{self.host} sent no readable list of models; name the model to ask for")
@@ -144,14 +155,17 @@ class CompletionsClient(Wire):
         left_out = tuple(field for field in self._refused.get(model, ()) if getattr(request, field) is not None)
         for field in left_out:
             request = without_field(request, field)
-        traffic, begun = Traffic(), self.clock.now()
+        traffic, begun, mends = Traffic(), self.clock.now(), MENDS
         async with self.within(deadline):
             while True:
                 try:
-                    body = msgspec.json.encode(request)
-                    answer = await self._asked("POST", "/chat/completions", max(deadline, silence), traffic, body)
+                    body = self._encoded(request)
+                    answer = await self._asked("POST", self.chat_path, max(deadline, silence), traffic, body)
                     break
                 except BadRequest as error:  # No work has begun, so nothing is charged twice.
+                    if mends and (mended := self._mended(request, error)) is not None:
+                        request, mends = mended, mends - 1
+                        continue
                     refused = refused_field(error.status, error.field, error.said, request)
                     if refused is None:
                         raise
@@ -159,7 +173,29 @@ class CompletionsClient(Wire):
                 left_out, request = (*left_out, refused), without_field(request, refused)
         predicted = request.prediction is not None
         waits = begun, deadline, silence
-        return ChatStream(self, answer, *waits, continued=continued, predicted=predicted, left_out=left_out)
+        return ChatStream(
+            self, answer, *waits, self._reader(), continued=continued, predicted=predicted, left_out=left_out
+        )
+
+    # ---- what another API does in its own way ------------------------------------------------------------------------
+
+    def _encoded(self, request: ChatRequest) -> bytes:
+        """The body that asks for an answer."""
+        return msgspec.json.encode(request)
+
+    def _mended(self, request: ChatRequest, error: BadRequest) -> ChatRequest | None:
+        """The request as the server wants it, according to its refusal. None if it does not say."""
+        return None
+
+    def _reader(self) -> Callable[[Any], AnswerDelta]:
+        """What reads the events of one answer."""
+        return read_delta
+
+    def _models(self, listed: ModelList) -> tuple[Model, ...]:
+        """The models of a list, with what is known of this server's."""
+        return listed.models
+
+    # ---- requests ----------------------------------------------------------------------------------------------------
 
     async def _asked(
         self, method: str, path: str, silence: float, traffic: Traffic, body: bytes | None = None
@@ -169,22 +205,34 @@ class CompletionsClient(Wire):
         A request without a body costs nothing, so it is repeated once if the connection breaks: the server may have
         closed that idle connection long ago.
         """
-        headers = {} if body is None else {"content-type": JSON}
-        for last in (False, True) if body is None else (True,):
-            try:
-                answer = await self.exchange(method, path, traffic, silence=silence, body=body, headers=headers)
-                break
-            except Broken:
-                if last:
-                    raise
+        answer = await self._sent(method, self._version + path, silence, traffic, body)
+        if self._version and not self._settled and answer.status in NOT_SERVED:
+            error = await refusal(self, answer)
+            if body is not None and not isinstance(error, Stranger):
+                raise error  # The API's own words, about the model.
+            answer = await self._sent(method, path, silence, traffic, body)
+            if answer.status != 200 or answer.content_type not in (JSON, EVENTS):
+                await answer.aclose()
+                raise error
+            self._version = ""
         if not 200 <= answer.status < 300:
             raise await refusal(self, answer)
+        self._settled = True
         if answer.encoding:
             await answer.aclose()
             raise Incompatible(
                 f"{self.host} compresses its answers ({answer.encoding}) although asked not to; turn that off there"
             )
         return answer
+
+    async def _sent(self, method: str, path: str, silence: float, traffic: Traffic, body: bytes | None) -> Response:
+        headers = {} if body is None else {"content-type": JSON}
+        try:
+            return await self.exchange(method, path, traffic, silence=silence, body=body, headers=headers)
+        except Broken:
+            if body is not None:
+                raise
+        return await self.exchange(method, path, traffic, silence=silence, headers=headers)
 
 
 def _request(

@@ -36,6 +36,8 @@ class AnswerDelta:
     finish: str = ""
     """Why the answer ends, in the server's words. Empty while it continues."""
     usage: Usage | None = None
+    done: bool = False
+    """Whether nothing follows."""
 
 
 def read_delta(found: Any) -> AnswerDelta:

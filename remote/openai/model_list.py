@@ -13,15 +13,22 @@ from typing import Any
 import msgspec
 
 from remote.openai.lenient_json import number, parse, text
-from remote.openai.schema import Model, UnlistedModel
+from remote.openai.schema import Model, Price, UnlistedModel
 
 LATEST = ":latest"
 """The tag that Ollama adds to a name without one."""
 NAMES = ("id", "name", "model")
-WINDOWS = ("loaded_context_length", "max_model_len", "context_length", "context_window", "max_context_length")
+WINDOWS = (
+    "loaded_context_length", "max_model_len", "context_length", "context_window", "max_context_length",
+    "max_input_tokens", "inputTokenLimit",
+)  # fmt: skip
 """Fields that say how many tokens a conversation may have. The loaded limit takes precedence over the possible one."""
+WRITTEN = ("max_completion_tokens", "max_tokens", "outputTokenLimit")
+"""Fields that say how many tokens an answer may have."""
 SEEING = ("image", "vision", "multimodal")
 """Words for reading images in a list of what a model can do."""
+MAX_PRICE = 1e6
+"""Dollars for a million tokens from which on a price is not believed."""
 MAX_NAME = 512
 """Longest name of a model, in characters; no real one comes near."""
 
@@ -41,7 +48,7 @@ def read_model_list(body: Any) -> ModelList | None:
     if not isinstance(found, list):
         return None
     entries = [entry if isinstance(entry, dict) else {"id": entry} for entry in found]
-    models = {name: _model(name, entry) for entry in entries if (name := _name(entry))}
+    models = {name: _model(name, entry) for entry in entries if (name := _name(entry)) and _chats(entry)}
     # Only `transformers serve` gives the time as a float. It lists its cache, and loads whatever it is asked for.
     loads_others = any(isinstance(entry.get("created"), float) for entry in entries)
     return ModelList(tuple(models.values()), loads_others)
@@ -87,7 +94,44 @@ def _model(name: str, entry: dict[str, Any]) -> Model:
     meta = entry.get("meta")  # llama.cpp's own field.
     places = [entry.get(key) for key in WINDOWS] + ([meta.get("n_ctx")] if isinstance(meta, dict) else [])
     window = next((size for place in places if (size := number(place)) > 0), None)
-    return Model(id=name, owned_by=text(entry.get("owned_by")), max_model_len=window, images=_images(entry))
+    written = next((size for key in WRITTEN if (size := number(entry.get(key))) > 0), msgspec.UNSET)
+    return Model(
+        id=name,
+        owned_by=text(entry.get("owned_by")),
+        max_model_len=window,
+        images=_images(entry),
+        most_written=written,
+        price=_price(entry.get("pricing")),
+    )
+
+
+def _chats(entry: dict[str, Any]) -> bool:
+    """False if a server says that a model writes no text, or is no longer served."""
+    able, inner = entry.get("capabilities"), entry.get("architecture")
+    if isinstance(able, dict) and able.get("completion_chat") is False:  # Mistral.
+        return False
+    if entry.get("type") == "embeddings" or entry.get("lifecycle") == "retired":  # LM Studio; Anthropic.
+        return False
+    if entry.get("active") is False:  # Groq.
+        return False
+    ways = entry.get("supportedGenerationMethods")  # Google.
+    if isinstance(ways, list) and "generateContent" not in ways:
+        return False
+    writes = inner.get("output_modalities") if isinstance(inner, dict) else None  # OpenRouter.
+    return not isinstance(writes, list) or not writes or "text" in writes
+
+
+def _price(found: Any) -> Price | msgspec.UnsetType:
+    """A price as OpenRouter gives it: dollars for one token, as text. A negative one depends on the question."""
+    if not isinstance(found, dict):
+        return msgspec.UNSET
+    try:
+        sums = [
+            round(1e6 * float(found[part][:32]), 6) for part in ("prompt", "completion") if isinstance(found[part], str)
+        ]
+    except (KeyError, ValueError):
+        return msgspec.UNSET
+    return Price(*sums) if len(sums) == 2 and all(0 <= one < MAX_PRICE for one in sums) else msgspec.UNSET
 
 
 def _images(entry: dict[str, Any]) -> bool | None:
@@ -97,6 +141,8 @@ def _images(entry: dict[str, Any]) -> bool | None:
     able, inner = entry.get("capabilities"), entry.get("architecture")
     if isinstance(able, dict) and isinstance(able.get("vision"), bool):
         return bool(able["vision"])
+    if isinstance(able, dict) and isinstance(sees := able.get("image_input"), dict):  # Anthropic.
+        return sees.get("supported") is True
     places = [able, entry.get("input_modalities"), entry.get("modalities")]
     places += [inner.get("input_modalities")] if isinstance(inner, dict) else []
     told = [place for place in places if isinstance(place, list) and all(isinstance(part, str) for part in place)]

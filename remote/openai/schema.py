@@ -230,6 +230,13 @@ class TextCompletion(msgspec.Struct, frozen=True, kw_only=True):
     usage: Usage | None = None
 
 
+class Price(msgspec.Struct, frozen=True):
+    """US dollars for a million tokens, as the server's list gives them."""
+
+    prompt: float
+    completion: float
+
+
 class Model(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     object: str = "model"
@@ -239,11 +246,16 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
     """Tokens of a conversation, or None if the server does not say."""
     images: bool | None = None
     """Whether it reads images, or None if the server does not say."""
+    most_written: int | msgspec.UnsetType = msgspec.UNSET
+    """Most tokens of an answer."""
+    price: Price | msgspec.UnsetType = msgspec.UNSET
+    prefilled: bool | msgspec.UnsetType = msgspec.UNSET
+    """Whether it continues a last message of the assistant, as some of Anthropic's models do."""
 
     @property
     def continues(self) -> bool:
         """True if its server is known to continue an answer."""
-        return self.owned_by in CONTINUING
+        return self.prefilled is True or self.owned_by in CONTINUING
 
 
 class UnlistedModel(Model, frozen=True, kw_only=True):

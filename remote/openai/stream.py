@@ -6,7 +6,7 @@ time limits, so a silently thinking model is not confused with a server that onl
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from typing import Any
 
@@ -45,8 +45,8 @@ class ChatStream(Metered):
     `[DONE]`; a connection that ends earlier raises `Broken`.
 
     `begun`: when the question was sent, by the wire's clock. `deadline`: seconds from then to the first words, and from
-    any words to the next. `silence`: seconds without a byte after the first words. `continued`: it continues a text,
-    and may find that nothing is missing.
+    any words to the next. `silence`: seconds without a byte after the first words. `read`: reads an event, or a whole
+    answer. `continued`: it continues a text, and may find that nothing is missing.
     """
 
     def __init__(
@@ -56,6 +56,7 @@ class ChatStream(Metered):
         begun: float,
         deadline: float,
         silence: float,
+        read: Callable[[Any], AnswerDelta] = read_delta,
         *,
         continued: bool = False,
         predicted: bool = False,
@@ -80,7 +81,7 @@ class ChatStream(Metered):
         """Whether reading stopped because the answer was too long."""
         self.first_byte_seconds = answer.arrived - answer.sent
         """The round trip, plus the time until the server began."""
-        self._wire, self._response = wire, answer
+        self._wire, self._response, self._read = wire, answer, read
         self._begun, self._deadline, self._silence = begun, deadline, silence
         self._tags = ThinkTags(begun=continued)
         self._thoughts: list[str] = []
@@ -200,7 +201,7 @@ class ChatStream(Metered):
             return ""
         if found is UNREADABLE:
             raise self._no_piece(data[:MAX_SHOWN])
-        piece = read_delta(found)
+        piece = self._read(found)
         if self.reason is None:
             self._check_error(found, piece)
         return self._add(piece)
@@ -225,6 +226,7 @@ class ChatStream(Metered):
     def _add(self, piece: AnswerDelta) -> str:
         self.usage = piece.usage or self.usage
         self.reason = piece.finish or self.reason
+        self._done = self._done or piece.done
         self.pieces += bool(piece.text or piece.reasoning)
         thought, text = self._tags.feed(piece.text) if piece.text else ("", "")
         self._think(piece.reasoning + thought)
@@ -303,7 +305,7 @@ class ChatStream(Metered):
                 told = f"{self._wire.host} answered with more than {MAX_WHOLE_BYTES} bytes; check the address"
                 raise Incompatible(told)
         found = parse(bytes(body))
-        piece = read_delta(found)
+        piece = self._read(found)
         self._check_error(found, piece)
         self._done = True
         text = self._add(piece) + self._rest()

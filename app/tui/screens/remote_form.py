@@ -14,6 +14,7 @@ from textual.widget import Widget
 from textual.widgets import Input, Select, Static
 
 from app.config import ConfigError, same_server
+from app.remotes.providers import Provider, provider_named, providers
 from app.remotes.registry import Kind, Remote, checked, field_problem, typed
 from app.remotes.switcher import RemoteSwitcher
 from app.tui.keymap import hint
@@ -47,7 +48,22 @@ REST = (
     Field("read_timeout", "Answer within", "seconds; empty: Outrider decides"),
     Field("token_variable", "Token from", "variable, if no token is saved"),
 )
-KINDS = {"auto": "Outrider finds out", "verifier": "Outrider, checks drafts", "openai": "OpenAI-compatible"}
+KINDS = {
+    "auto": "Outrider finds out",
+    "verifier": "Outrider, checks drafts",
+    "openai": "OpenAI-compatible",
+    "anthropic": "Anthropic's API",
+}
+
+FILLED = ("name", "url", "model", "token_variable")
+"""Fields that a provider fills in."""
+
+
+def _known(provider: Provider | None) -> tuple[str, str, str, str]:
+    """The values of those fields."""
+    if provider is None:
+        return "", "", "", ""
+    return provider.name, provider.url, provider.model or "", provider.variable or ""
 
 
 class RemoteForm(Form[str | None]):
@@ -78,11 +94,18 @@ class RemoteForm(Form[str | None]):
         super().__init__()
         self._switcher, self._was, self._before = switcher, name, remote
         self._proposed, self._missing = proposed, missing
+        self._provider: Provider | None = None
+        """What was chosen to be filled in."""
 
     def compose(self) -> ComposeResult:
         title = "Add a server" if self._was is None else f"Edit {self._was}"
         with titled(Vertical(), title, hint(self, ("remote.save", "save"), ("remote.cancel", "cancel"))):
             with VerticalScroll(id="fields", can_focus=False):
+                if self._before is None:
+                    known = [(one.title, one.name) for one in providers()]
+                    with Horizontal(classes="field"):
+                        yield Static("Provider", classes="label", markup=False)
+                        yield Select(known, prompt="any other server", compact=True, id="provider")
                 for field in FIRST:
                     yield from self._line(field)
                 kinds = [(KINDS[kind], kind) for kind in get_args(Kind)]
@@ -110,7 +133,13 @@ class RemoteForm(Form[str | None]):
         return "" if value in (None, default) else f"{value:g}" if isinstance(value, float) else str(value)
 
     def _token_hint(self, url: str | None) -> str:
-        before = self._before
+        before, provider = self._before, self._provider
+        if provider is not None and not same_server(provider.url, url):
+            provider = None
+        if provider is not None and provider.has_key():
+            return f"none; {provider.variable} is set, and is used"
+        if provider is not None and provider.keys:
+            return f"make one at {provider.keys}"
         if before is None or before.token == "environment":
             return "none; saved in the keyring if there is one"
         try:
@@ -122,9 +151,25 @@ class RemoteForm(Form[str | None]):
     def on_mount(self) -> None:
         self.query_one(f"#{self._missing}", Input).focus()
 
+    @on(Select.Changed, "#provider")
+    def fill_in(self, event: Select.Changed) -> None:
+        """Fill in what is known of the provider. What the person has typed stays."""
+        before, self._provider = self._provider, provider_named(str(event.value))
+        for field, old, new in zip(FILLED, _known(before), _known(self._provider)):
+            line = self.query_one(f"#{field}", Input)
+            if line.value in ("", old):
+                line.value = new
+        self.query_one("#kind", Select).value = "auto" if self._provider is None else self._provider.kind
+        self.query_one("#token", Input).placeholder = self._token_hint(self.text("url"))
+
     @on(Input.Changed, "#url")
     def hint_at_token(self, event: Input.Changed) -> None:
-        self.query_one("#token", Input).placeholder = self._token_hint(event.value.strip())
+        url, provider, line = event.value.strip(), self._provider, self.query_one("#token_variable", Input)
+        if provider is not None and provider.variable is not None:  # A provider's token is for its own server.
+            own = same_server(provider.url, url)
+            line.value = provider.variable if own and not line.value else line.value
+            line.value = "" if not own and line.value == provider.variable else line.value
+        self.query_one("#token", Input).placeholder = self._token_hint(url)
 
     def action_save(self) -> None:
         if not self.all_right(field.name for field in FIRST + REST):
@@ -149,7 +194,7 @@ class RemoteForm(Form[str | None]):
     def _typed(self) -> Remote:
         """Raises `ConfigError`."""
         fields = {field.name: self.text(field.name) for field in FIRST + REST if field.name not in ("name", "token")}
-        remote = typed({**fields, "kind": str(self.query_one(Select).value)})
+        remote = typed({**fields, "kind": str(self.query_one("#kind", Select).value)})
         before = self._before
         if before is None:
             return remote

@@ -174,7 +174,8 @@ class RemotesScreen(Dialog[None]):
         options.highlighted = ids.index(wanted) if wanted in ids else 0
 
     def _remote(self, name: str, remote: Remote, remotes: Remotes, used: bool) -> Content:
-        kind = {"auto": "", "verifier": "checks drafts, ", "openai": "OpenAI-compatible, "}[remote.kind]
+        kinds = {"verifier": "checks drafts, ", "openai": "OpenAI-compatible, ", "anthropic": "Anthropic's API, "}
+        kind = kinds.get(remote.kind, "")
         about = f"{sanitise(remote.shown_url)}\n{kind}token: {remotes.token_place(remote)}"
         return self._row(name, about, used)
 

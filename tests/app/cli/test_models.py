@@ -36,7 +36,8 @@ def test_all_models_are_listed(outrider: Outrider, server: ChatServer, remotes: 
     assert "mine  talker  streams only\nmine  other  streams only\n" in every.out
     mine = outrider("models", "--remote", "mine", "--json")
     first, second = mine.rows
-    assert first == {"server": "mine", "model": "talker", "checks_drafts": False, "context": None, "images": None}
+    unknown = dict.fromkeys(("context", "images", "dollars_per_million"))
+    assert first == {"server": "mine", "model": "talker", "checks_drafts": False, **unknown}
     assert (mine.code, second["model"], mine.err) == (0, "other", "")
     assert outrider("models", "--remote", "away").code == 3
     assert outrider("models", "--remote", "nobody").says(2, "there is no server 'nobody'")

@@ -90,10 +90,29 @@ def test_a_new_token(outrider: Outrider, ring: MemoryKeyring) -> None:
     assert outrider("remote", "add", "office", "https://elsewhere", "--replace").code == 0 and ring.kept == {}
 
 
+def test_a_provider_needs_only_its_name(
+    outrider: Outrider, ring: MemoryKeyring, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GROQ_API_KEY", TOKEN)
+    listed = outrider("remote", "add")
+    assert listed.code == 0 and "GROQ_API_KEY (set)" in listed.out and "outrider remote add openai" in listed.err
+    for name in (line.split()[0] for line in listed.out.splitlines()):
+        assert outrider("remote", "add", name).code == 0, name
+    rows = {row["name"]: row for row in outrider("remote", "list", "--json").rows}
+    assert rows["anthropic"]["kind"] == "anthropic" and rows["anthropic"]["token_place"].endswith("(not set)")
+    assert rows["groq"]["token_place"] == "GROQ_API_KEY (set)" and rows["ollama"]["token_place"] == "none"
+    assert ring.kept == {}, "a token in the environment stays there"
+    assert outrider("remote", "add", "groq").says(2, "exists already")
+    own = outrider("remote", "add", "openai", "--name", "work", "--model", "o9", "--token-stdin", stdin=TOKEN)
+    assert own.code == 0 and "its token: keyring" in own.err and TOKEN not in own.err
+    work = next(row for row in outrider("remote", "list", "--json").rows if row["name"] == "work")
+    assert (work["url"], work["model"], work["token_variable"]) == ("https://api.openai.com/v1", "o9", None)
+
+
 def test_usage_errors(outrider: Outrider, home: Path) -> None:
     for arguments, says in (
-        (["add"], "outrider remote add NAME URL"),  # Nobody can be asked where there is no terminal.
-        (["add", "https://office"], "outrider remote add NAME URL"),
+        (["add", "https://office"], "outrider remote add NAME URL"),  # Nobody can be asked without a terminal.
+        (["add", "office", "https://office", "--name", "x"], "--name is for a provider's server"),
         (["add", "office", "office:8000"], "http:// or https://"),
         (["add", "bundled", "https://office"], "came with Outrider"),
         (["add", "office", "https://me:secret@office"], "credentials"),

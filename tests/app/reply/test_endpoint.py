@@ -11,8 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.config import Settings
+from app.config import Folders, Settings
 from app.events import Drafted, ModeChanged, Redrawn, ReplyText, Stretch, unchecked
+from app.remotes.registry import Remote, Remotes
+from app.remotes.source import RemoteSource
 from app.reply.answer import Answer
 from app.reply.assistant import Assistant
 from app.reply.endpoint import Continuation, Diverged
@@ -25,6 +27,7 @@ from storage import Store
 from tests.app.reply.conftest import Connect
 from tests.support.chat_server import ChatServer, Script
 from tests.support.conversing import Heard, ask, ask_once, hear
+from tests.support.messages_server import KEY, OLD, MessagesServer, Reply
 from tests.support.serving import VerifierProcess
 from tests.support.tiny_text import counted_text, tiny_text
 
@@ -211,6 +214,23 @@ async def test_a_server_that_can_goes_on_where_it_was_cut_off(database: Path, co
     assert whole(await cut_and_resumed(server, connect), database) == FULL
     assert len(server.asked) == 2 and server.asked[1]["continue_final_message"]
     assert server.asked[1]["messages"][-1] == {"role": "assistant", "content": "You can list"}
+
+
+async def test_anthropics_api_goes_on_where_the_model_allows_it(
+    database: Path, connect: Connect, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+    remotes = Remotes(Folders.locate({"OUTRIDER_HOME": str(tmp_path / "home")}))
+    server = MessagesServer([Reply(SAID[:3], cut=True), Reply(SAID[3:])])
+    async with server.listening() as port, connect(None) as opened:
+        remote = Remote(url=f"http://127.0.0.1:{port}", kind="anthropic", model=OLD, token_variable="ANTHROPIC_API_KEY")
+        remotes.put("claude", remote)
+        opened.use(RemoteSource("claude", remotes))
+        await ask(opened, QUESTION)
+        heard = await go_on(opened)
+    assert whole(heard, database) == FULL and heard.done.stats.streamed == 12, "its own count"
+    assert server.asked[1]["messages"][-1] == {"role": "assistant", "content": "You can list"}
+    assert not server.refused and len(server.asked) == 2
 
 
 async def test_another_server_is_asked_anew_and_counts_from_the_cut(database: Path, connect: Connect) -> None:

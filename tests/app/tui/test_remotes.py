@@ -151,6 +151,28 @@ async def test_one_is_added(store: Store, folders: Folders, remotes: Remotes, ri
     assert Remotes(folders).token("new") == TOKEN
 
 
+async def test_a_provider_fills_in_the_form_and_leaves_what_was_typed(
+    store: Store, folders: Folders, remotes: Remotes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GROQ_API_KEY", TOKEN)
+    async with opened(store, folders, (60, 34)) as (app, pilot):
+        await highlight(pilot, app, "office")
+        await pilot.press("a")
+        await fill(pilot, app, name="mine")
+        for provider, url in (("anthropic", "https://api.anthropic.com"), ("groq", "https://api.groq.com/openai/v1")):
+            app.screen.query_one("#provider", Select).value = provider
+            await wait_until(pilot, lambda: app.screen.query_one("#url", Input).value == url)  # noqa: B023
+        line, variable = app.screen.query_one("#url", Input), app.screen.query_one("#token_variable", Input)
+        line.value = "https://elsewhere"
+        await wait_until(pilot, lambda: variable.value == "")  # A token is for its own server.
+        line.value = "https://api.groq.com/openai/v1"
+        await wait_until(pilot, lambda: variable.value == "GROQ_API_KEY")
+        assert "GROQ_API_KEY is set" in app.screen.query_one("#token", Input).placeholder
+        await press(pilot, "ctrl+s", until=lambda: isinstance(app.screen, RemotesScreen) and app.highlighted == "mine")
+    kept = Remotes(folders).get("mine")
+    assert (kept.url, kept.kind, kept.token_variable) == ("https://api.groq.com/openai/v1", "openai", "GROQ_API_KEY")
+
+
 async def test_the_first_one_is_used_and_the_next_is_not(store: Store, folders: Folders, ring: MemoryKeyring) -> None:
     switcher = RemoteSwitcher(Settings(), folders, ScriptedCore(store))
     await switcher.save("mine", Remote(url="http://127.0.0.1:9"), None, None)

@@ -406,3 +406,29 @@ async def test_a_token_that_a_server_quotes_is_hidden() -> None:
                 with pytest.raises(RemoteError) as caught:
                     await call
                 assert "s3cret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("lists", [True, False])
+async def test_an_api_without_a_version_in_its_path_is_found_by_its_list_or_by_the_first_question(lists: bool) -> None:
+    paths: list[str] = []
+
+    async def serve(number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head, _ = await request_of(reader)
+        path = head.split(b" ")[1].decode()
+        paths.append(path)
+        if path == "/inference/chat/completions":
+            answer = {"choices": [{"message": {"content": "Yes."}, "finish_reason": "stop"}]}
+            writer.write(http(json.dumps(answer).encode(), content_type="application/json"))
+        elif path == "/inference/models" and lists:
+            writer.write(http(b'{"data":[{"id":"sonar"}]}', content_type="application/json"))
+        else:
+            writer.write(http(PAGE, status="404 Not Found", content_type="text/html"))
+        await writer.drain()
+
+    async with listening(serve) as port, CompletionsClient(f"http://127.0.0.1:{port}/inference") as client:
+        [model] = await client.models(PATIENCE, wanted="sonar")
+        assert model.id == "sonar"
+        assert await answer(client) == await answer(client) == "Yes."
+    asked = [path for path in paths if path.endswith("completions")]
+    first = [] if lists else ["/inference/v1/chat/completions"]
+    assert asked == [*first, *["/inference/chat/completions"] * 2], "from then on, that address is used"

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import json
 from typing import Any
 
 import pytest
 
-from remote import CompletionsClient, Incompatible, RemoteError
+from remote import CompletionsClient, GeminiClient, Incompatible, RemoteError
 from remote.openai.model_list import find_model, read_model_list
-from remote.openai.schema import Model, UnlistedModel
-from tests.remote.toy_verifier import http, raw_peer
+from remote.openai.schema import Model, Price, UnlistedModel
+from tests.remote.toy_verifier import http, listening, raw_peer, request_of
 
 JSON = "application/json"
 PATIENCE = 60.0
@@ -166,3 +167,37 @@ async def test_a_long_list_is_read() -> None:
 def test_what_a_list_says_of_images(entry: str, images: bool | None) -> None:
     found = read_model_list(f'{{"data": [{entry}]}}')
     assert found.models[0].images is images
+
+
+def test_prices_and_models_that_write_no_text() -> None:
+    listed = [
+        {"id": "paid", "pricing": {"prompt": "0.000003", "completion": "0.000015"}, "max_completion_tokens": 8192},
+        {"id": "varies", "pricing": {"prompt": "-1", "completion": "-1"}},
+        {"id": "odd", "pricing": {"prompt": "1e999", "completion": "much"}},
+        {"id": "paints", "architecture": {"output_modalities": ["image"]}},  # OpenRouter.
+        {"id": "embeds", "capabilities": {"completion_chat": False}},  # Mistral.
+        {"id": "gone", "active": False},  # Groq.
+    ]
+    found = read_model_list({"data": listed})
+    assert found is not None
+    paid, varies, odd = found.models
+    assert (paid.price, paid.most_written) == (Price(3, 15), 8192)
+    assert not varies.price and not odd.price
+
+
+async def test_geminis_own_list_tells_the_context() -> None:
+    heads: list[bytes] = []
+
+    async def serve(number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head, _ = await request_of(reader)
+        heads.append(head)
+        own = {"inputTokenLimit": 1048576, "outputTokenLimit": 65536, "supportedGenerationMethods": ["generateContent"]}
+        embeds = {"name": "models/embeds", "supportedGenerationMethods": ["embedContent"]}
+        listed = {"models": [{"name": "models/gemini-flash-latest", **own}, embeds], "nextPageToken": ""}
+        writer.write(http(json.dumps(listed).encode(), content_type=JSON))
+        await writer.drain()
+
+    async with listening(serve) as port, GeminiClient(f"http://127.0.0.1:{port}/v1beta/openai/", "AIza") as client:
+        [model] = await client.models(PATIENCE, wanted="gemini-flash-latest")
+    assert (model.id, model.max_model_len, model.most_written) == ("gemini-flash-latest", 1048576, 65536)
+    assert heads[0].startswith(b"GET /v1beta/models?pageSize=1000 ") and b"x-goog-api-key: AIza" in heads[0]

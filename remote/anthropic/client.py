@@ -1,0 +1,112 @@
+"""The device's end of Anthropic's Messages API. The rest of the program uses it as any other chat server.
+
+A conversation is translated when it is sent, and events when they arrive; deadlines, refusals and limits are those of
+`remote/openai/client.py`. Source: Anthropic's API reference and migration guides, 2026-11.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import msgspec
+
+from remote.anthropic.events import MessageReader
+from remote.anthropic.messages import MAX_TOKENS, messages_request
+from remote.openai.client import CompletionsClient
+from remote.openai.delta import AnswerDelta
+from remote.openai.model_list import ModelList
+from remote.openai.schema import EVENTS, JSON, ChatRequest, Content, Model
+from remote.openai.server_errors import BadRequest
+from remote.openai.stream import ChatStream
+from remote.protocol import Sampling
+from remote.wire import common_headers
+
+VERSION = "2023-06-01"
+"""Version of the API, which every request names. In the next one, 2026-10-21, no model takes a temperature, and other
+servers with this API do not know it."""
+LISTED = 1000
+"""Models in one answer, the most that may be asked for."""
+PREFILLED = re.compile(r"claude-(2|3|instant|(opus|sonnet|haiku)-4(-[015])?(-\d{8})?$)")
+"""Models that continue a last message of the assistant. From Claude 4.6 on they refuse one."""
+TOO_MANY = re.compile(r"max_tokens: \d+ > (\d+)")
+"""A model's own limit, in a refusal: `max_tokens: 32000 > 8192, which is the maximum …`."""
+NO_ROOM = re.compile(r"context limit: (\d+) \+ \d+ > (\d+)")
+"""The room in the context of an older model: `… exceed context limit: 190000 + 32000 > 200000, …`."""
+
+
+class MessagesClient(CompletionsClient):
+    """Anthropic's API, or another server that speaks it, at its base address with or without `/v1`."""
+
+    own_headers = {"accept": f"{JSON}, {EVENTS}", "anthropic-version": VERSION}
+    api = "Anthropic-compatible"
+    list_path = f"/models?limit={LISTED}"
+    chat_path = "/messages"
+    _limits: Mapping[str, int] = MappingProxyType({})
+    """Most tokens that each model may write, from the last list."""
+
+    @staticmethod
+    def signed(token: str | None) -> dict[str, str]:
+        return common_headers(None) if token is None else {**common_headers(None), "x-api-key": token}
+
+    async def models(self, timeout: float, *, wanted: str | None = None) -> tuple[Model, ...]:
+        """As in `CompletionsClient`, with what is known of each model."""
+        found = await super().models(timeout, wanted=wanted)
+        return tuple(_known(model) for model in found)
+
+    def may_predict(self, model: Model) -> bool:
+        return False
+
+    async def chat(
+        self,
+        messages: Sequence[tuple[str, Content]],
+        sampling: Sampling,
+        *,
+        model: str,
+        most: int | None,
+        deadline: float,
+        silence: float,
+        unset: Collection[str] = (),
+        continued: bool = False,
+        prediction: str = "",
+    ) -> ChatStream:
+        """As in `CompletionsClient`. A seed is left out, because the API has none."""
+        stream = await super().chat(
+            messages,
+            sampling,
+            model=model,
+            most=most,
+            deadline=deadline,
+            silence=silence,
+            unset={*unset, "seed"},
+            continued=continued,
+        )
+        if "seed" not in unset:
+            stream.left_out = (*stream.left_out, "seed")
+        return stream
+
+    def _encoded(self, request: ChatRequest) -> bytes:
+        return msgspec.json.encode(messages_request(request, self._limits.get(request.model or "", MAX_TOKENS)))
+
+    def _mended(self, request: ChatRequest, error: BadRequest) -> ChatRequest | None:
+        """The request with as many tokens as the model may write, if nobody has set fewer."""
+        room = None
+        if found := TOO_MANY.search(error.said):
+            room = int(found[1])
+        elif found := NO_ROOM.search(error.said):
+            room = int(found[2]) - int(found[1])
+        sent = request.max_tokens or self._limits.get(request.model or "", MAX_TOKENS)
+        return msgspec.structs.replace(request, max_tokens=room) if room and 0 < room < sent else None
+
+    def _reader(self) -> Callable[[Any], AnswerDelta]:
+        return MessageReader().read
+
+    def _models(self, listed: ModelList) -> tuple[Model, ...]:
+        self._limits = {model.id: model.most_written for model in listed.models if isinstance(model.most_written, int)}
+        return listed.models
+
+
+def _known(model: Model) -> Model:
+    return msgspec.structs.replace(model, prefilled=PREFILLED.match(model.id) is not None)

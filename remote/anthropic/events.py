@@ -1,0 +1,68 @@
+"""Reads the events of an answer in Anthropic's Messages API: text, thinking, why it ended, and the token counts.
+
+`message_start`, then for each block `content_block_start`, `content_block_delta` and `content_block_stop`, then
+`message_delta` with the reason and `message_stop`. `ping` and unknown events mean only that the line is alive.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from remote.openai.delta import AnswerDelta
+from remote.openai.lenient_json import number, text
+from remote.openai.schema import Usage
+
+READ = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+"""Counts of what the model has read. They do not include one another."""
+
+
+class MessageReader:
+    """Reads one answer, event by event. The counts at its end are complete only with those at its beginning."""
+
+    def __init__(self) -> None:
+        self._counts: dict[str, int] = {}
+
+    def read(self, found: Any) -> AnswerDelta:
+        """What an event adds, or a whole answer. Empty for anything else."""
+        if not isinstance(found, dict):
+            return AnswerDelta()
+        match found.get("type"):
+            case "message_start" if isinstance(message := found.get("message"), dict):
+                return AnswerDelta(usage=self._usage(message.get("usage")))
+            case "content_block_start":
+                return _block(found.get("content_block"))
+            case "content_block_delta":
+                return _block(found.get("delta"))
+            case "message_delta":
+                delta = found.get("delta")
+                reason = text(delta.get("stop_reason")) if isinstance(delta, dict) else ""
+                return AnswerDelta(finish=reason, usage=self._usage(found.get("usage")))
+            case "message_stop":
+                return AnswerDelta(done=True)
+            case "message":
+                parts = found.get("content")
+                blocks = [_block(part) for part in parts] if isinstance(parts, list) else []
+                return AnswerDelta(
+                    "".join(block.text for block in blocks),
+                    "".join(block.reasoning for block in blocks),
+                    text(found.get("stop_reason")),
+                    self._usage(found.get("usage")),
+                )
+        return AnswerDelta()
+
+    def _usage(self, found: Any) -> Usage | None:
+        if not isinstance(found, dict):
+            return None
+        self._counts |= {name: count for name in (*READ, "output_tokens") if (count := number(found.get(name)))}
+        prompt, completion = sum(self._counts.get(name, 0) for name in READ), self._counts.get("output_tokens", 0)
+        return Usage(prompt, completion, prompt + completion) if prompt or completion else None
+
+
+def _block(found: Any) -> AnswerDelta:
+    """The text or thinking of a block, or of a part of one. Signatures and calls of tools are skipped."""
+    if not isinstance(found, dict):
+        return AnswerDelta()
+    kind = found.get("type")
+    if kind in ("thinking", "thinking_delta"):
+        return AnswerDelta(reasoning=text(found.get("thinking")))
+    return AnswerDelta(text(found.get("text"))) if kind in ("text", "text_delta") else AnswerDelta()
