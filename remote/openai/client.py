@@ -6,7 +6,8 @@ Every failure is a `RemoteError`, as with a verifier. So a caller that can conti
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 import httpx
 import msgspec
@@ -160,6 +161,35 @@ class CompletionsClient(Wire):
         predicted = request.prediction is not None
         waits = begun, deadline, silence
         return ChatStream(self, answer, *waits, continued=continued, predicted=predicted, left_out=left_out)
+
+    async def relay(
+        self, request: Mapping[str, Any], *, deadline: float, silence: float, path: str = "/chat/completions"
+    ) -> ChatStream:
+        """Ask with another program's own request, which may offer tools. It is sent once, as it is.
+
+        `path`: that of chat, or of plain text, which may be empty. For `deadline` and `silence`, and what it raises,
+        see `chat`.
+        """
+        sent = {**request, "stream": True, "stream_options": {"include_usage": True}}
+        optional = ChatRequest(
+            messages=(), stream_options=StreamOptions(include_usage=True), max_tokens=sent.get("max_tokens")
+        )
+        traffic, begun = Traffic(), self.clock.now()
+        async with self.within(deadline):
+            while True:
+                try:
+                    body = msgspec.json.encode(sent)
+                    answer = await self._asked("POST", path, max(deadline, silence), traffic, body)
+                    break
+                except BadRequest as error:  # No work has begun, so nothing is charged twice.
+                    field = refused_field(error.status, error.field, error.said, optional)
+                    if field is None:
+                        raise
+                    optional, left_out = without_field(optional, field), sent.pop(field)
+                    if field == "max_tokens":  # A limit stays, under the newer of its two names.
+                        sent["max_completion_tokens"] = left_out
+        plain = path != "/chat/completions"
+        return ChatStream(self, answer, begun, deadline, silence, continued=plain, tools=True)
 
     async def _asked(
         self, method: str, path: str, silence: float, traffic: Traffic, body: bytes | None = None

@@ -6,8 +6,9 @@ nothing is ignored.
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
@@ -119,15 +120,33 @@ def read_request(body: bytes, kind: type[Request], neutral: Neutral) -> tuple[di
 
     Raises `FieldRefused`, also for a field whose value is not one of those in `neutral`.
     """
-    try:
-        given = msgspec.json.decode(body, type=dict[str, Any])
+    given = read_fields(body)
+    return given, read_typed(given, kind, neutral)
+
+
+def read_fields(body: bytes) -> dict[str, Any]:
+    """All fields of a body. Raises `FieldRefused`."""
+    with _readable():
+        return msgspec.json.decode(body, type=dict[str, Any])
+
+
+def read_typed(given: Mapping[str, Any], kind: type[Request], neutral: Neutral) -> Request:
+    """The typed fields of a `prepared` kind; see `read_request`. Raises `FieldRefused`."""
+    with _readable():
         request = _converted(given, kind)
+    refuse_fields(given, neutral, "this server does not support it")
+    return request
+
+
+@contextlib.contextmanager
+def _readable() -> Iterator[None]:
+    """Turns msgspec's errors into `FieldRefused`."""
+    try:
+        yield
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         field = re.search(r"`\$\.(\w+)", str(error)) or re.search(r"missing required field `(\w+)`", str(error))
         told = f"The request cannot be read: {error}."
         raise FieldRefused(told, None if field is None else field[1]) from None
-    refuse_fields(given, neutral, "this server does not support it")
-    return given, request
 
 
 def refuse_fields(given: Mapping[str, Any], neutral: Neutral, why: str) -> None:
@@ -155,6 +174,15 @@ def _with_whole_numbers(value: Any) -> Any:
     if isinstance(value, list):
         return [_with_whole_numbers(one) for one in value]
     return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def offers_tools(given: Mapping[str, Any]) -> bool:
+    """Whether the model may call tools, or a message calls one or has its result. `given`: all fields, unchecked."""
+    messages = given.get("messages")
+    return (bool(given.get("tools")) and given.get("tool_choice") != "none") or any(
+        isinstance(message, dict) and (bool(message.get("tool_calls")) or message.get("role") == "tool")
+        for message in (messages if isinstance(messages, list) else ())
+    )
 
 
 def refuse_tools(given: Mapping[str, Any]) -> None:
