@@ -18,6 +18,7 @@ from msgspec import Meta
 from app.gateway.refusals import GatewayRefused
 from remote.openai.request_fields import (
     FOREIGN,
+    FUNCTIONS,
     AskedChat,
     AskedMessage,
     FieldRefused,
@@ -59,8 +60,7 @@ NOT_HANDED_BACK: Neutral = {
     "top_logprobs": (0,),
     "modalities": (["text"],),
     "audio": (),
-    "functions": ([],),
-    "function_call": ("auto", "none"),
+    **FUNCTIONS,
 }
 """Parameters for what the answer to a request with tools does not carry."""
 

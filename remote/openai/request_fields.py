@@ -58,6 +58,8 @@ CHAT_ALONE: Neutral = {
     "add_generation_prompt": (False,),
 }
 """Fields of chat that plain text does not have, apart from tools."""
+FUNCTIONS: Neutral = {"functions": ([],), "function_call": ("auto", "none")}
+"""What tools were called once."""
 TEXT_ALONE: Neutral = {"prompt": ("", []), "best_of": (1,), "echo": (False,)}
 """Fields of plain text that chat does not have."""
 SAID = {"text": "text", "input_text": "text", "output_text": "text", "refusal": "refusal"}
@@ -76,6 +78,8 @@ class AskedMessage(msgspec.Struct, frozen=True):
     content: Any = None
     refusal: Any = None
     """An earlier answer's refusal, instead of its content."""
+    tool_calls: Any = None
+    tool_call_id: Any = None
 
 
 class AskedPrediction(Prediction, frozen=True, kw_only=True):
@@ -87,6 +91,8 @@ class AskedChat(ChatRequest, frozen=True, kw_only=True):
 
     messages: Annotated[tuple[AskedMessage, ...], Meta(min_length=1)]  # type: ignore[assignment]
     prediction: AskedPrediction | None = None
+    tools: Any = None
+    tool_choice: Any = None
 
 
 class FieldRefused(Exception):
@@ -149,11 +155,11 @@ def _readable() -> Iterator[None]:
         raise FieldRefused(told, None if field is None else field[1]) from None
 
 
-def refuse_fields(given: Mapping[str, Any], neutral: Neutral, why: str) -> None:
+def refuse_fields(given: Mapping[str, Any], neutral: Neutral, why: str, advice: str = "Leave it out.") -> None:
     """Raise `FieldRefused` for a field whose value is not one of those in `neutral`."""
     for name, values in neutral.items():
         if given.get(name) is not None and given[name] not in values:
-            raise unsupported(name, why)
+            raise unsupported(name, why, advice)
 
 
 def _converted(given: Mapping[str, Any], kind: type[Request]) -> Request:
@@ -196,7 +202,8 @@ def refuse_tools(given: Mapping[str, Any]) -> None:
         for name in (tools, choice):
             if given.get(name) not in (None, [], "auto"):
                 advice = "Send tool_choice: none, or leave the tools out."
-                raise unsupported(name, "models call no tools here", advice)
+                none = name == "tool_choice" and not given.get("tools")
+                raise unsupported(name, "there are no tools" if none else "models call no tools here", advice)
 
 
 def role_of(message: AskedMessage) -> Role:

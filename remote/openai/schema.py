@@ -107,6 +107,21 @@ class CompletionRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
     """Subtracted once for each occurrence of the token in the answer."""
 
 
+class Function(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A function that the model may call. `parameters`: a JSON schema of its arguments."""
+
+    name: Annotated[str, Meta(min_length=1, max_length=256)]
+    description: str | None = None
+    parameters: dict[str, Any] | None = None
+
+
+class Tool(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A tool that the model may call; the program that offers it makes the call."""
+
+    type: Literal["function"]
+    function: Function
+
+
 class ResponseFormat(msgspec.Struct, frozen=True, omit_defaults=True):
     """The required form of an answer: `text`, `json_object`, or `json_schema` with `{"schema": ...}`."""
 
@@ -130,6 +145,11 @@ class ChatRequest(CompletionRequest, frozen=True, kw_only=True, omit_defaults=Tr
     top_logprobs: Annotated[int, Meta(ge=0, le=20)] | None = None
     """Number of the likeliest tokens to report at each position, with `logprobs`."""
     response_format: ResponseFormat | None = None
+    tools: tuple[Tool, ...] | None = None
+    tool_choice: str | dict[str, Any] | None = None
+    """`none`, `auto`, `required`, or `{"type": "function", "function": {"name": ...}}`."""
+    parallel_tool_calls: bool | None = None
+    """Whether an answer may have more than one call."""
 
 
 class TextRequest(CompletionRequest, frozen=True, kw_only=True, omit_defaults=True):
