@@ -1,8 +1,9 @@
 """The schema of the OpenAI routes of `outrider serve`, for tools such as schemathesis.
 
 It is based on the structs that the server reads and writes, which say what each field may be. Rules about several
-fields together, or about the model's own limits, are added by hand. If JSON Schema cannot express a rule, the schema
-allows less than the server does: an answer to be continued comes after exactly one question.
+fields together, or about the model's own limits, are added by hand; the bundled model, for example, takes no tools. If
+JSON Schema cannot express a rule, the schema allows less than the server does: an answer to be continued comes after
+exactly one question.
 """
 
 from __future__ import annotations
@@ -54,7 +55,6 @@ def document(vocabulary: int, *, gateway: bool = False) -> Schema:
         },
     }
     if gateway:
-        del paths[TEXT]
         for route in (route for methods in paths.values() for route in methods.values()):
             for response in route["responses"].values():
                 del response["headers"]
@@ -73,6 +73,9 @@ def document(vocabulary: int, *, gateway: bool = False) -> Schema:
 def _narrow_fields(parts: dict[str, Schema], vocabulary: int) -> None:
     """Add constraints on single fields that the structs leave open."""
     parts["ChatMessage"]["properties"]["role"]["enum"] = list(ROLES)
+    del parts["ChatMessage"]["properties"]["tool_calls"]
+    parts["ChatRequest"]["properties"]["tools"] = _or_null({"type": "array", "maxItems": 0})
+    parts["ChatRequest"]["properties"]["tool_choice"] = {"enum": [None, "auto", "none"]}
     parts["ContentPart"]["properties"]["type"] = {"const": "text"}
     kinds: Schema = {"anyOf": [{"enum": JSON_TYPES}, {"type": "array", "items": {"enum": JSON_TYPES}, "minItems": 1}]}
     schema = {"type": "object", "properties": {"type": kinds}}

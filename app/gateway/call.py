@@ -1,5 +1,8 @@
 """Reads and checks the body of a request for a chat completion.
 
+A request with tools is for the server: it is passed on as it came, and only what the gateway cannot hand back is
+refused.
+
 A parameter that would change the answer but is not supported is refused by name. Unknown fields, and those that change
 nothing here, are ignored, because every client adds some.
 """
@@ -7,20 +10,24 @@ nothing here, are ignored, because every client adds some.
 from __future__ import annotations
 
 import secrets
-from typing import Annotated, NamedTuple
+from collections.abc import Mapping
+from typing import Annotated, Any, NamedTuple
 
 from msgspec import Meta
 
 from app.gateway.refusals import GatewayRefused
 from remote.openai.request_fields import (
     FOREIGN,
+    FUNCTIONS,
     AskedChat,
     AskedMessage,
     FieldRefused,
     Neutral,
     Role,
+    offers_tools,
     prepared,
-    read_request,
+    read_fields,
+    read_typed,
     refuse_tools,
     role_of,
     text_said,
@@ -44,6 +51,18 @@ NOT_HERE: Neutral = {
     "add_generation_prompt": (True,),
 }
 """Parameters that a server may support, but not the small model that continues without it."""
+
+NOT_HANDED_BACK: Neutral = {
+    "n": (1,),
+    "best_of": (1,),
+    "echo": (False,),
+    "logprobs": (False,),
+    "top_logprobs": (0,),
+    "modalities": (["text"],),
+    "audio": (),
+    **FUNCTIONS,
+}
+"""Parameters for what the answer to a request with tools does not carry."""
 
 CONTINUE = "Continue."
 """The question that is asked if an answer is the last message."""
@@ -75,6 +94,10 @@ class Call(NamedTuple):
     stream: bool = False
     counts: bool = False
     """Whether the stream ends with token counts."""
+    relayed: Mapping[str, Any] | None = None
+    """The request's own fields, if it is passed on to the server: it has tools, or asks for plain text."""
+    path: str = "/chat/completions"
+    """The server's path that it is passed on to."""
 
     @property
     def history(self) -> tuple[Turn, ...]:
@@ -89,9 +112,13 @@ class Call(NamedTuple):
 def read_call(body: bytes) -> Call:
     """Read a request. Raises `GatewayRefused`."""
     try:
-        given, asked = read_request(body, REQUEST, {**FOREIGN, **NOT_HERE})
-        refuse_tools(given)
-        turns = _turns(asked.messages)
+        given = read_fields(body)
+        if tools := offers_tools(given):
+            asked = read_typed(given, REQUEST, NOT_HANDED_BACK)
+        else:
+            asked = read_typed(given, REQUEST, {**FOREIGN, **NOT_HERE})
+            refuse_tools(given)
+        turns = () if tools else _turns(asked.messages)
     except FieldRefused as error:
         raise GatewayRefused(str(error), error.param, code=error.reason) from None
     choices = Choices(
@@ -110,6 +137,7 @@ def read_call(body: bytes) -> Call:
         asked.model or "",
         stream=bool(asked.stream),
         counts=options is not None and bool(options.include_usage),
+        relayed={name: value for name, value in given.items() if value is not None} if tools else None,
     )
 
 

@@ -1,39 +1,24 @@
-"""Chat completions: answers of the assistant in OpenAI's format, with a field `outrider` for who wrote what."""
+"""Answers of the assistant to requests of other programs, whole or as a stream, and the list of models."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from typing import Any, Protocol
 
 import msgspec
 from starlette.responses import Response
 
-from app.gateway.answers import Answers, State
-from app.gateway.call import Call, read_call
+from app.gateway.answers import Answers
+from app.gateway.call import Call
 from app.gateway.checks import Checks
 from app.gateway.exchange import Exchange
 from app.gateway.refusals import GatewayRefused, refused
 from app.gateway.seats import Seats
-from app.gateway.sent_text import By, Piece, Span
-from remote.openai.schema import (
-    DONE,
-    EVENTS,
-    GATEWAY_OWNER,
-    JSON,
-    OWNER,
-    ChatMessage,
-    Choice,
-    Chunk,
-    ChunkChoice,
-    Completion,
-    Delta,
-    Model,
-    Models,
-    Usage,
-)
-from remote.openai.sse import COMMENT, QUIET_SECONDS, event
+from app.gateway.sent_text import By, Piece
+from remote.openai.schema import EVENTS, GATEWAY_OWNER, JSON, OWNER, Model, Models
+from remote.openai.sse import COMMENT, QUIET_SECONDS
 from remote.tasks import kept_alive
 from remote.verifier.stream_response import STREAM_HEADERS, Streamed
 
@@ -43,32 +28,29 @@ ANSWER = "x-outrider-answer"
 """Header with the path of the answer's report."""
 
 
-class Marks(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The field `outrider` of a chunk, or of a whole answer."""
+class Api(Protocol):
+    """One request in one of the APIs, and the shapes of its answer there."""
 
-    source: By
-    """Which model vouches for this text. For a whole answer: `drafted` if any of it is only drafted."""
-    spans: tuple[Span, ...] = ()
-    checked: int
-    """Characters of the answer, from the first, that the model has written or confirmed."""
-    state: State | None = None
-    """At the end of an answer."""
-    answer: str = ""
-    """At the end of an answer: the path of its report."""
-    system_unread: bool = False
-    """Set if the model reads no system messages, so that those of the request had no effect."""
+    call: Call
 
+    def opening(self, exchange: Exchange) -> bytes:
+        """The events of a stream before its first piece; may be empty."""
 
-class MarkedChunk(Chunk, frozen=True, kw_only=True):
-    outrider: Marks
+    def piece(self, exchange: Exchange, piece: Piece) -> bytes:
+        """The events of a piece."""
 
+    def ending(self, exchange: Exchange) -> bytes:
+        """The events after the last piece."""
 
-class MarkedCompletion(Completion, frozen=True, kw_only=True):
-    outrider: Marks
+    def failed(self, exchange: Exchange, error: GatewayRefused) -> bytes:
+        """The events of a stream that ends with an error."""
+
+    def whole(self, exchange: Exchange) -> bytes:
+        """An answer that is not streamed."""
 
 
 class Completions:
-    """The endpoint for chat completions, and the list of models."""
+    """The answers, and the list of models."""
 
     def __init__(self, seats: Seats, answers: Answers, checks: Checks, quiet_seconds: float = QUIET_SECONDS) -> None:
         """`quiet_seconds`: silence after which a stream sends a sign of life."""
@@ -115,27 +97,36 @@ class Completions:
             f"There is no model {name!r} here; ask for {known}.", "model", status=404, code="model_not_found"
         )
 
+    async def count(self, fields: Mapping[str, Any]) -> Response:
+        """How many tokens a request for chat has, counted with the small model's tokenizer."""
+        text = self._seats.first.backend.routing.drafters.first.text
+        said = msgspec.json.encode([fields.get("messages"), fields.get("tools") or []]).decode()
+        return Response(
+            msgspec.json.encode({"input_tokens": await asyncio.to_thread(text.length, said)}), media_type=JSON
+        )
+
     # ---- answers -----------------------------------------------------------------------------------------------------
 
-    async def answer(self, body: bytes) -> Response:
+    async def answer(self, api: Api) -> Response:
         """Answer a request. Cancel this call if the client disconnects before. Raises `GatewayRefused`."""
-        call = await asyncio.to_thread(read_call, body)
+        call = api.call
         self._check_model(call.model)
         # In a thread, and before anything is stored, because storing and rendering may take seconds.
-        if (failed := await asyncio.to_thread(self._seats.first.backend.too_long, call.turns)) is not None:
-            raise refused(failed)
+        too_long = None if call.relayed else await asyncio.to_thread(self._seats.first.backend.too_long, call.turns)
+        if too_long is not None:
+            raise refused(too_long)
         answer = self._answers.begin(call, self._seats.first.status().model or self._target or call.model or OWNER)
         exchange = Exchange(self._seats, self._checks, answer)
         try:
             if call.stream and not await exchange.begins(self._quiet_seconds):
-                return self._stream(exchange, _events(exchange, call), None)
+                return self._stream(exchange, _events(exchange, api), None)
             first = await exchange.next()
             if first is None or not call.stream:
-                return await self._whole(exchange, first)
+                return await self._whole(exchange, api, first)
         except BaseException:
             await exchange.close()
             raise
-        return self._stream(exchange, _events(exchange, call, [first]), first.span.source)
+        return self._stream(exchange, _events(exchange, api, [first]), first.span.source)
 
     def _stream(self, exchange: Exchange, events: AsyncGenerator[bytes, None], source: By | None) -> Response:
         """The answer as a stream. `source`: of its first text, as far as it is known."""
@@ -143,7 +134,7 @@ class Completions:
         alive = kept_alive(events, self._quiet_seconds, COMMENT)
         return Streamed(alive, exchange.close, headers=headers, media_type=EVENTS)
 
-    async def _whole(self, exchange: Exchange, first: Piece | None) -> Response:
+    async def _whole(self, exchange: Exchange, api: Api, first: Piece | None) -> Response:
         """The answer as one body, or as a stream if it has no text at all."""
         answer, piece = exchange.answer, first
         while piece is not None:
@@ -151,74 +142,27 @@ class Completions:
         if exchange.writer is not None and exchange.writer.failed is not None:
             raise refused(exchange.writer.failed)
         if answer.call.stream:
-            return self._stream(exchange, _events(exchange, answer.call), answer.sent.source)
-        message = ChatMessage(role="assistant", content=answer.sent.text)
-        choice = Choice(message=message, finish_reason=exchange.finish)
-        made = MarkedCompletion(
-            id=answer.id,
-            created=answer.created,
-            model=answer.model,
-            choices=(choice,),
-            usage=exchange.usage,
-            outrider=_marks(exchange, spans=True),
-        )
-        response = _json(made)
+            return self._stream(exchange, _events(exchange, api), answer.sent.source)
+        response = Response(api.whole(exchange), media_type=JSON)
         response.headers.update({SOURCE: answer.sent.source, ANSWER: answer.place})
         return response
 
 
-async def _events(exchange: Exchange, call: Call, taken: Sequence[Piece] = ()) -> AsyncGenerator[bytes, None]:
+async def _events(exchange: Exchange, api: Api, taken: Sequence[Piece] = ()) -> AsyncGenerator[bytes, None]:
     """The answer as server-sent events, with its error if it fails. `taken`: its first pieces, if they were read."""
+    waiting = list(taken)
+    if opening := api.opening(exchange):
+        yield opening
     try:
-        async with aclosing(_chunks(exchange, call, taken)) as chunks:
-            async for chunk in chunks:
-                yield event(chunk)
+        while (piece := waiting.pop(0) if waiting else await exchange.next()) is not None:
+            yield api.piece(exchange, piece)
+        if exchange.writer is not None and exchange.writer.failed is not None:
+            raise refused(exchange.writer.failed)
     except GatewayRefused as error:
-        yield event(error.body)
+        yield api.failed(exchange, error)
         return
-    yield event(DONE.encode())
-
-
-async def _chunks(exchange: Exchange, call: Call, taken: Sequence[Piece]) -> AsyncGenerator[bytes, None]:
-    waiting, sent, role = list(taken), exchange.answer.sent, "assistant"
-    while (piece := waiting.pop(0) if waiting else await exchange.next()) is not None:
-        marks = Marks(source=piece.span.source, spans=(piece.span,), checked=sent.checked)
-        yield _chunk(exchange, Delta(role=role or None, content=piece.text), marks)
-        role = ""
-    if exchange.writer is not None and exchange.writer.failed is not None:
-        raise refused(exchange.writer.failed)
-    yield _chunk(exchange, Delta(role=role or None), _marks(exchange), exchange.finish)
-    if call.counts:
-        yield _chunk(exchange, None, _marks(exchange), usage=exchange.usage)
-
-
-def _marks(exchange: Exchange, *, spans: bool = False) -> Marks:
-    """The marks of the whole answer at its end."""
-    answer, writer = exchange.answer, exchange.writer
-    return Marks(
-        source=answer.sent.source,
-        spans=tuple(answer.sent.spans) if spans else (),
-        checked=answer.sent.checked,
-        state=answer.state,
-        answer=answer.place,
-        system_unread=writer is not None and writer.system_unread,
-    )
+    yield api.ending(exchange)
 
 
 def _json(message: msgspec.Struct) -> Response:
     return Response(msgspec.json.encode(message), media_type=JSON)
-
-
-def _chunk(
-    exchange: Exchange, delta: Delta | None, marks: Marks, finish: str | None = None, usage: Usage | None = None
-) -> bytes:
-    choices = () if delta is None else (ChunkChoice(delta=delta, finish_reason=finish),)
-    made = MarkedChunk(
-        id=exchange.answer.id,
-        created=exchange.answer.created,
-        model=exchange.model,
-        choices=choices,
-        usage=usage,
-        outrider=marks,
-    )
-    return msgspec.json.encode(made)

@@ -9,10 +9,11 @@ import logging
 from app.gateway.answers import Answer
 from app.gateway.checks import Checks
 from app.gateway.refusals import LIMIT, SERVER, GatewayRefused
+from app.gateway.relay import Relay
 from app.gateway.seats import Seats
 from app.gateway.sent_text import Piece
 from app.gateway.writer import Writer
-from remote.openai.schema import Usage
+from remote.openai.schema import ToolCall, Usage
 from remote.verifier.refusals import Overloaded
 from storage import StorageError
 
@@ -27,8 +28,8 @@ class Exchange:
         self.answer = answer
         self.model = answer.model
         """Name of the model, which stays the same in all chunks."""
-        self.writer: Writer | None = None
-        """None until it has a seat."""
+        self.writer: Writer | Relay | None = None
+        """None until it is its turn."""
         self._seats, self._checks = seats, checks
         self._pieces: asyncio.Queue[Piece | None] = asyncio.Queue()
         self._begun = asyncio.Event()
@@ -60,12 +61,19 @@ class Exchange:
     @property
     def finish(self) -> str:
         """Why the answer ends, in OpenAI's terms."""
+        if isinstance(self.writer, Relay):
+            return self.writer.finish
         done = None if self.writer is None else self.writer.done
         if self.answer.sent.parted:
             return "length"  # The drafter had written as much as was requested.
         if self.answer.sent.stopped or done is None:
             return "stop"
         return "content_filter" if done.cut_by == "filter" else "length" if done.reason == "length" else "stop"
+
+    @property
+    def calls(self) -> tuple[ToolCall, ...]:
+        """The tool calls of a complete answer."""
+        return self.writer.calls if isinstance(self.writer, Relay) else ()
 
     @property
     def usage(self) -> Usage:
@@ -77,17 +85,13 @@ class Exchange:
 
     async def _run(self) -> None:
         try:
-            async with self._seats.seat(self.answer.call, _stays) as seat:
-                self.writer = Writer(self.answer, seat)
-                try:
-                    async with contextlib.aclosing(self.writer.pieces()) as pieces:
-                        async for piece in pieces:
-                            self._put(piece)
-                finally:
-                    if self.answer.state == "writing":
-                        self.answer.end(failed=GONE)
-                    if self.answer.state == "waiting":
-                        self._checks.add(seat, self.answer)
+            if self.answer.call.relayed is None:
+                await self._write()
+            else:
+                async with self._seats.line.place(_stays):
+                    await self._pass_on(Relay(self.answer, self._seats.first, self._seats.settings))
+        except GatewayRefused as error:
+            self._error = error
         except Overloaded as error:
             self._error = GatewayRefused(
                 str(error), status=429, code="rate_limit_exceeded", kind=LIMIT, seconds=error.seconds
@@ -102,6 +106,22 @@ class Exchange:
             if self.answer.state == "writing":
                 self.answer.end(failed=GONE if self._error is None else str(self._error))
             self._put(None)
+
+    async def _write(self) -> None:
+        async with self._seats.seat(self.answer.call, _stays) as seat:
+            try:
+                await self._pass_on(Writer(self.answer, seat))
+            finally:
+                if self.answer.state == "writing":
+                    self.answer.end(failed=GONE)
+                if self.answer.state == "waiting":
+                    self._checks.add(seat, self.answer)
+
+    async def _pass_on(self, writer: Writer | Relay) -> None:
+        self.writer = writer
+        async with contextlib.aclosing(writer.pieces()) as pieces:
+            async for piece in pieces:
+                self._put(piece)
 
     def _put(self, piece: Piece | None) -> None:
         self._pieces.put_nowait(piece)

@@ -19,6 +19,12 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.concurrency import first_of
 from app.gateway.answers import PATH, Answers
+from app.gateway.apis.chat_api import ChatApi
+from app.gateway.apis.messages_api import MessagesApi, chat_fields, error_body, read_messages
+from app.gateway.apis.responses_api import ResponsesApi
+from app.gateway.apis.responses_request import Conversations, read_responses
+from app.gateway.apis.text_api import TextApi, read_text
+from app.gateway.call import read_call
 from app.gateway.checks import Checks
 from app.gateway.completions import Completions
 from app.gateway.refusals import SERVER, GatewayRefused
@@ -47,6 +53,8 @@ class Guard(BearerAuth):
 
     def _refusal(self, scope: Scope) -> GatewayRefused | None:
         headers = Headers(scope=scope)
+        if "authorization" not in headers and (key := headers.get("x-api-key")):  # Anthropic's clients.
+            headers = Headers({**headers, "authorization": f"Bearer {key}"})
         _, why = self._holder(headers)
         if why is not None:
             return GatewayRefused(why, status=401, code="invalid_api_key", kind="authentication_error")
@@ -70,9 +78,11 @@ def create_app(
     `quiet_seconds`: silence after which a stream sends a sign of life. `origins`: of web pages that may ask.
     """
     completions = Completions(seats, answers, checks, quiet_seconds)
+    conversations = Conversations()
 
     async def chat(request: Request) -> Response:
-        return await _unless_gone(request, completions.answer(await _body(request)))
+        call = await asyncio.to_thread(read_call, await _body(request))
+        return await _unless_gone(request, completions.answer(ChatApi(call)))
 
     async def models(request: Request) -> Response:
         return await completions.model_list()
@@ -87,9 +97,35 @@ def create_app(
     async def health(request: Request) -> Response:
         return PlainTextResponse("ok\n")
 
+    async def responses(request: Request) -> Response:
+        asked = await asyncio.to_thread(read_responses, await _body(request), conversations)
+        return await _unless_gone(request, completions.answer(ResponsesApi(asked, conversations)))
+
+    async def text(request: Request) -> Response:
+        call = await asyncio.to_thread(read_text, await _body(request))
+        return await _unless_gone(request, completions.answer(TextApi(call)))
+
+    async def messages(request: Request) -> Response:
+        try:
+            call = await asyncio.to_thread(read_messages, await _body(request))
+            return await _unless_gone(request, completions.answer(MessagesApi(call)))
+        except GatewayRefused as error:
+            return _in_their_shape(error)
+
+    async def count(request: Request) -> Response:
+        try:
+            fields = await asyncio.to_thread(chat_fields, await _body(request))
+            return await completions.count(fields)
+        except GatewayRefused as error:
+            return _in_their_shape(error)
+
     app = Starlette(
         routes=[
             Route("/v1/chat/completions", chat, methods=["POST"]),
+            Route("/v1/responses", responses, methods=["POST"]),
+            Route("/v1/completions", text, methods=["POST"]),
+            Route("/v1/messages", messages, methods=["POST"]),
+            Route("/v1/messages/count_tokens", count, methods=["POST"]),
             Route("/v1/models", models),
             Route("/v1/models/{name:path}", model),
             Route(PATH + "{name}", answer),
@@ -157,6 +193,14 @@ async def _refuse(request: Request, error: Exception) -> Response:
     response = error.response
     if error.status == 413:  # Part of the body may be unread, so this connection carries no other request.
         response.headers["Connection"] = "close"
+    return response
+
+
+def _in_their_shape(error: GatewayRefused) -> Response:
+    """The response in Anthropic's shape."""
+    response = error.response
+    response.body = error_body(error)
+    response.headers["content-length"] = str(len(response.body))
     return response
 
 

@@ -15,6 +15,7 @@ from typing import Self
 
 import msgspec
 
+from app.config import Settings
 from app.gateway.call import Call
 from app.gateway.conversations import Conversations
 from app.reply.assistant import Assistant
@@ -72,6 +73,10 @@ class Seats:
         self._options = options
         if options.source is not None:
             options.source.shared = True
+
+    @property
+    def settings(self) -> Settings:
+        return self._options.settings
 
     @property
     def first(self) -> Assistant:

@@ -15,6 +15,7 @@ from typing import Literal
 import msgspec
 
 from models.text.detokenizer import overlap
+from remote.openai.schema import ToolCallDelta
 
 By = Literal["verified", "drafted", "hosted", "local"]
 """Which model vouches for a text. verified: the model wrote or confirmed it. drafted: a model on this device wrote it,
@@ -33,10 +34,11 @@ class Span(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Piece(msgspec.Struct, frozen=True):
-    """Text to be sent now."""
+    """Text to be sent now, or tool calls instead."""
 
     text: str
     span: Span
+    calls: tuple[ToolCallDelta, ...] = ()
 
 
 class SentText:

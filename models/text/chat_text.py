@@ -15,12 +15,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from tokenizers import Tokenizer
 
 from models.config import SPECIAL_TOKENS, TEMPLATE, TOKENIZER, DrafterCorrupt, read_config
 from models.text.template import ChatTemplate, TemplateFailed
+from models.text.tool_format import ToolFormat, format_of, probe_messages
 
 _BREAK = "\ufdd0"
 """A Unicode noncharacter, put inside special tokens that a person spelt out, while the template is rendered."""
@@ -154,6 +156,38 @@ class ChatText:
         literal = [(role, self._spell_out(content)) for role, content in messages]
         return self._encode_rendered(self._template.render(literal, begun=True), literal != list(messages)).tokens
 
+    def render_tools(
+        self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]] | None
+    ) -> list[int]:
+        """The tokens of a prompt whose messages may call tools and have their results, in OpenAI's form.
+
+        The arguments of calls are objects. Raises `TemplateFailed`.
+        """
+        literal = self._spell_out_all([messages, tools])
+        text = self._template.render_tools(*literal)
+        return self._encode_rendered(text, literal != [messages, tools]).tokens
+
+    @cached_property
+    def tool_format(self) -> ToolFormat | None:
+        """The form in which the template writes tool calls, or None if it takes no tools, or in an unknown form."""
+        messages, tools = probe_messages()
+        try:
+            prompt = self._template.render_tools(messages[:1], tools)
+            return format_of(prompt, self._template.render_tools(messages, tools, ask=False))
+        except TemplateFailed:
+            return None
+
+    def opening(self, form: ToolFormat) -> list[int]:
+        """The tokens with which a call begins, as the template writes them."""
+        marker = form.opening.rstrip()
+        if (special := self._special.get(marker)) is not None:
+            return [special]
+        return self.encode(form.opening) if form.opening else []
+
+    def special(self, text: str) -> int | None:
+        """The special token with this text, or None."""
+        return self._special.get(text)
+
     @cached_property
     def takes_system(self) -> bool:
         """Whether the template writes a system message. Some templates refuse or omit it."""
@@ -283,6 +317,14 @@ class ChatText:
 
     def _spell_out(self, content: str) -> str:
         return self._split.sub(lambda found: found[0][0] + _BREAK + found[0][1:], content) if self._split else content
+
+    def _spell_out_all(self, value: Any) -> Any:
+        """A value with every special token in its texts spelt out."""
+        if isinstance(value, str):
+            return self._spell_out(value)
+        if isinstance(value, Mapping):
+            return {self._spell_out_all(name): self._spell_out_all(one) for name, one in value.items()}
+        return [self._spell_out_all(one) for one in value] if isinstance(value, list | tuple) else value
 
     def _put_back(self, text: str) -> str:
         for token in self._special:

@@ -113,12 +113,21 @@ class ChatTemplate:
         if begun:
             # The trailing space shows whether the template strips answers.
             spoken[-1]["content"] += f"{_CUT} "
-        variables = {"messages": spoken, "tools": None, "documents": None, "add_generation_prompt": not begun}
+        text = self.render_tools(spoken, None, ask=not begun)
+        return _up_to_the_cut(text, messages[-1][1]) if begun else text
+
+    def render_tools(
+        self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]] | None, *, ask: bool = True
+    ) -> str:
+        """The text of a conversation whose messages may call tools and have their results, in OpenAI's form.
+
+        `ask`: up to where the assistant's answer begins. Raises `TemplateFailed`.
+        """
+        variables = {"messages": messages, "tools": tools, "documents": None, "add_generation_prompt": ask}
         try:
-            text = self._template.render({**self._special_tokens, **variables})
+            return self._template.render({**self._special_tokens, **variables})
         except Exception as error:  # A template is a program and may fail in any way.
             raise TemplateFailed(f"The chat template cannot render this conversation: {_said(error)}.") from None
-        return _up_to_the_cut(text, messages[-1][1]) if begun else text
 
 
 def _up_to_the_cut(text: str, answer: str) -> str:

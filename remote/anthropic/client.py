@@ -44,6 +44,7 @@ class MessagesClient(CompletionsClient):
     api = "Anthropic-compatible"
     list_path = f"/models?limit={LISTED}"
     chat_path = "/messages"
+    relays = False
     _limits: Mapping[str, int] = MappingProxyType({})
     """Most tokens that each model may write, from the last list."""
 

@@ -6,7 +6,7 @@ Every failure is a `RemoteError`, as with a verifier. So a caller that can conti
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, ClassVar
 
 import httpx
@@ -64,6 +64,8 @@ class CompletionsClient(Wire):
     """The API that the server speaks, as an adjective."""
     list_path: str = "/models"
     chat_path: ClassVar[str] = "/chat/completions"
+    relays: ClassVar[bool] = True
+    """Whether it takes other programs' requests as they are (`relay`)."""
 
     def __init__(
         self,
@@ -196,6 +198,35 @@ class CompletionsClient(Wire):
         return listed.models
 
     # ---- requests ----------------------------------------------------------------------------------------------------
+
+    async def relay(
+        self, request: Mapping[str, Any], *, deadline: float, silence: float, path: str = "/chat/completions"
+    ) -> ChatStream:
+        """Ask with another program's own request, which may offer tools. It is sent once, as it is.
+
+        `path`: that of chat, or of plain text, which may be empty. For `deadline` and `silence`, and what it raises,
+        see `chat`.
+        """
+        sent = {**request, "stream": True, "stream_options": {"include_usage": True}}
+        optional = ChatRequest(
+            messages=(), stream_options=StreamOptions(include_usage=True), max_tokens=sent.get("max_tokens")
+        )
+        traffic, begun = Traffic(), self.clock.now()
+        async with self.within(deadline):
+            while True:
+                try:
+                    body = msgspec.json.encode(sent)
+                    answer = await self._asked("POST", path, max(deadline, silence), traffic, body)
+                    break
+                except BadRequest as error:  # No work has begun, so nothing is charged twice.
+                    field = refused_field(error.status, error.field, error.said, optional)
+                    if field is None:
+                        raise
+                    optional, left_out = without_field(optional, field), sent.pop(field)
+                    if field == "max_tokens":  # A limit stays, under the newer of its two names.
+                        sent["max_completion_tokens"] = left_out
+        plain = path != "/chat/completions"
+        return ChatStream(self, answer, begun, deadline, silence, continued=plain, tools=True)
 
     async def _asked(
         self, method: str, path: str, silence: float, traffic: Traffic, body: bytes | None = None

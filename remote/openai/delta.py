@@ -1,11 +1,12 @@
 """Reads what OpenAI-compatible servers send of an answer: an event of a stream, or the whole answer at once.
 
-Text, reasoning, the finish reason and the token counts are read wherever servers put them. Everything else is ignored,
-so no odd field can spoil an answer. Reasoning is kept separate from the answer.
+Text, reasoning, tool calls, the finish reason and the token counts are read wherever servers put them. Everything else
+is ignored, so no odd field can spoil an answer. Reasoning is kept separate from the answer.
 """
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,7 @@ from models.text.detokenizer import overlap
 from remote.openai.ends import goes_on
 from remote.openai.lenient_json import number, text
 from remote.openai.schema import PredictionTokens, Usage
+from remote.openai.tool_calls import CallPiece
 
 REASONING = ("reasoning_content", "reasoning", "thinking")
 """Fields with reasoning: of vLLM, llama.cpp, DeepSeek and SGLang; of OpenRouter, Ollama and newer vLLM; of a few
@@ -36,6 +38,7 @@ class AnswerDelta:
     finish: str = ""
     """Why the answer ends, in the server's words. Empty while it continues."""
     usage: Usage | None = None
+    calls: tuple[CallPiece, ...] = ()
     done: bool = False
     """Whether nothing follows."""
 
@@ -60,7 +63,24 @@ def _piece(choice: dict[str, Any], usage: Usage | None) -> AnswerDelta:
     reasoning = "".join(_flat(part) for part in parts if _is_reasoning(part))
     reasoning = reasoning or next((found for key in REASONING if (found := _flat(said.get(key)))), "")
     finish = text(choice.get("finish_reason"))
-    return AnswerDelta(words, reasoning, "" if goes_on(finish) else finish, usage)
+    return AnswerDelta(words, reasoning, "" if goes_on(finish) else finish, usage, _calls(said))
+
+
+def _calls(said: dict[str, Any]) -> tuple[CallPiece, ...]:
+    calls = said.get("tool_calls")
+    return tuple(map(_call, filter(lambda call: isinstance(call, dict), calls))) if isinstance(calls, list) else ()
+
+
+def _call(found: dict[str, Any]) -> CallPiece:
+    function = found.get("function")
+    function = function if isinstance(function, dict) else {}
+    index, arguments = found.get("index"), function.get("arguments")
+    return CallPiece(
+        None if index is None else number(index),
+        text(found.get("id")),
+        text(function.get("name")),
+        json.dumps(arguments, ensure_ascii=False) if isinstance(arguments, dict) else text(arguments),
+    )
 
 
 def _is_reasoning(part: Any) -> bool:

@@ -6,8 +6,9 @@ nothing is ignored.
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
@@ -57,6 +58,8 @@ CHAT_ALONE: Neutral = {
     "add_generation_prompt": (False,),
 }
 """Fields of chat that plain text does not have, apart from tools."""
+FUNCTIONS: Neutral = {"functions": ([],), "function_call": ("auto", "none")}
+"""What tools were called once."""
 TEXT_ALONE: Neutral = {"prompt": ("", []), "best_of": (1,), "echo": (False,)}
 """Fields of plain text that chat does not have."""
 SAID = {"text": "text", "input_text": "text", "output_text": "text", "refusal": "refusal"}
@@ -75,6 +78,8 @@ class AskedMessage(msgspec.Struct, frozen=True):
     content: Any = None
     refusal: Any = None
     """An earlier answer's refusal, instead of its content."""
+    tool_calls: Any = None
+    tool_call_id: Any = None
 
 
 class AskedPrediction(Prediction, frozen=True, kw_only=True):
@@ -86,6 +91,8 @@ class AskedChat(ChatRequest, frozen=True, kw_only=True):
 
     messages: Annotated[tuple[AskedMessage, ...], Meta(min_length=1)]  # type: ignore[assignment]
     prediction: AskedPrediction | None = None
+    tools: Any = None
+    tool_choice: Any = None
 
 
 class FieldRefused(Exception):
@@ -119,22 +126,40 @@ def read_request(body: bytes, kind: type[Request], neutral: Neutral) -> tuple[di
 
     Raises `FieldRefused`, also for a field whose value is not one of those in `neutral`.
     """
-    try:
-        given = msgspec.json.decode(body, type=dict[str, Any])
+    given = read_fields(body)
+    return given, read_typed(given, kind, neutral)
+
+
+def read_fields(body: bytes) -> dict[str, Any]:
+    """All fields of a body. Raises `FieldRefused`."""
+    with _readable():
+        return msgspec.json.decode(body, type=dict[str, Any])
+
+
+def read_typed(given: Mapping[str, Any], kind: type[Request], neutral: Neutral) -> Request:
+    """The typed fields of a `prepared` kind; see `read_request`. Raises `FieldRefused`."""
+    with _readable():
         request = _converted(given, kind)
+    refuse_fields(given, neutral, "this server does not support it")
+    return request
+
+
+@contextlib.contextmanager
+def _readable() -> Iterator[None]:
+    """Turns msgspec's errors into `FieldRefused`."""
+    try:
+        yield
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         field = re.search(r"`\$\.(\w+)", str(error)) or re.search(r"missing required field `(\w+)`", str(error))
         told = f"The request cannot be read: {error}."
         raise FieldRefused(told, None if field is None else field[1]) from None
-    refuse_fields(given, neutral, "this server does not support it")
-    return given, request
 
 
-def refuse_fields(given: Mapping[str, Any], neutral: Neutral, why: str) -> None:
+def refuse_fields(given: Mapping[str, Any], neutral: Neutral, why: str, advice: str = "Leave it out.") -> None:
     """Raise `FieldRefused` for a field whose value is not one of those in `neutral`."""
     for name, values in neutral.items():
         if given.get(name) is not None and given[name] not in values:
-            raise unsupported(name, why)
+            raise unsupported(name, why, advice)
 
 
 def _converted(given: Mapping[str, Any], kind: type[Request]) -> Request:
@@ -157,6 +182,15 @@ def _with_whole_numbers(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
+def offers_tools(given: Mapping[str, Any]) -> bool:
+    """Whether the model may call tools, or a message calls one or has its result. `given`: all fields, unchecked."""
+    messages = given.get("messages")
+    return (bool(given.get("tools")) and given.get("tool_choice") != "none") or any(
+        isinstance(message, dict) and (bool(message.get("tool_calls")) or message.get("role") == "tool")
+        for message in (messages if isinstance(messages, list) else ())
+    )
+
+
 def refuse_tools(given: Mapping[str, Any]) -> None:
     """Raise `FieldRefused` if the model is offered tools that it might call, or a message calls one."""
     for message in given.get("messages") or ():
@@ -168,7 +202,8 @@ def refuse_tools(given: Mapping[str, Any]) -> None:
         for name in (tools, choice):
             if given.get(name) not in (None, [], "auto"):
                 advice = "Send tool_choice: none, or leave the tools out."
-                raise unsupported(name, "models call no tools here", advice)
+                none = name == "tool_choice" and not given.get("tools")
+                raise unsupported(name, "there are no tools" if none else "models call no tools here", advice)
 
 
 def role_of(message: AskedMessage) -> Role:

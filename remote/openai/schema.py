@@ -27,7 +27,7 @@ GATEWAY_OWNER = "outrider-gateway"
 CONTINUING = frozenset({OWNER, "vllm", "sglang"})
 """Servers, by the owner that they name for their models, that can continue an answer with `continue_final_message`."""
 
-FinishReason = Literal["stop", "length"]
+FinishReason = Literal["stop", "length", "tool_calls"]
 
 
 class ImageUrl(msgspec.Struct, frozen=True):
@@ -48,9 +48,25 @@ Content = str | tuple[ContentPart, ...]
 """The content of a message: text, or parts if there is an image."""
 
 
+class CalledFunction(msgspec.Struct, frozen=True):
+    """A tool and what it is called with: JSON as text, as the model wrote it."""
+
+    name: str
+    arguments: str
+
+
+class ToolCall(msgspec.Struct, frozen=True):
+    """A call that the model wants made. The program that offered the tool makes it, or not."""
+
+    id: str
+    type: str = "function"
+    function: CalledFunction = CalledFunction("", "")
+
+
 class ChatMessage(msgspec.Struct, frozen=True):
     role: str = "assistant"
     content: Content | None = None
+    tool_calls: tuple[ToolCall, ...] | msgspec.UnsetType = msgspec.UNSET
 
 
 TokenId = Annotated[int, Meta(ge=0, lt=1 << 31)]
@@ -91,6 +107,21 @@ class CompletionRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
     """Subtracted once for each occurrence of the token in the answer."""
 
 
+class Function(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A function that the model may call. `parameters`: a JSON schema of its arguments."""
+
+    name: Annotated[str, Meta(min_length=1, max_length=256)]
+    description: str | None = None
+    parameters: dict[str, Any] | None = None
+
+
+class Tool(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A tool that the model may call; the program that offers it makes the call."""
+
+    type: Literal["function"]
+    function: Function
+
+
 class ResponseFormat(msgspec.Struct, frozen=True, omit_defaults=True):
     """The required form of an answer: `text`, `json_object`, or `json_schema` with `{"schema": ...}`."""
 
@@ -114,6 +145,11 @@ class ChatRequest(CompletionRequest, frozen=True, kw_only=True, omit_defaults=Tr
     top_logprobs: Annotated[int, Meta(ge=0, le=20)] | None = None
     """Number of the likeliest tokens to report at each position, with `logprobs`."""
     response_format: ResponseFormat | None = None
+    tools: tuple[Tool, ...] | None = None
+    tool_choice: str | dict[str, Any] | None = None
+    """`none`, `auto`, `required`, or `{"type": "function", "function": {"name": ...}}`."""
+    parallel_tool_calls: bool | None = None
+    """Whether an answer may have more than one call."""
 
 
 class TextRequest(CompletionRequest, frozen=True, kw_only=True, omit_defaults=True):
@@ -171,9 +207,24 @@ class TextLogprobs(msgspec.Struct, frozen=True):
     text_offset: tuple[int, ...]
 
 
+class FunctionDelta(msgspec.Struct, frozen=True, omit_defaults=True):
+    name: str | None = None
+    arguments: str | None = None
+
+
+class ToolCallDelta(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What an event adds to the call at `index`. The first one has its id and name, and the arguments are joined."""
+
+    index: int
+    id: str | None = None
+    type: str | None = None
+    function: FunctionDelta = FunctionDelta()
+
+
 class Delta(msgspec.Struct, frozen=True, omit_defaults=True):
     role: str | None = None
     content: str | None = None
+    tool_calls: tuple[ToolCallDelta, ...] = ()
 
 
 class ChunkChoice(msgspec.Struct, frozen=True):

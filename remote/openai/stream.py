@@ -18,6 +18,7 @@ from remote.openai.lenient_json import UNREADABLE, parse
 from remote.openai.schema import DONE, EVENTS, JSON, PredictionTokens, Usage
 from remote.openai.server_errors import refused
 from remote.openai.sse import EventReader, EventTooLong, begins
+from remote.openai.tool_calls import ToolCalls, TooManyCalls
 from remote.proxies import to_check
 from remote.response import Metered, Response
 from remote.wire import Wire
@@ -41,12 +42,13 @@ MAX_SHOWN = 100
 class ChatStream(Metered):
     """An answer's text, piece by piece. Read it to the end or close it. It raises what the call that began it raises.
 
-    A piece is empty if only reasoning has arrived. The answer is complete if the server says so, by a finish reason or
-    `[DONE]`; a connection that ends earlier raises `Broken`.
+    A piece is empty if only reasoning or tool calls have arrived. The answer is complete if the server says so, by a
+    finish reason or `[DONE]`; a connection that ends earlier raises `Broken`.
 
     `begun`: when the question was sent, by the wire's clock. `deadline`: seconds from then to the first words, and from
     any words to the next. `silence`: seconds without a byte after the first words. `read`: reads an event, or a whole
-    answer. `continued`: it continues a text, and may find that nothing is missing.
+    answer. `tools`: tools were offered, so an answer may consist of `calls`. `continued`: it continues a text, and may
+    find that nothing is missing.
     """
 
     def __init__(
@@ -61,8 +63,12 @@ class ChatStream(Metered):
         continued: bool = False,
         predicted: bool = False,
         left_out: tuple[str, ...] = (),
+        tools: bool = False,
     ) -> None:
         super().__init__(answer.traffic)
+        self._tools = tools
+        self.calls = ToolCalls()
+        """The tool calls so far. They are complete when the answer is."""
         self._continued = continued
         self.predicted = predicted
         """Whether a prediction was sent with the question and not refused."""
@@ -176,8 +182,10 @@ class ChatStream(Metered):
                 chunk = await anext(heard, None)
             except LinkDown as error:
                 broken, chunk = error, None
+        before = self.pieces
         rest = "" if self._done or self.overlong else "".join(self._take(data, last=True) for data in reader.end())
-        if rest := rest + self._rest():
+        rest += self._rest()
+        if rest or self.pieces > before:
             yield rest
         if broken is not None and self.reason is None and not self._done:  # Else only the counts are missing.
             raise broken
@@ -227,7 +235,11 @@ class ChatStream(Metered):
         self.usage = piece.usage or self.usage
         self.reason = piece.finish or self.reason
         self._done = self._done or piece.done
-        self.pieces += bool(piece.text or piece.reasoning)
+        self.pieces += bool(piece.text or piece.reasoning or piece.calls)
+        try:
+            self.calls.take(piece.calls)
+        except TooManyCalls as error:
+            raise Incompatible(f"{self._wire.host} sent {error}; ask for fewer at once") from None
         thought, text = self._tags.feed(piece.text) if piece.text else ("", "")
         self._think(piece.reasoning + thought)
         return self._bounded(text)
@@ -261,9 +273,13 @@ class ChatStream(Metered):
         if not (self._done or self.reason or self.overlong):
             said = f" after {self._wire.hiding(self._unreadable)!r}" if self._unreadable else ""
             raise Broken(f"the answer of {host} ended early{said}; {to_check(host)}")
-        if not self.spoken:
+        if not self.spoken and not self._called:
             what = "reasoned, but said nothing" if self.reasoning else "ended its answer without a word"
             self._check_silence(what)
+
+    @property
+    def _called(self) -> bool:
+        return self._tools and bool(self.calls)
 
     def _check_silence(self, what: str) -> None:
         """Raises `Incompatible` for an answer without words, unless a limit explains it."""
@@ -309,7 +325,7 @@ class ChatStream(Metered):
         self._check_error(found, piece)
         self._done = True
         text = self._add(piece) + self._rest()
-        if text:
+        if text or self._called:
             yield text
         else:
             self._check_silence("sent an answer without text")

@@ -19,10 +19,10 @@ JSON = "application/json"
 
 @dataclass(frozen=True)
 class Script:
-    """One answer. `cut`: hang up after these pieces. `hold`: keep the line open and send nothing more. `pause`: seconds
-    after each piece."""
+    """One answer: texts, and deltas of other kinds, such as tool calls. `cut`: hang up after these pieces. `hold`: keep
+    the line open and send nothing more. `pause`: seconds after each piece."""
 
-    pieces: Iterable[str]
+    pieces: Iterable[str | dict[str, Any]]
     cut: bool = False
     hold: bool = False
     pause: float = 0
@@ -96,7 +96,7 @@ class ChatServer:
     async def _say(self, script: Script, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(http(b"", content_type="text/event-stream"))
         for piece in script.pieces:
-            writer.write(event({"content": piece}))
+            writer.write(event({"content": piece} if isinstance(piece, str) else piece))
             await writer.drain()
             self.said.set()
             await asyncio.sleep(script.pause)
@@ -108,7 +108,7 @@ class ChatServer:
             writer.write(event({}, script.reason) + b"data: [DONE]\n\n")
 
 
-def event(delta: dict[str, str], reason: str | None = None) -> bytes:
+def event(delta: dict[str, Any], reason: str | None = None) -> bytes:
     return b"data: " + json.dumps({"choices": [{"delta": delta, "finish_reason": reason}]}).encode() + b"\n\n"
 
 

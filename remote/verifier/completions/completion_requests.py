@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeVar
 
+from models.text.call_reader import CallReader
 from models.text.chat_text import ChatText
 from models.text.detokenizer import Detokenizer
 from models.text.seam import Seam, Spellings, seam, unhealed
@@ -22,9 +23,11 @@ from models.text.template import TemplateFailed
 from remote.openai.request_fields import (
     CHAT_ALONE,
     FOREIGN,
+    FUNCTIONS,
     TEXT_ALONE,
     AskedChat,
     FieldRefused,
+    offers_tools,
     prepared,
     read_request,
     refuse_fields,
@@ -42,6 +45,7 @@ from remote.openai.schema import (
     TextRequest,
 )
 from remote.protocol import Card, ErrorCode, Sampling
+from remote.verifier.completions.tool_requests import ToolRequest, read_tools
 from remote.verifier.refusals import RoundRefused
 from remote.verifier.sessions.answer_options import (
     AnswerOptions,
@@ -97,6 +101,17 @@ class ChoiceState:
     """Whether another choice has the same prompt, and counts its tokens."""
     tokens: int = 0
     reason: FinishReason = "length"
+    calls: CallReader | None = None
+    """Reads its tool calls, or None if it may make none."""
+    marker: int | None = None
+    """The special token with which its calls begin, if it is one."""
+
+
+class CallForms:
+    """How the answers of one request call tools."""
+
+    def __init__(self, request: ToolRequest, text: ChatText) -> None:
+        self.request, self.marker = request, text.special(request.form.opening.rstrip())
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,11 +145,14 @@ class RequestReader:
     def _chat(self, body: bytes) -> CompletionCall:
         given, request = self._read(body, CHAT)
         refuse_fields(given, TEXT_ALONE, "it is a field of plain text, and not of chat")
-        refuse_tools(given)
+        if not offers_tools(given):
+            refuse_tools(given)
         if not self._card.chat_template:
             raise FieldRefused(f"{self._card.target} has no chat template, so it takes no messages.")
         if request.top_logprobs and not request.logprobs:
             raise FieldRefused("top_logprobs needs logprobs: true.", "logprobs")
+        if offers_tools(given):
+            return self._chat_with_tools(given, request)
         messages = [(str(role_of(message)), text_said(message)) for message in request.messages]
         begun = _begun(request, messages)
         if not self._text.takes_system:
@@ -143,8 +161,7 @@ class RequestReader:
             prompt, joint = self._continued(messages, begun) if begun else (self._text.render(messages), NO_SEAM)
         except TemplateFailed as error:
             raise FieldRefused(str(error), "messages") from None
-        top = (request.top_logprobs or 0) if request.logprobs else None
-        most = request.max_completion_tokens or request.max_tokens or self._card.limits.max_tokens
+        top, most = self._limits(request)
         follows = [*joint.taken_back, *self._predicted(request.prediction)]
         predicted = PredictedText(follows, len(joint.taken_back)) if follows else None
         wanted = self._schema(request.response_format)
@@ -159,6 +176,33 @@ class RequestReader:
             return AnswerOptions(processors, top, copy(predicted), grammar)
 
         return self._call(request, [prompt], most, options, joint)
+
+    def _limits(self, request: AskedChat) -> tuple[int | None, int]:
+        """How many log-probabilities are reported, and how many tokens are written."""
+        top = (request.top_logprobs or 0) if request.logprobs else None
+        return top, request.max_completion_tokens or request.max_tokens or self._card.limits.max_tokens
+
+    def _chat_with_tools(self, given: Mapping[str, Any], request: AskedChat) -> CompletionCall:
+        refuse_fields(given, FUNCTIONS, "it has been replaced by tools", "Send tools instead.")
+        wanted = read_tools(request, self._text, self._card.target)
+        if self._schema(request.response_format) is not None:
+            raise unsupported("response_format", "together with tools it would exclude their calls")
+        try:
+            prompt = self._text.render_tools(wanted.messages, wanted.tools or None)
+        except TemplateFailed as error:
+            raise FieldRefused(str(error), "messages") from None
+        schema, forms = wanted.schema, CallForms(wanted, self._text)
+        if schema is not None:
+            prompt = [*prompt, *self._text.opening(wanted.form)]
+        top, most = self._limits(request)
+        follows = self._predicted(request.prediction)
+
+        def options() -> AnswerOptions:
+            grammar = None if schema is None else self._grammar(schema, "tool_choice")
+            predicted = PredictedText(follows) if follows else None
+            return AnswerOptions(self._processors(request, ()), top, predicted, grammar)
+
+        return self._call(request, [prompt], most, options, NO_SEAM, forms if wanted.tools else None)
 
     def _continued(self, messages: Sequence[tuple[str, str]], begun: str) -> tuple[list[int], Seam]:
         """The prompt for the rest of an answer, and where it continues. Raises `TemplateFailed`."""
@@ -207,13 +251,15 @@ class RequestReader:
         most: int,
         options: Callable[[], AnswerOptions],
         joint: Seam,
+        calls: CallForms | None = None,
     ) -> CompletionCall:
-        """`joint`: where the answer continues."""
+        """`joint`: where the answer continues. `calls`: how it may call tools."""
         count = request.n or 1
         if len(prompts) * count > MOST_CHOICES:
             told = f"{len(prompts)} prompts with {count} answers each; this server writes {MOST_CHOICES} in all."
             raise FieldRefused(told, "n")
         stops = (request.stop,) if isinstance(request.stop, str) else request.stop or ()
+        stops = stops if calls is None else (*stops, *calls.request.stops)
         seed = secrets.randbits(32) if request.seed is None else request.seed
         echo = isinstance(request, TextRequest) and bool(request.echo)
         choices = [
@@ -227,6 +273,8 @@ class RequestReader:
                 pieces=Detokenizer(self._text, stops, joint.read, joint.known),
                 echo=self._text.decode(prompt) if echo else "",
                 again=number > 0,
+                calls=None if calls is None else calls.request.reader(),
+                marker=None if calls is None else calls.marker,
             )
             for at, prompt in enumerate(prompts)
             for number in range(count)
@@ -286,11 +334,11 @@ class RequestReader:
             raise FieldRefused("response_format needs a schema, which is an object.", "response_format")
         return schema
 
-    def _grammar(self, schema: Mapping[str, Any]) -> Grammar:
+    def _grammar(self, schema: Mapping[str, Any], field: str = "response_format") -> Grammar:
         try:
             return self._grammars.json(schema)
         except NoGrammar as error:
-            raise FieldRefused(str(error), "response_format") from None
+            raise FieldRefused(str(error).replace("response_format", field), field) from None
 
 
 @contextlib.contextmanager

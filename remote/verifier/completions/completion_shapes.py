@@ -10,20 +10,25 @@ from typing import NamedTuple
 
 import msgspec
 
+from models.text.call_reader import Called
 from models.text.chat_text import ChatText
 from remote.openai.schema import (
+    CalledFunction,
     ChatMessage,
     Choice,
     Chunk,
     ChunkChoice,
     Completion,
     Delta,
+    FunctionDelta,
     Logprobs,
     PredictionTokens,
     TextChoice,
     TextCompletion,
     TextLogprobs,
     TokenLogprob,
+    ToolCall,
+    ToolCallDelta,
     TopLogprob,
     Usage,
 )
@@ -40,6 +45,8 @@ class Piece(NamedTuple):
     noted: Sequence[Noted] = ()
     last: bool = False
     """The answer is complete."""
+    calls: Sequence[Called] = ()
+    """Tool calls that are complete."""
 
 
 def usage(call: CompletionCall) -> Usage:
@@ -60,14 +67,23 @@ class ChatShape:
 
     def first(self, piece: Piece) -> bytes:
         """The first event of an answer."""
-        return self._event(piece, Delta(role="assistant", content=piece.text))
+        return self._event(piece, Delta(role="assistant", content=piece.text, tool_calls=self._calls(piece)))
 
     def next(self, piece: Piece) -> bytes:
-        return self._event(piece, Delta(content=piece.text))
+        content = None if piece.calls and not piece.text else piece.text
+        return self._event(piece, Delta(content=content, tool_calls=self._calls(piece)))
 
     def end(self, choice: ChoiceState) -> bytes:
         """The event that says why an answer ended."""
         return self._chunk((ChunkChoice(choice.index, Delta(), choice.reason),), None)
+
+    def _calls(self, piece: Piece) -> tuple[ToolCallDelta, ...]:
+        """The calls of a piece, each as a whole."""
+        sent = 0 if piece.choice.calls is None else len(piece.choice.calls.calls) - len(piece.calls)
+        return tuple(
+            ToolCallDelta(at, call.id, "function", FunctionDelta(call.name, call.arguments))
+            for at, call in enumerate(piece.calls, sent)
+        )
 
     def usage(self, call: CompletionCall) -> bytes:
         """The last event, if the client wants the token counts."""
@@ -78,7 +94,7 @@ class ChatShape:
         choices = tuple(
             Choice(
                 choice.index,
-                ChatMessage("assistant", "".join(piece.text for piece in written)),
+                _message(written),
                 choice.reason,
                 self._logprobs([noted for piece in written for noted in piece.noted]),
             )
@@ -181,6 +197,16 @@ class _Place:
 
 
 Shape = ChatShape | TextShape
+
+
+def _message(pieces: Sequence[Piece]) -> ChatMessage:
+    text = "".join(piece.text for piece in pieces)
+    calls = tuple(
+        ToolCall(call.id, function=CalledFunction(call.name, call.arguments))
+        for piece in pieces
+        for call in piece.calls
+    )
+    return ChatMessage("assistant", text or None, calls) if calls else ChatMessage("assistant", text)
 
 
 def _named(spelling: tuple[str, bytes], log_prob: float) -> tuple[str, float, tuple[int, ...]]:

@@ -131,7 +131,7 @@ class Completions:
                 if choice.index not in begun:
                     yield shape.first(piece)
                     begun.add(choice.index)
-                elif piece.text or piece.noted:
+                elif piece.text or piece.noted or piece.calls:
                     yield shape.next(piece)
                 if piece.last:
                     yield shape.end(choice)
@@ -168,7 +168,7 @@ class Completions:
                             yield self._taken(choice, frame)
                         if choice.pieces.stopped or choice.tokens >= choice.most:
                             break
-                yield Piece(choice, choice.pieces.finish(), last=True)
+                yield _end(choice)
             except Exception as error:
                 sound = isinstance(error, ClientDisconnect)
                 raise
@@ -213,10 +213,14 @@ class Completions:
         new = slice(again, again + choice.most - choice.tokens)
         tokens, noted = tokens[new], noted[new]
         shown = tokens[:-1] if tokens and tokens[-1] in self._card.stop_tokens else tokens
-        # A stop string may end an answer at any token; later tokens are not counted.
-        parts = [[token] for token in shown] if choice.pieces.stops else [shown]
+        # A stop string may end an answer at any token; later tokens are not counted. A marker is special, so it has no
+        # text of its own.
+        single = choice.pieces.stops or choice.marker in shown
+        parts = [[token] for token in shown] if single else [shown]
         count = 0
         for part in parts:
+            if choice.calls is not None and part == [choice.marker]:
+                text += choice.calls.form.opening
             text += choice.pieces.add(part)
             count += len(part)
             if choice.pieces.stopped:
@@ -227,7 +231,10 @@ class Completions:
                 choice.reason = "stop"
                 choice.tokens += 1
         choice.tokens += count
-        return Piece(choice, text, noted[:count])
+        if choice.calls is None:
+            return Piece(choice, text, noted[:count])
+        text, called = choice.calls.feed(text)
+        return Piece(choice, text, noted[:count], calls=called)
 
     def _spelt_again(self, choice: ChoiceState, tokens: Sequence[int]) -> int:
         """How many of an answer's next tokens only spell what was given of it."""
@@ -239,6 +246,18 @@ class Completions:
                 break
             count += 1
         return count
+
+
+def _end(choice: ChoiceState) -> Piece:
+    """The last piece of an answer."""
+    text = choice.pieces.finish()
+    if choice.calls is None:
+        return Piece(choice, text, last=True)
+    shown, called = choice.calls.feed(text)
+    rest, more = choice.calls.end(cut=choice.reason == "length")
+    if choice.calls.calls and choice.reason == "stop":
+        choice.reason = "tool_calls"
+    return Piece(choice, shown + rest, last=True, calls=[*called, *more])
 
 
 async def merged(answers: Sequence[AsyncGenerator[Piece, None]]) -> AsyncGenerator[Piece, None]:

@@ -1,0 +1,126 @@
+"""The other APIs of the gateway: OpenAI's responses and plain text, and Anthropic's messages."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import httpx
+import openai
+
+from tests.app.gateway.conftest import Opened
+from tests.app.gateway.test_tools import CALLS, HALF_A_CALL, TWO_CALLS, WEATHER, between, piece, sdk
+from tests.support.chat_server import Script
+
+FUNCTION: dict[str, Any] = {"type": "function", "strict": False, **WEATHER["function"]}
+PATCH: dict[str, Any] = {"type": "custom", "name": "apply_patch", "description": "Edits.", "format": {"type": "text"}}
+CODEX: dict[str, Any] = {
+    "model": "outrider",
+    "instructions": "You are a coding agent.",
+    "input": [
+        {"type": "message", "role": "developer", "content": [{"type": "input_text", "text": "Sandbox: on."}]},
+        {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Fix a.py."}]},
+        {"type": "reasoning", "summary": [], "encrypted_content": "x"},
+        {"type": "custom_tool_call", "call_id": "c0", "name": "apply_patch", "input": "*** Begin"},
+        {"type": "custom_tool_call_output", "call_id": "c0", "output": "ok"},
+    ],
+    "tools": [FUNCTION, PATCH, {"type": "web_search"}, {"type": "namespace", "name": "mcp", "tools": [FUNCTION]}],
+    "tool_choice": "auto",
+    "parallel_tool_calls": False,
+    "store": False,
+    "stream": True,
+    "include": ["reasoning.encrypted_content"],
+    "prompt_cache_key": "k",
+}
+"""A request as Codex sends it."""
+MESSAGES: dict[str, Any] = {
+    "model": "outrider",
+    "max_tokens": 50,
+    "system": [{"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}],
+    "messages": [{"role": "user", "content": "Weather?"}],
+    "tools": [{"name": "weather", "input_schema": WEATHER["function"]["parameters"]}],
+    "tool_choice": {"type": "any", "disable_parallel_tool_use": True},
+}
+
+
+async def events_of(client: httpx.AsyncClient, path: str, body: dict[str, Any]) -> list[dict[str, Any]]:
+    answer = await client.post(path, json={**body, "stream": True})
+    assert answer.status_code == 200, answer.text
+    return [json.loads(line[6:]) for line in answer.text.splitlines() if line.startswith("data: {")]
+
+
+async def test_responses_carry_text_and_calls_and_continue(running: Opened) -> None:
+    async with between(running, TWO_CALLS, TWO_CALLS, Script(["Rain."])) as (server, client), sdk(client) as ai:
+        asked: dict[str, Any] = {"model": "outrider", "input": "Weather?", "tools": [FUNCTION]}
+        whole = await ai.responses.create(**asked)
+        async with ai.responses.stream(**asked, instructions="Be brief.") as stream:
+            streamed = await stream.get_final_response()
+        for answer in (whole, streamed):
+            assert answer.status == "completed" and answer.output_text == "I look it up."
+            calls = [item for item in answer.output if item.type == "function_call"]
+            assert [(call.call_id, call.name, call.arguments) for call in calls] == CALLS
+        outputs = [{"type": "function_call_output", "call_id": name, "output": "rain"} for name, _, _ in CALLS]
+        done = await ai.responses.create(model="outrider", previous_response_id=streamed.id, input=outputs)
+        assert done.output_text == "Rain."
+        roles = [message["role"] for message in server.asked[2]["messages"]]
+        assert roles == ["user", "assistant", "tool", "tool"], "instructions hold for one answer"
+        assert [call["id"] for call in server.asked[2]["messages"][1]["tool_calls"]] == ["call_0", "call_1"]
+        unknown = await client.post("/v1/responses", json={**asked, "previous_response_id": "resp_no"})
+        assert unknown.status_code == 400 and unknown.json()["error"]["code"] == "previous_response_not_found"
+
+
+async def test_what_codex_sends_is_answered_in_its_own_terms(running: Opened) -> None:
+    calls = [piece(0, "apply_patch", '{"input":"*** End"}'), piece(1, "mcp__weather", "{}")]
+    async with between(running, Script(calls, reason="tool_calls"), HALF_A_CALL) as (server, client):
+        events = await events_of(client, "/v1/responses", CODEX)
+        assert [event["sequence_number"] for event in events] == list(range(len(events)))
+        items = [event["item"] for event in events if event["type"] == "response.output_item.done"]
+        assert (items[0]["type"], items[0]["name"], items[0]["input"]) == ("custom_tool_call", "apply_patch", "*** End")
+        assert (items[1]["type"], items[1]["name"], items[1]["namespace"]) == ("function_call", "weather", "mcp")
+        assert events[-1]["type"] == "response.completed" and events[-1]["response"]["output"] == items
+        sent = server.asked[0]
+        assert [tool["function"]["name"] for tool in sent["tools"]] == ["weather", "apply_patch", "mcp__weather"]
+        assert sent["messages"][3]["tool_calls"][0]["function"]["arguments"] == '{"input": "*** Begin"}'
+        assert sent["parallel_tool_calls"] is False and "store" not in sent
+        broken = await events_of(client, "/v1/responses", CODEX)
+        assert broken[-1]["type"] == "response.failed" and broken[-1]["response"]["output"] == []
+        assert not [event for event in broken if event["type"] == "response.output_item.done"]
+
+
+async def test_messages_carry_text_calls_and_results(running: Opened) -> None:
+    scripts = (TWO_CALLS, TWO_CALLS, HALF_A_CALL, Script(["Rain."], reason="length"))
+    async with between(running, *scripts) as (server, client):
+        whole = (await client.post("/v1/messages", json=MESSAGES)).json()
+        assert [block["type"] for block in whole["content"]] == ["text", "tool_use", "tool_use"]
+        assert whole["stop_reason"] == "tool_use" and whole["content"][2]["input"] == {"city": "Rome"}
+        assert server.asked[0]["tool_choice"] == "required" and server.asked[0]["parallel_tool_calls"] is False
+        assert server.asked[0]["messages"][0] == {"role": "system", "content": "Be brief."}
+        events = await events_of(client, "/v1/messages", MESSAGES)
+        assert (events[0]["type"], events[-1]["type"]) == ("message_start", "message_stop")
+        begun = [event["content_block"]["type"] for event in events if event["type"] == "content_block_start"]
+        assert begun == ["text", "tool_use", "tool_use"] and events[-2]["delta"]["stop_reason"] == "tool_use"
+        broken = await events_of(client, "/v1/messages", MESSAGES)
+        assert broken[-1]["type"] == "error" and "tool_use" not in json.dumps(broken)
+        results = [{"type": "tool_result", "tool_use_id": name, "content": "rain"} for name, _, _ in CALLS]
+        history = [*MESSAGES["messages"], {"role": "assistant", "content": whole["content"]}]
+        asked = {**MESSAGES, "messages": [*history, {"role": "user", "content": results}], "tool_choice": None}
+        done = (await client.post("/v1/messages", json=asked)).json()
+        assert done["content"] == [{"type": "text", "text": "Rain."}] and done["stop_reason"] == "max_tokens"
+        assert [message["role"] for message in server.asked[3]["messages"]][1:] == ["user", "assistant", "tool", "tool"]
+        counted = (await client.post("/v1/messages/count_tokens", json=asked)).json()["input_tokens"]
+        assert 20 < counted < 1000
+        refused = await client.post("/v1/messages", json={**MESSAGES, "model": "claude"})
+        assert (refused.status_code, refused.json()["error"]["type"]) == (404, "not_found_error")
+
+
+async def test_plain_text_is_continued_where_the_server_does(running: Opened, verifier: Any) -> None:
+    async with (
+        running(verifier.url) as (_, client),
+        openai.AsyncOpenAI(base_url=f"{client.base_url}/v1", api_key="none") as ai,
+    ):
+        whole = await ai.completions.create(model="outrider", prompt="tar -", max_tokens=8, temperature=0)
+        parts = await ai.completions.create(model="outrider", prompt="tar -", max_tokens=8, temperature=0, stream=True)
+        text = "".join([chunk.choices[0].text async for chunk in parts if chunk.choices])
+        assert whole.choices[0].text == text and whole.usage is not None and whole.usage.completion_tokens == 8
+        several = await client.post("/v1/completions", json={"prompt": ["a", "b"]})
+        assert several.status_code == 400 and several.json()["error"]["param"] == "prompt"
