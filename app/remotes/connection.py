@@ -150,6 +150,11 @@ class Connection:
             await self._tried.wait()
 
     @property
+    def place(self) -> object:
+        """The same for all connections to one server."""
+        return self.source.address or self.source
+
+    @property
     def line_may_break(self) -> bool:
         """Whether there is a network connection at all: there is none to a server that this program started here."""
         return self.source.address is not None
