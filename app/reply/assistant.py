@@ -432,7 +432,7 @@ class Assistant:
                     if pending is not None and not early:
                         early = True
                         yield Started(pending.conversation_id, pending.id)
-                    yield ModeChanged("warming", "another answer has to end first")
+                    yield replace(self.status(), why="waits until another answer has ended")
                 while not stopping.is_set() and not routing.has_room(conversation_id, others):
                     await first_of(stopping.wait(), self.outbox.stirred())
                     others = [one.conversation for one in routing.running]

@@ -121,7 +121,10 @@ class OpenConversation:
         self._imported = stored.imported
         self.core.follow(self.choices)
         self.ended.pop(stored.id or "", None)
-        if (live := self.live) is not None:
+        live = self.live
+        if live is not None and live.instead is not None and not live.turn.message:
+            self.turns[live.at :] = [live.turn]  # It waits for its turn, and is not stored yet.
+        elif live is not None:
             turns = self.turns
             places = (at for at, turn in enumerate(turns) if live.verifies and turn.message == live.verifies)
             at = next(places, len(turns))

@@ -65,7 +65,7 @@ async def test_what_a_busy_server_has_no_room_for_waits_and_is_asked_once(opened
         await ask(opened, QUESTIONS[0], first, queue)
         waited = await others[0]
         await until(lambda: len(done) == 2)
-    assert "warming" in waited.modes and waited.done
+    assert waited.why[0] == "waits until another answer has ended" and waited.done
     told = {one: [m.text for m in opened.store.branches.thread(one)[::2]] for one in (first, second, third)}
     assert told == {first: [QUESTIONS[0], "and hidden ones"], second: [QUESTIONS[1]], third: ["at once"]}
     assert opened.outbox.queued() == [] and opened.has_room(None)

@@ -91,8 +91,9 @@ class Replies:
             tell_cut(self._messages, event)
 
     def _report_figures(self, reply: RunningReply) -> None:
-        """Draw the rounds, and tell the screen of figures that are new."""
-        if self._messages.alive and reply.stats is not reply.told:
+        """Draw the rounds, and tell the screen of new figures; those of other conversations only at the end."""
+        here = reply.conversation == self._conversation.id or reply.ended.is_set()
+        if self._messages.alive and here and reply.stats is not reply.told:
             reply.told = reply.stats
             self._rounds.draw()
             self._view.post_message(self.StatsChanged(reply.conversation, reply.stats))
