@@ -117,6 +117,8 @@ class Connection:
         """Whether the server refused this device or does not fit it. A person must repair that."""
         self.tries = 0
         """Failed attempts to connect."""
+        self.answers = 0
+        """Answers that are being written over it. The times of several at once say little about the modes."""
         self.change = asyncio.Event()
         """Set at the next change of `verifier`, `warming` or `why`, and then replaced by a new one."""
         self.source = source

@@ -120,7 +120,8 @@ class Backend:
         writing = routing.begin(message.conversation_id)
         try:
             yield Started(message.conversation_id, message.id)
-            connection = writing.connection = routing.connection_of(message.conversation_id)
+            connection = routing.connection_of(message.conversation_id)
+            writing.over(connection)
             if self._options.prompts is not None:
                 own = None if connection is None else connection.source.system
                 default = self._options.settings.system
@@ -160,6 +161,7 @@ class Backend:
             outcome = failed(request, generation, error)
         finally:
             routing.running.discard(writing)
+            writing.over(None)
             unsaved = await save(self._store, request, generation, outcome)
             if unsaved is None and generation is not None:
                 self._learnt.keep(message.id, generation)

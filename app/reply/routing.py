@@ -97,6 +97,13 @@ class Writing:
     connection: Connection | None = None
     """The connection over which it arrives, if any."""
 
+    def over(self, connection: Connection | None) -> None:
+        """Have it arrive over this connection, or none any more."""
+        for one, change in ((self.connection, -1), (connection, 1)):
+            if one is not None:
+                one.answers += change
+        self.connection = connection
+
 
 class Routing:
     """Connects to the servers of conversations, and keeps the drafting state of each of them."""
@@ -192,7 +199,7 @@ class Routing:
         """Note that an answer is being written, which is `running` until it is removed there."""
         writing = Writing(conversation_id)
         with contextlib.suppress(StorageError):  # The answer reports it.
-            writing.connection = self.connection_of(conversation_id)
+            writing.over(self.connection_of(conversation_id))
         self.running.add(writing)
         return writing
 

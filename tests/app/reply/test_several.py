@@ -11,9 +11,11 @@ from app.events import Verified
 from app.reply.assistant import Assistant
 from drafter.runtime import Drafter
 from remote import VerifierClient
+from remote.openai.schema import OWNER
 from remote.protocol import Sampling
 from tests.app.reply.conftest import Connect
-from tests.support.conversing import Heard, ask, connection, until, working_off
+from tests.support.chat_server import ChatServer, Script
+from tests.support.conversing import Heard, ask, connection, until, until_connected, working_off
 from tests.support.nothing_lost import target_alone, violations
 from tests.support.serving import VerifierProcess
 
@@ -92,3 +94,17 @@ async def test_a_question_that_follows_an_answer_needs_no_server_and_one_that_is
         assert not heard.done.stopped and (await waiting[0]).done.stopped
         assert not done[0].done.stopped and not any(done[0].done.provenance)
         assert [one.text for one in opened.outbox.queued()] == ["for the server"], "and the answer is not checked"
+
+
+async def test_a_model_on_this_device_goes_on_with_each_of_them(stands_in: Connect) -> None:
+    server = ChatServer([Script([word, " more"], pause=0.05, cut=True) for word in ("one", "two", "three")])
+    here = ChatServer([Script([" and the rest"])], owner=OWNER, reads=True)
+    async with stands_in(server, here) as opened:
+        await until_connected(opened)
+        conversations = [opened.store.conversations.create(question).id for question in QUESTIONS]
+        heard = await asyncio.gather(*(ask(opened, *each) for each in zip(QUESTIONS, conversations)))
+        assert sorted(one.text for one in heard) == [f"{word} more and the rest" for word in ("one", "three", "two")]
+        assert sorted(asked["messages"][0]["content"] for asked in server.asked) == sorted(QUESTIONS)
+        for one, conversation in zip(heard, conversations):
+            (_, answer) = opened.store.branches.thread(conversation)
+            assert answer.text == one.text and one.done.stretches[-1].here

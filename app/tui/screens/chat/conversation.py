@@ -303,8 +303,8 @@ class ConversationView(Vertical):
 
     def _tell_ended(self, reply: RunningReply) -> None:
         """Say that the answer of another conversation has ended, unless the person stopped it."""
-        turn, told = reply.turn, reply.verifies or reply.queued or reply.instead is not None or reply.turn.queued
-        if reply.conversation == self._conversation.id or turn.outcome == "stopped" or (turn.error and told):
+        turn = reply.turn
+        if reply.conversation == self._conversation.id or turn.outcome == "stopped":
             return
         done = turn.outcome == "done"
         self.notify(
@@ -324,11 +324,12 @@ class ConversationView(Vertical):
                 self._undo_version(reply, here)
                 again = True
         elif reply.verifies or reply.queued:
-            if turn.error:
+            if turn.error and here:
                 self.notify(turn.error, severity="warning", markup=False)
             again = turn.outcome != "done" or turn not in conversation.turns[-1:]
         elif turn.queued:
-            self.notify(turn.error, severity="warning", markup=False)
+            if here:
+                self.notify(turn.error, severity="warning", markup=False)
             again = not turn.text  # The question is a queued prompt now, below everything that was said.
         elif turn.outcome == "failed" and here and not (turn.text or self.prompt.text):
             self.prompt.put_back(turn.question)
@@ -341,7 +342,8 @@ class ConversationView(Vertical):
 
     def _undo_version(self, reply: RunningReply, here: bool) -> None:
         """A second version failed: show again what was there, and keep everything that was typed."""
-        self.notify(reply.turn.error, severity="warning", markup=False)
+        if here:
+            self.notify(reply.turn.error, severity="warning", markup=False)
         with reporting(self):
             edited = self._conversation.undo_version(reply)
             if edited and here and not self.prompt.full_text:
