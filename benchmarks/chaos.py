@@ -1,9 +1,10 @@
 """Answers on a line that fails at random: outages, cuts, restarts, duplicates. Nothing may be lost or duplicated.
 
     python -m benchmarks.chaos [--runs N] [--seed N] [--mode MODE] [--prompts FILE] [--max-tokens N]
-        [--stand-in MODEL] [--verifiers N] [--ray] [--json OUT]
+        [--at-once N] [--stand-in MODEL] [--verifiers N] [--ray] [--json OUT]
 
-Each run opens the app's own assistant on a new database, and asks one to three questions. Between it and three
+Each run opens the app's own assistant on a new database, and asks one to three questions in a conversation, or in each
+of `--at-once` conversations, whose answers are then written at the same time. Between it and three
 verifiers is a proxy that fails as drawn in `Mix` from the run's seed. Some requests for tokens meet a fault: cut at a
 random byte, received but not answered, answered late, twice, out of order, or by a verifier that has dropped the
 session. At some requests the line goes down for a while: refused, silent, half-open, a login page, a gateway's error.
@@ -209,6 +210,8 @@ class Chaos:
     replicas: Replicas | RayReplicas
     mode: ChosenMode
     max_tokens: int
+    at_once: int = 1
+    """Conversations that are answered at the same time."""
     stand_in: LocalModel | None = None
     judge: Engine | None = None
     """The target, in this process, if it is a GGUF file."""
@@ -236,21 +239,30 @@ class Chaos:
             store = stack.enter_context(Store.open(Path(folder) / "outrider.db"))
             proxy = await stack.enter_async_context(FaultProxy(self.replicas.ports))
             source = AddressSource(proxy.url)
+            source.parallel = self.at_once
             stand_in = None if self.stand_in is None else partial(_always, self.stand_in)
             options = Options(Drafters(self.drafter), source, settings, stand_in=stand_in)
             assistant = await stack.enter_async_context(Assistant(store, options))
             while assistant.status().mode == "warming":
                 await asyncio.sleep(0.01)
             proxy.plan = {ask: fault for ask, (_, fault) in mix.faults.items()}
-            conversation = store.conversations.create("chaos").id
-            for question in questions[: mix.turns]:
-                events: list[Event] = []
-                heard.append(events)
-                try:
-                    await self._listen(assistant, conversation, question, events, kills=seed % 5 == 0)
-                except TimeoutError:
-                    found.append(f"it did not end within {BOUND_SECONDS:.0f} s")
-                threads.append(store.branches.thread(conversation))
+
+            async def converse(asked: Sequence[str]) -> None:
+                conversation = store.conversations.create("chaos").id
+                for question in asked:
+                    events: list[Event] = []
+                    try:
+                        await self._listen(assistant, conversation, question, events, kills=seed % 5 == 0)
+                    except TimeoutError:
+                        found.append(f"it did not end within {BOUND_SECONDS:.0f} s")
+                    heard.append(events)
+                    threads.append(store.branches.thread(conversation))
+                told = [message.text for message in store.branches.thread(conversation) if message.role == "user"]
+                if told != list(asked) or len(store.messages.of(conversation)) != 2 * len(asked):
+                    found.append(f"the conversation has {len(told)} questions instead of {len(asked)}, or others")
+
+            orders = ([*questions[at:], *questions[:at]] for at in range(self.at_once))
+            await asyncio.gather(*(converse(order[: mix.turns]) for order in orders))
             struck = Counter(mix.faults[ask][0] for ask in proxy.struck)
             for task in mix.healing:
                 task.cancel()
@@ -345,11 +357,12 @@ async def measure(
     seeds: range,
     stand_in: Path | None = None,
     judge: Engine | None = None,
+    at_once: int = 1,
 ) -> list[dict[str, Any]]:
     """A row for each seed, and one for all of them together."""
     rows = []
     async with replicas, AsyncExitStack() as stack:
-        chaos = Chaos(drafter, replicas, mode, most, judge=judge)
+        chaos = Chaos(drafter, replicas, mode, most, at_once, judge=judge)
         if stand_in is not None:
             chaos.stand_in = LocalModel("local", stand_in)
             chaos.stand_in.shared = True
@@ -380,6 +393,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--runs", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0, help="seed of the first run; later runs count up")
     parser.add_argument("--mode", choices=modes, default="auto")
+    parser.add_argument("--at-once", type=int, default=1, help="conversations that are answered at the same time")
     parser.add_argument("--prompts", type=Path, default=PROMPTS)
     parser.add_argument("--max-tokens", type=int, default=96, help="most tokens of an answer")
     parser.add_argument("--target", default=str(TARGET))
@@ -396,7 +410,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     drafter.prompt = None  # The reference is the target's answer to the conversation as it is.
     mode, most, stand_in = arguments.mode, arguments.max_tokens, arguments.stand_in
     judge = open_model(arguments.target).engine if is_gguf(arguments.target) else None
-    rows = asyncio.run(measure(replicas, questions, drafter, mode, most, seeds, stand_in, judge))
+    rows = asyncio.run(measure(replicas, questions, drafter, mode, most, seeds, stand_in, judge, arguments.at_once))
     write(arguments.json, rows, machine())
     return 1 if rows[-1]["violations"] else 0
 

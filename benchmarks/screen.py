@@ -20,7 +20,7 @@ import argparse
 import asyncio
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -100,6 +100,9 @@ class EmptyOutbox:
         self.enqueue, self.enqueue_verification = store.queue.add, store.queue.add_verification
         self.queued, self.unqueue = store.queue.all, store.queue.remove
 
+    def follows(self, queued: Queued) -> bool:
+        return False
+
 
 class StreamingCore:
     """Answers every question with the same text, in rounds of drafted and verified tokens."""
@@ -116,7 +119,7 @@ class StreamingCore:
     def status(self) -> ModeChanged:
         return ModeChanged("edge", "drafting here, verified by a script")
 
-    async def changes(self) -> AsyncIterator[ModeChanged]:
+    async def changes(self, replying: Callable[[], bool] | None = None) -> AsyncIterator[ModeChanged]:
         await asyncio.Event().wait()
         yield self.status()
 
@@ -135,7 +138,10 @@ class StreamingCore:
     def context(self, conversation_id: str) -> Context:
         return Context(sum(len(message.tokens) for message in self.store.branches.thread(conversation_id)), 8192)
 
-    def stop(self) -> None:
+    def has_room(self, conversation_id: str | None) -> bool:
+        return True
+
+    def stop(self, conversation_id: str | None = None) -> None:
         """Do nothing: the answer ends when all is said."""
 
     async def reply(

@@ -87,13 +87,17 @@ class Queue:
             insert_attachments(sql, "queue_id", queued.id, attachments)
             return _entry(sql, queued.id)
 
-    def add_verification(self, message_id: str) -> Queued:
-        """Adds an answer to verify at the end, unless it is queued already. Raises `NotFound`."""
+    def add_verification(self, message_id: str, *, first: bool = False) -> Queued:
+        """Adds an answer to verify at the end, unless it is queued already. Raises `NotFound`.
+
+        `first`: before the other entries of its conversation, which were asked after it.
+        """
         with self._database.write() as sql:
             message = find_message(sql, message_id)
             for queued in queued_from(sql, sql.query(f"{SELECT_QUEUED} WHERE queue.message_id = ?", (message_id,))):
                 return queued
-            return _insert(sql, message.conversation_id, message_id=message_id)
+            queued = _insert(sql, message.conversation_id, message_id=message_id)
+            return _before_others(sql, queued) if first else queued
 
     def edit(self, queued_id: str, text: str) -> None:
         """Replaces the text of a prompt that was not sent yet. Raises `NotFound`."""
@@ -120,10 +124,11 @@ class Queue:
             )
             return queued
 
-    def take(self, queued_id: str) -> Message | None:
+    def take(self, queued_id: str, *, leaves: bool = False) -> Message | None:
         """Stores a queued prompt as a question with a pending answer, which takes its place here and is returned.
 
-        Returns None if the prompt is gone: another window may have taken or removed it.
+        `leaves`: nothing takes its place, as if the question had been asked now. Returns None if the prompt is gone:
+        another window may have taken or removed it.
         """
         with self._database.write() as sql:
             condition = f"{WAITING} AND {TIP_FINISHED} AND queue.id = ? AND queue.message_id IS NULL"
@@ -134,14 +139,18 @@ class Queue:
             owner = self._database.owner.claim()
             answer = add_question(sql, conversation.id, row["text"], parent_id=conversation.tip_id, owner=owner)
             move_attachments(sql, "queue_id", queued_id, "message_id", str(answer.parent_id))
-            sql.execute("UPDATE queue SET text = NULL, message_id = ? WHERE id = ?", (answer.id, queued_id))
+            if leaves:
+                sql.execute("DELETE FROM queue WHERE id = ?", (queued_id,))
+            else:
+                sql.execute("UPDATE queue SET text = NULL, message_id = ? WHERE id = ?", (answer.id, queued_id))
             return answer
 
     def defer(self, message_id: str) -> Queued | None:
         """Turns a question whose answer has not begun back into a prompt: the reverse of `take`.
 
-        The prompt keeps the answer's place in the queue, if it had one. Returns None and changes nothing if the
-        question has other versions or is not the end of the conversation. Raises `NotFound`.
+        The prompt keeps the answer's place in the queue, if it had one. Otherwise it comes before the other entries of
+        its conversation, which were asked after it. Returns None and changes nothing if the question has other versions
+        or is not the end of the conversation. Raises `NotFound`.
         """
         with self._database.write() as sql:
             answer = find_message(sql, message_id)
@@ -165,7 +174,10 @@ class Queue:
                     "UPDATE queue SET text = ?, message_id = NULL, answer_id = NULL WHERE id = ?",
                     (question.text, placed[0]),
                 )
-            queued_id = _insert(sql, conversation.id, text=question.text).id if placed is None else placed[0]
+            if placed is None:
+                queued_id = _before_others(sql, _insert(sql, conversation.id, text=question.text)).id
+            else:
+                queued_id = placed[0]
             move_attachments(sql, "message_id", question.id, "queue_id", queued_id)
             sql.execute("DELETE FROM messages WHERE id = ?", (answer.id,))
             sql.execute("DELETE FROM messages WHERE id = ?", (question.id,))
@@ -205,6 +217,14 @@ def _place(sql: Sqlite, places: Sequence[tuple[int, str]]) -> None:
     # A key must be unique at every moment and is never below 1, so each passes through its negative.
     for sign in (-1, 1):
         sql.executemany("UPDATE queue SET key = ? WHERE id = ?", ((sign * key, one) for key, one in places))
+
+
+def _before_others(sql: Sqlite, queued: Queued) -> Queued:
+    """Moves an entry before the others of its conversation, within the places that they hold together."""
+    rows = sql.execute("SELECT key, id FROM queue WHERE conversation_id = ? ORDER BY key", (queued.conversation_id,))
+    keys, ids = zip(*rows.fetchall())
+    _place(sql, list(zip(keys, [queued.id, *(one for one in ids if one != queued.id)])))
+    return _entry(sql, queued.id)
 
 
 def queued_from(sql: Sqlite, rows: Iterable[Mapping[str, Any]]) -> list[Queued]:

@@ -113,6 +113,10 @@ def add(
         float | None,
         typer.Option(metavar="SECONDS", help="Maximum wait for the first words of an OpenAI-compatible server."),
     ] = None,
+    parallel: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="How many answers it writes at once; further questions wait. Default: 4."),
+    ] = None,
     replace: Annotated[bool, typer.Option("--replace", help="Replace the server of that name.")] = False,
     own_name: Annotated[
         str | None, typer.Option("--name", metavar="NAME", help="Your name for a provider's server.")
@@ -153,6 +157,7 @@ def add(
         "connect_timeout": connect_timeout,
         "read_timeout": read_timeout,
         "first_words_timeout": first_words_timeout,
+        "parallel": parallel,
         "token_variable": token_env,
     }
     if local is not None:

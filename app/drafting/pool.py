@@ -7,6 +7,7 @@ one drafter.
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 
 from app.drafting.calibrations import Calibrations
@@ -28,10 +29,19 @@ class DraftingPool:
     """Keeps the drafter's state of a few conversations, so that the next answer need not read them again.
 
     `second_stage`: whether stored answers are searched for continuations. `calibrations`: those of earlier runs.
+    `answering`: ids of the conversations in which an answer is being written, which are kept.
     """
 
-    def __init__(self, store: Store, *, second_stage: bool, calibrations: Calibrations = Calibrations(None)) -> None:  # noqa: B008 - it cannot change.
+    def __init__(
+        self,
+        store: Store,
+        *,
+        second_stage: bool,
+        calibrations: Calibrations = Calibrations(None),  # noqa: B008 - it cannot change.
+        answering: Callable[[], Collection[str]] = tuple,
+    ) -> None:
         self._store = store
+        self._answering = answering
         self._calibrations = calibrations
         self._second_stage = second_stage
         self._shared: OrderedDict[bytes, tuple[Drafter, Calibration, Retrieval | None]] = OrderedDict()
@@ -78,8 +88,10 @@ class DraftingPool:
         if conversation_id not in self._open:
             self._open[conversation_id] = self._drafting(conversation_id, drafter), VerifierSession()
         self._open.move_to_end(conversation_id)
-        if len(self._open) > OPEN_CONVERSATIONS:
-            dropped, _ = self._open.popitem(last=False)
+        kept = {conversation_id, *self._answering()}
+        left = [conversation for conversation in self._open if conversation not in kept]
+        for dropped in left[: max(0, len(self._open) - OPEN_CONVERSATIONS)]:
+            del self._open[dropped]
             del self._entered[dropped]
         if (retrieval := self._shared_by(drafter)[1]) is not None:
             retrieval.refresh()

@@ -117,6 +117,8 @@ class Connection:
         """Whether the server refused this device or does not fit it. A person must repair that."""
         self.tries = 0
         """Failed attempts to connect."""
+        self.answers = 0
+        """Answers that are being written over it. The times of several at once say little about the modes."""
         self.change = asyncio.Event()
         """Set at the next change of `verifier`, `warming` or `why`, and then replaced by a new one."""
         self.source = source
@@ -148,6 +150,11 @@ class Connection:
         """Wait until more than this many `tries` have failed."""
         while self.tries <= tries:
             await self._tried.wait()
+
+    @property
+    def place(self) -> object:
+        """The same for all connections to one server."""
+        return self.source.address or self.source
 
     @property
     def line_may_break(self) -> bool:

@@ -43,6 +43,7 @@ HEADER = "# Written by Outrider: `outrider remote`, or the screen of servers. Co
 Kind = Literal["auto", "verifier", "openai", "anthropic"]
 TokenPlace = Literal["keyring", "file", "environment"]
 Seconds = Annotated[float, msgspec.Meta(gt=0, le=3600)]
+Parallel = Annotated[int, msgspec.Meta(ge=1, le=64)]
 Text = Annotated[str, msgspec.Meta(min_length=1)]
 Proxy = Annotated[str, msgspec.Meta(pattern="^(https?|socks(5h?)?)://[^/@]+/?$")]
 Variable = Annotated[str, msgspec.Meta(pattern="^[A-Za-z_][A-Za-z0-9_]*$")]
@@ -77,6 +78,8 @@ class Remote(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Longest silence within an answer, in seconds, or None to estimate it from the line's round trips."""
     first_words_timeout: Seconds | None = None
     """Longest wait for the first words of an OpenAI-compatible server, in seconds, or None for that of the settings."""
+    parallel: Parallel | None = None
+    """How many answers it writes at once, or None for 4. Further questions wait."""
     token: TokenPlace = "environment"
     """Place of its token."""
     token_variable: Variable | None = None

@@ -23,6 +23,9 @@ from remote.clock import CLOCK, Clock
 from remote.openai.gemini import is_gemini
 from remote.proxies import is_loopback
 
+PARALLEL = 4
+"""How many answers a server writes at once if nobody says otherwise."""
+
 
 class SourceFailed(Exception):
     """There is no server to connect to; the message says why and what to do."""
@@ -49,6 +52,8 @@ class Source:
     """What happens to a question while it is away, or None if the settings decide."""
     local: str | None = None
     """Name of the model on this device that answers then, or None for that of the settings."""
+    parallel = 1
+    """How many answers it writes at once."""
     own: bool = False
     """Whether its model was chosen together with the drafter, so that the drafter is assumed to fit it."""
     options = TransportOptions()
@@ -91,6 +96,8 @@ def stays_here(source: Source | None) -> bool:
 class AddressSource(Source):
     """A server that somebody else runs, at a known address. Raises `Misconfigured`."""
 
+    parallel = PARALLEL
+
     def __init__(self, url: str, token: str | None = None, model: str | None = None, *, clock: Clock = CLOCK) -> None:
         self.address = url
         known = provider_at(url)
@@ -124,6 +131,7 @@ class RemoteSource(Source):
         self.model = self.remote.model or model
         self.system = self.remote.system
         self.offline, self.local = self.remote.offline, self.remote.local
+        self.parallel = self.remote.parallel or PARALLEL
         self.address = self.remote.url
         self.kind = self.remote.kind
         self.options = options_of(self.remote)

@@ -1,7 +1,7 @@
 """The assistant: questions in, events out, for the screen, the commands, the gateway and the benchmarks.
 
 A question is stored before anything is loaded or sent, and its answer after each round, so a crash loses at most the
-round in flight. One reply runs at a time.
+round in flight. In each conversation one reply runs at a time, and over all of them as many as each server takes.
 
 What writes the answers (`app/reply/backend.py`: numpy, ONNX Runtime, the drafter's weights) takes most of a second to
 load. A window loads it in the background, and can read conversations meanwhile. If it cannot be loaded, the window
@@ -58,10 +58,8 @@ class Assistant:
         """Why the backend could not be loaded."""
         self._ready = asyncio.Event()
         """Set when it is loaded, or never will be."""
-        self._waiting = False
-        """Whether a question waits for it."""
-        self._stopping = asyncio.Event()
-        """Set to end the running reply as soon as possible, with its text so far."""
+        self._replies: dict[str, asyncio.Event] = {}
+        """For each conversation with a running reply: set to end it as soon as possible, with its text so far."""
         self._shown = NONE
         """The choices of the open conversation."""
         self._chosen: tuple[Source | None, ...] = ()
@@ -189,10 +187,11 @@ class Assistant:
             await connection.changed()
         return self.status()
 
-    async def changes(self) -> AsyncGenerator[ModeChanged, None]:
+    async def changes(self, replying: Callable[[], bool] | None = None) -> AsyncGenerator[ModeChanged, None]:
         """Yields the mode once the backend is loaded, and after each later change, while no reply runs.
 
         A reply reports who writes it; the mode follows when it has ended, because a server may be back that it left.
+        `replying`: whether a reply runs that counts; by default, any.
         """
         try:
             routing = (await self.until_loaded()).routing
@@ -203,7 +202,7 @@ class Assistant:
         connection, unsaid = routing.shown, True
         while True:
             change = None if connection is None else connection.change
-            if unsaid and not self.replying:
+            if unsaid and not (self.replying if replying is None else replying()):
                 unsaid = False
                 note(status := self.status())
                 yield status
@@ -265,17 +264,25 @@ class Assistant:
 
     @property
     def replying(self) -> bool:
-        """Whether a reply runs."""
-        return self._waiting or (self._backend is not None and self._backend.routing.running is not None)
+        """Whether a reply runs, in any conversation."""
+        return bool(self._replies)
 
-    def check_idle(self) -> None:
-        """Raises `RuntimeError` while a reply runs."""
-        if self.replying:
-            raise RuntimeError("one reply at a time: stop the running one, or wait for it")
+    def has_room(self, conversation_id: str | None) -> bool:
+        """Whether a reply in this conversation, or in a new one if None, could begin now. Raises `StorageError`.
 
-    def stop(self) -> None:
-        """End the running reply, which keeps its text so far."""
-        self._stopping.set()
+        Otherwise it would wait until another one has ended: in the same conversation, or of the same server.
+        """
+        if conversation_id in self._replies:
+            return False
+        if self._backend is None:
+            return not self._replies
+        return self._backend.routing.has_room(conversation_id, self.outbox.busy(self._replies))
+
+    def stop(self, conversation_id: str | None = None) -> None:
+        """End the running reply of a conversation, or all of them if None. Each keeps its text so far."""
+        for conversation, stopping in self._replies.items():
+            if conversation_id in (None, conversation):
+                stopping.set()
 
     def reply(
         self, conversation_id: str, prompt: str, attachments: Sequence[Attachment] = ()
@@ -289,7 +296,7 @@ class Assistant:
             tip = self.store.conversations.get(conversation_id).tip_id
             return self.store.messages.ask(conversation_id, prompt, parent_id=tip, attachments=attachments)
 
-        return self._events(ask=ask)
+        return self._events(lambda: conversation_id, ask=ask)
 
     def edit(self, message_id: str, text: str, attachments: Sequence[Attachment] = ()) -> AsyncGenerator[Event, None]:
         """Store another wording of a question next to it, and answer that; the new branch is shown."""
@@ -302,11 +309,11 @@ class Assistant:
                 asked.conversation_id, text, parent_id=asked.parent_id, attachments=attachments
             )
 
-        return self._events(ask=ask)
+        return self._events(self._conversation_of(message_id), ask=ask)
 
     def answer(self, message: Message) -> AsyncGenerator[Event, None]:
         """Write the answer that a pending message is to become."""
-        return self._events(ask=lambda: message)
+        return self._events(lambda: message.conversation_id, ask=lambda: message)
 
     def regenerate(self, message_id: str) -> AsyncGenerator[Event, None]:
         """Answer the question of this answer, or this question, once more; the new answer is shown.
@@ -314,7 +321,7 @@ class Assistant:
         It is sampled according to the settings. If their temperature is 0 and the greedy answer already exists, the
         temperature is 0.8. So if the drafter gave the answer, the target, if available, simply answers greedily.
         """
-        return self._events(lambda backend: backend.another_answer(message_id))
+        return self._events(self._conversation_of(message_id), lambda backend: backend.another_answer(message_id))
 
     def resume(self, message_id: str) -> AsyncGenerator[Event, None]:
         """Continue an answer that was stopped, failed on the way, or reached its limit.
@@ -323,7 +330,7 @@ class Assistant:
         same way, and may get as many additional tokens as a new answer. Verified tokens stay verified. Drafted ones are
         sent as a draft if the target is available; `Judged`, before `Done`, reports what was kept.
         """
-        return self._events(lambda backend: backend.rest(message_id))
+        return self._events(self._conversation_of(message_id), lambda backend: backend.rest(message_id))
 
     def verify(self, message_id: str) -> AsyncGenerator[Event, None]:
         """Verify a stored answer: its drafted tokens are sent as a draft, and the target continues from there.
@@ -332,56 +339,104 @@ class Assistant:
         follow it. `Judged`, before `Done`, reports what was kept. Without a server it is `Failed`, and nothing is
         stored. An OpenAI-compatible server checks no drafts: it answers again, and the two texts are compared.
         """
-        return self._events(lambda backend: backend.verification(message_id))
+        return self._events(self._conversation_of(message_id), lambda backend: backend.verification(message_id))
 
-    async def send(self, queued: Queued) -> AsyncGenerator[Event, None]:
+    def _conversation_of(self, message_id: str) -> Callable[[], str]:
+        return lambda: self.store.messages.get(message_id).conversation_id
+
+    def send(self, queued: Queued) -> AsyncGenerator[Event, None]:
         """Answer or verify an entry of the queue; no events if another program was faster.
 
         It leaves the queue once the target has answered, or never can. If the line is lost meanwhile, the drafter may
-        finish the answer, which then waits to be verified.
+        finish the answer, which then waits to be verified. An entry that follows a reply leaves it at once, and is then
+        like any other question.
         """
+        self.outbox.begin(queued)
+        return self._send(queued)
+
+    async def _send(self, queued: Queued) -> AsyncGenerator[Event, None]:
         started, last = queued.message_id is not None, None
-        async with contextlib.aclosing(self._events(lambda backend: backend.queued_answer(queued))) as events:
-            async for event in events:
-                started, last = started or isinstance(event, Started), event
-                yield event
-        if started:
-            self.outbox.sent(queued.id, failed=isinstance(last, Failed))
+        events = self._events(lambda: queued.conversation_id, lambda backend: backend.queued_answer(queued))
+        try:
+            async with contextlib.aclosing(events):
+                async for event in events:
+                    started, last = started or isinstance(event, Started), event
+                    yield event
+            if started:
+                self.outbox.sent(queued.id, failed=isinstance(last, Failed))
+        finally:
+            self.outbox.end(queued)
 
     async def due(self) -> AsyncGenerator[Queued, None]:
         """What to `send` now, one entry after another; see `Outbox.due`."""
         with contextlib.suppress(NotLoaded):
             routing = (await self.until_loaded()).routing
-            entries = self.outbox.due(routing.connection_of, lambda: self.replying, routing.stands_in)
+            entries = self.outbox.due(routing.connection_of, lambda: self._replies, routing.stands_in, routing.has_room)
             async with contextlib.aclosing(entries) as due:
                 async for queued in due:
                     yield queued
 
     async def _events(
-        self, request: Callable[[Backend], Request | None] | None = None, *, ask: Callable[[], Message] | None = None
+        self,
+        conversation: Callable[[], str],
+        request: Callable[[Backend], Request | None] | None = None,
+        *,
+        ask: Callable[[], Message] | None = None,
     ) -> AsyncGenerator[Event, None]:
         """The events of one answer. All requests to an assistant go through here.
 
-        `ask` stores a question at once, so that a kill while the program loads does not lose it, and returns its
-        pending answer. `request` stores any other pending answer, or returns None if there is nothing to write.
+        `conversation`: finds the id of its conversation; may raise `StorageError`. `ask` stores a question at once, so
+        that a kill while the program loads does not lose it, and returns its pending answer. `request` stores any other
+        pending answer, or returns None if there is nothing to write. Raises `RuntimeError` while another reply runs in
+        the conversation.
         """
-        self.check_idle()
-        self._stopping.clear()
+        try:
+            conversation_id = conversation()
+        except StorageError as error:
+            yield Failed(str(error), "internal")
+            return
+        if conversation_id in self._replies:
+            raise RuntimeError("one reply at a time in a conversation: stop the running one, or wait for it")
+        stopping = self._replies[conversation_id] = asyncio.Event()
+        try:
+            async with contextlib.aclosing(self._answer(conversation_id, stopping, request, ask)) as events:
+                async for event in events:
+                    yield event
+        finally:
+            del self._replies[conversation_id]
+            self.outbox.stir()
+
+    async def _answer(
+        self,
+        conversation_id: str,
+        stopping: asyncio.Event,
+        request: Callable[[Backend], Request | None] | None,
+        ask: Callable[[], Message] | None,
+    ) -> AsyncGenerator[Event, None]:
         pending: Message | None = None
         backend: Backend | None = None
         written: Request | None = None
         last: Done | Failed | None = None
         early = False
-        self._waiting = True
         try:
             pending = None if ask is None else ask()
             if pending is not None and self._backend is None:
                 early = True
                 yield Started(pending.conversation_id, pending.id)
-            if not self._ready.is_set() and not self._stopping.is_set():
-                await first_of(self._stopping.wait(), self._ready.wait())
-            if not self._stopping.is_set():
-                backend = await self.until_loaded()
+            if not self._ready.is_set() and not stopping.is_set():
+                await first_of(stopping.wait(), self._ready.wait())
+            if not stopping.is_set():
+                backend, routing = await self.until_loaded(), self.backend.routing
+                others = [one.conversation for one in routing.running]
+                if not routing.has_room(conversation_id, others):
+                    if pending is not None and not early:
+                        early = True
+                        yield Started(pending.conversation_id, pending.id)
+                    yield replace(self.status(), why="waits until another answer has ended")
+                while not stopping.is_set() and not routing.has_room(conversation_id, others):
+                    await first_of(stopping.wait(), self.outbox.stirred())
+                    others = [one.conversation for one in routing.running]
+            if not stopping.is_set() and backend is not None:
                 if pending is not None:
                     written = backend.new_answer(pending)
                 elif request is not None:
@@ -395,7 +450,6 @@ class Assistant:
         except (NotLoaded, StorageError) as error:
             last = Failed(str(error), "internal")
         finally:
-            self._waiting = False
             if pending is not None and written is None:
                 with contextlib.suppress(StorageError):  # It is then recovered when the store is opened again.
                     status: FinalStatus = "failed" if isinstance(last, Failed) else "stopped"
@@ -405,7 +459,7 @@ class Assistant:
                 note(last)
                 yield last
             return
-        async with contextlib.aclosing(backend.write(written, self._stopping)) as events:
+        async with contextlib.aclosing(backend.write(written, stopping)) as events:
             async for event in events:
                 if not (early and isinstance(event, Started)):
                     note(event)

@@ -40,7 +40,7 @@ from storage import Message, Queued, StorageBusy, StorageError, Store
 
 
 class Backend:
-    """Writes answers, one at a time. `Assistant` loads it, because its modules take most of a second."""
+    """Writes answers, one at a time in each conversation. `Assistant` loads it: its modules take most of a second."""
 
     def __init__(self, store: Store, options: Options, outbox: Outbox) -> None:
         self.routing = Routing(store, options, outbox)
@@ -98,11 +98,11 @@ class Backend:
         self._outbox.sends(queued, None if connection is None else connection.verifier)
         if queued.message_id is not None:
             return self.verification(queued.message_id)
-        problem = self.routing.no_server(queued.conversation_id)
-        if problem is not None and not self._outbox.may_answer_here(queued):
+        problem, follows = self.routing.no_server(queued.conversation_id), self._outbox.follows(queued)
+        if problem is not None and not (follows or self._outbox.may_answer_here(queued)):
             raise NoAnswer(problem.message, problem.code)
-        pending = self._store.queue.take(queued.id)
-        return None if pending is None else self.new_answer(pending, waits=True)
+        pending = self._store.queue.take(queued.id, leaves=follows)
+        return None if pending is None else self.new_answer(pending, waits=not follows)
 
     def _settings_of(self, conversation_id: str) -> Settings:
         """The settings, with the choices for this conversation and those of its server. Raises `StorageError`."""
@@ -117,10 +117,11 @@ class Backend:
         message, routing = request.message, self.routing
         generation: Generation | None = None
         outcome = ReplyOutcome()  # Stays if the iterator is left early.
-        routing.running = request
+        writing = routing.begin(message.conversation_id)
         try:
             yield Started(message.conversation_id, message.id)
-            connection = routing.over = routing.connection_of(message.conversation_id)
+            connection = routing.connection_of(message.conversation_id)
+            writing.over(connection)
             if self._options.prompts is not None:
                 own = None if connection is None else connection.source.system
                 default = self._options.settings.system
@@ -131,7 +132,8 @@ class Backend:
             routing.choose_drafter(connection, self._settings_of(message.conversation_id), message.conversation_id)
             drafter = await asyncio.to_thread(routing.drafter_of, message.conversation_id)
             request = request.in_tokens(drafter.text)
-            if await asyncio.to_thread(self._learnt.refresh, drafter):
+            alone = len(routing.running) == 1  # Other answers go on with the version that they began with.
+            if alone and await asyncio.to_thread(self._learnt.refresh, drafter):
                 routing.pool.recalibrate(drafter)
             generation = await self._begin(request, drafter, connection, stopping)
             by_choice = routing.nobody_by_choice(message.conversation_id) if connection is None else None
@@ -158,7 +160,8 @@ class Backend:
         except (NoAnswer, DrafterError, StorageError) as error:
             outcome = failed(request, generation, error)
         finally:
-            routing.running = routing.over = None
+            routing.running.discard(writing)
+            writing.over(None)
             unsaved = await save(self._store, request, generation, outcome)
             if unsaved is None and generation is not None:
                 self._learnt.keep(message.id, generation)

@@ -57,6 +57,14 @@ class DimmedText:
                 self.withdrawn += len(self._dimmed)  # Guesses of a round without a verdict.
             self._dimmed = self._retracted = ""
 
+    def count(self, other: DimmedText, event: Event) -> None:
+        """Apply an event of one of several simultaneous answers to its `other`, and count here what that changes."""
+        before = other.shown, other.confirmed, other.withdrawn
+        other.apply(event)
+        self.shown += other.shown - before[0]
+        self.confirmed += other.confirmed - before[1]
+        self.withdrawn += other.withdrawn - before[2]
+
     def _confirm(self, text: str) -> None:
         before = self._retracted or self._dimmed
         same = len(commonprefix((before, text)))

@@ -179,8 +179,12 @@ class Hosted:
         """The first token whose memory to request, or None to spare the server the time."""
         generation, connection = self._generation, self.connection
         needed = self._alone or generation.drafting.learns
-        self._watches = generation.chooses_mode and connection.speed.modes.may_watch(
-            connection.speed.link.rtt_seconds or 0.0, shared=self.verifier.client.local
+        self._watches = (
+            generation.chooses_mode
+            and connection.answers <= 1
+            and connection.speed.modes.may_watch(
+                connection.speed.link.rtt_seconds or 0.0, shared=self.verifier.client.local
+            )
         )
         return generation.memory_from(self.verifier) if needed or self._watches else None
 
@@ -242,12 +246,14 @@ class Hosted:
         """Learn about verifier and line from a round. Returns the seconds since the previous round; 0 for the first."""
         connection, now, gained = self.connection, self._generation.clock.now(), progress.gained
         before, self._last = self._last, now
+        counts = connection.answers <= 1
         if self.begun:
-            connection.speed.modes.hosted(gained, now - before)
+            if counts:
+                connection.speed.modes.hosted(gained, now - before)
             connection.speed.waited(now - before)
             return now - before
         connection.speed.streams(stream, progress.server_seconds)
-        if self._warm and stream.exchanges == 1:
+        if counts and self._warm and stream.exchanges == 1:
             beside = now - self._asked - (stream.rtt_seconds or 0.0)
             connection.speed.modes.hosted(gained, beside, opening=self._opening)
         return 0.0

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -45,7 +45,7 @@ class _Next:
 class Outbox:
     """The queue of a store. Each entry goes to the server of its own conversation, in the order of the queue.
 
-    An entry that has to wait blocks the others for the same server, but none for another one.
+    An entry that has to wait for its server blocks the others for the same server, but none for another one.
     """
 
     def __init__(self, store: Store) -> None:
@@ -57,14 +57,26 @@ class Outbox:
         """The server to which each entry was last sent, by queue id."""
         self._failures: dict[str, tuple[int, float]] = {}
         """How often each entry was sent in vain, and when it may be sent again, by id."""
+        self._sending: dict[str, Queued] = {}
+        """The entries that are being sent, by id."""
+        self._following: set[str] = set()
+        """Ids of the prompts that follow a reply."""
         self._here: frozenset[str] = frozenset()
         """Ids of the prompts that a model on this device may answer if their server is away."""
         self.awaited: frozenset[Connection] = frozenset()
         """The connections to the servers that entries wait for."""
 
-    def enqueue(self, conversation_id: str, prompt: str, attachments: Sequence[Attachment] = ()) -> Queued:
-        """Queue a prompt for the target, with its attachments. Raises `StorageError`."""
+    def enqueue(
+        self, conversation_id: str, prompt: str, attachments: Sequence[Attachment] = (), *, follows: bool = False
+    ) -> Queued:
+        """Queue a prompt for the target, with its attachments. Raises `StorageError`.
+
+        `follows`: it only waits for running replies to end. Then it is asked like any other question, and need not be
+        answered by the target. If the program is killed before that, it waits for the target like the others.
+        """
         queued = self._store.queue.add(conversation_id, prompt, attachments)
+        if follows:
+            self._following.add(queued.id)
         self.stir()
         return queued
 
@@ -95,6 +107,10 @@ class Outbox:
             self._failures.pop(queued_id, None)
         self.stir()
 
+    def follows(self, queued: Queued) -> bool:
+        """Whether a prompt only waits for running replies to end."""
+        return queued.id in self._following
+
     def may_answer_here(self, queued: Queued) -> bool:
         """Whether a model on this device may answer a prompt."""
         return queued.kind == "ask" and queued.id in self._here
@@ -111,21 +127,23 @@ class Outbox:
     async def due(
         self,
         connection_of: Callable[[str], Connection | None],
-        replying: Callable[[], bool],
+        replying: Callable[[], Collection[str]],
         stands_in: Callable[[Connection], bool],
+        has_room: Callable[[str, Collection[str]], bool],
     ) -> AsyncGenerator[Queued, None]:
-        """Yields the entries to send now, one after another, while their servers are available and no reply runs.
+        """Yields the entries to send now, while their servers are available and take another answer.
 
-        The reader sends each of them. A failed entry is due again when its server is back, which is checked every
-        second while something waits. `connection_of`: the connection to the server of a conversation by its id, or None
-        if no server is asked; may raise `StorageError`. `stands_in`: whether a model on this device answers while that
-        server is away.
+        The reader sends each of them: at once, or beside the next ones. A failed entry is due again when its server is
+        back, which is checked every second while something waits. `connection_of`: the connection to the server of a
+        conversation by its id, or None if no server is asked; may raise `StorageError`. `replying`: ids of the
+        conversations in which a reply runs. `stands_in`: whether a model on this device answers while that server is
+        away. `has_room`: whether the server of a conversation takes another answer beside those in others.
         """
         eager: dict[Connection, contextlib.ExitStack] = {}
         try:
             while True:
                 stirred = self._stirred
-                next_one = _Next() if replying() else self._next(connection_of, stands_in)
+                next_one = self._next(connection_of, self.busy(replying()), stands_in, has_room)
                 self.awaited = frozenset(next_one.looked_at)
                 for connection in [one for one in eager if one not in next_one.missed]:
                     eager.pop(connection).close()
@@ -135,7 +153,7 @@ class Outbox:
                         eager[connection].enter_context(connection.wanted())
                 if next_one.queued is not None:
                     yield next_one.queued
-                    if self._was_tried(next_one.queued, next_one.server):
+                    if next_one.queued.id in self._sending or self._was_tried(next_one.queued, next_one.server):
                         continue
                 changed = [connection.changed() for connection in next_one.looked_at]
                 timeout = min(next_one.pause, LOOK_SECONDS)
@@ -144,20 +162,37 @@ class Outbox:
             for wanted in eager.values():
                 wanted.close()
 
+    def busy(self, replying: Collection[str]) -> set[str]:
+        """Ids of the conversations in which a reply runs, or is about to."""
+        return {*replying, *(queued.conversation_id for queued in self._sending.values())}
+
     def _next(
-        self, connection_of: Callable[[str], Connection | None], stands_in: Callable[[Connection], bool]
+        self,
+        connection_of: Callable[[str], Connection | None],
+        busy: Collection[str],
+        stands_in: Callable[[Connection], bool],
+        has_room: Callable[[str, Collection[str]], bool],
     ) -> _Next:
         """The first entry that can be sent, and what to wait for before there is another."""
         found = _Next()
+        seen: set[str] = set()
         blocked: set[Connection] = set()
         stuck: set[str] = set()
         with contextlib.suppress(StorageError):  # If that persists, the next action will report it.
             entries = self._store.queue.ready()
             for queued in entries:
-                connection = connection_of(queued.conversation_id)
+                conversation = queued.conversation_id
+                connection, follows = connection_of(conversation), self.follows(queued) and conversation not in seen
+                seen.add(conversation)
+                if connection is not None:
+                    found.looked_at[connection] = None
+                if conversation in busy or not has_room(conversation, busy):
+                    continue
+                if follows:
+                    found.queued, found.server = queued, None if connection is None else connection.verifier
+                    break
                 if connection is None:
                     continue
-                found.looked_at[connection] = None
                 server = connection.verifier
                 if server is None and self.may_answer_here(queued) and stands_in(connection):
                     if queued.conversation_id not in stuck and not self._was_tried(queued, None):
@@ -178,6 +213,16 @@ class Outbox:
                     found.queued, found.server = queued, server
                     break
         return found
+
+    def begin(self, queued: Queued) -> None:
+        """Record that an entry is about to be sent. `end` must follow."""
+        self._sending[queued.id] = queued
+
+    def end(self, queued: Queued) -> None:
+        """Record that sending it is over."""
+        self._sending.pop(queued.id, None)
+        self._following.discard(queued.id)
+        self.stir()
 
     def sends(self, queued: Queued, server: Peer | None) -> None:
         """Record to which server an entry is sent."""

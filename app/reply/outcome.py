@@ -179,7 +179,8 @@ async def save(store: Store, request: Request, generation: Generation | None, ou
             if outcome.waits:
                 if not written[2] and store.queue.defer(message_id) is not None:
                     return None
-                store.queue.add_verification(message_id)  # First: if the program dies in between, it is completed too.
+                # Before `finish`: if the program dies in between, it is completed too.
+                store.queue.add_verification(message_id, first=True)
             store.messages.finish(
                 message_id, *written, outcome.status, stats, settles=outcome.settles, reasoning=reasoning
             )

@@ -73,7 +73,7 @@ class RoundMeter:
         `drafted_here` False: it judged text written offline, or nobody could draft, so it says nothing about speed.
         """
         now = self._clock.now()
-        if self._counts and drafted_here:
+        if self._counts and drafted_here and self._connection.answers <= 1:
             seconds = now - self._ended - report.rtt_seconds
             self._connection.speed.modes.edge(report.gained, seconds, report.server_seconds, opening=self._opening)
             self._tell_payoff(report, now - self._ended)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -36,7 +37,7 @@ from app.remotes.server_text import server_texts
 from app.remotes.source import Source, stays_here
 from app.remotes.substitute import name_of, why_nobody
 from app.reply.outbox import Outbox
-from app.reply.request import CONTEXT_TOKENS, Request
+from app.reply.request import CONTEXT_TOKENS
 from app.system_prompts import SystemPrompts
 from drafter.floors import why_no_drafts
 from drafter.runtime import Drafter
@@ -45,7 +46,7 @@ from drafter.whole_model import Ask, ModelAway
 from remote import RemoteError
 from remote.clock import CLOCK, Clock
 from remote.tasks import end
-from storage import Choices, Store
+from storage import Choices, NotFound, StorageError, Store
 
 IDLE_SECONDS = 900.0
 """A model on this device that nobody has needed for this long is ended, because it takes memory."""
@@ -87,27 +88,43 @@ class Options:
     """Most tokens read by the server for which this assistant's drafter substitutes, if known."""
 
 
+@dataclass(eq=False)
+class Writing:
+    """An answer that is being written."""
+
+    conversation: str
+    """Id of its conversation."""
+    connection: Connection | None = None
+    """The connection over which it arrives, if any."""
+
+    def over(self, connection: Connection | None) -> None:
+        """Have it arrive over this connection, or none any more."""
+        for one, change in ((self.connection, -1), (connection, 1)):
+            if one is not None:
+                one.answers += change
+        self.connection = connection
+
+
 class Routing:
     """Connects to the servers of conversations, and keeps the drafting state of each of them."""
 
     def __init__(self, store: Store, options: Options, outbox: Outbox) -> None:
         self.drafters = options.drafters
-        self.running: Request | None = None
-        """The answer that is being written."""
-        self.over: Connection | None = None
-        """The connection over which it arrives."""
+        self.running: set[Writing] = set()
+        """The answers that are being written."""
         self._store, self._options, self._outbox = store, options, outbox
         self._seen = options.seen or LastSeen()
         self._away = WhileAway(options.settings.offline, options.settings.local)
         """What happens while a server without settings of its own is away."""
         self._connections = Connections(self._connect, options.source, options.chosen)
         self.leaving: set[asyncio.Task[None]] = set()
-        """Connections to close as soon as the answer arriving over them is complete."""
+        """Connections to close as soon as the answers arriving over them are complete."""
         self._closed = False
         self.pool = DraftingPool(
             store,
             second_stage=options.settings.second_stage and options.draft,
             calibrations=Calibrations(options.learnt if options.settings.learn else None),
+            answering=lambda: [one.conversation for one in self.running],
         )
         self._stand_in: tuple[str | None, Connection] | None = None
         """Name of the model on this device that stands in, and the connection to it, once it was needed."""
@@ -158,7 +175,7 @@ class Routing:
         """
         left = self._connections.use(source)
         self.start()
-        self._let_go(left, self.running)
+        self._let_go(left, {one for one in self.running if one.connection is left})
         self._outbox.stir()
 
     def follow(self, choices: Choices) -> None:
@@ -177,6 +194,28 @@ class Routing:
     def present(self, conversation_id: str) -> Connection | None:
         """That connection if it exists. Any thread may call it. Raises `StorageError`."""
         return self._connections.present(self._store.conversations.get(conversation_id).choices)
+
+    def begin(self, conversation_id: str) -> Writing:
+        """Note that an answer is being written, which is `running` until it is removed there."""
+        writing = Writing(conversation_id)
+        with contextlib.suppress(StorageError):  # The answer reports it.
+            writing.over(self.connection_of(conversation_id))
+        self.running.add(writing)
+        return writing
+
+    def has_room(self, conversation_id: str | None, answering: Collection[str]) -> bool:
+        """Whether the server of a conversation takes another answer, beside those in the conversations `answering`.
+
+        None: a new conversation, with the server of the open one. Without a server, the drafter writes one at a time.
+        Raises `StorageError`.
+        """
+        connection = self.shown if conversation_id is None else self.connection_of(conversation_id)
+        place, taken = None if connection is None else connection.place, 0
+        for one in answering:
+            with contextlib.suppress(NotFound):  # It was deleted meanwhile.
+                other = self.connection_of(one)
+                taken += one != conversation_id and (None if other is None else other.place) == place
+        return taken < (1 if connection is None else connection.source.parallel)
 
     def no_server(self, conversation_id: str) -> Failed | None:
         """Why only the drafter could answer this conversation now, or None if its server is available.
@@ -208,7 +247,7 @@ class Routing:
         )
 
     async def _until_idle(self) -> None:
-        while self.running is not None and not self._closed:
+        while self.running and not self._closed:
             await self._outbox.stirred()
 
     def while_away(self, settings: Settings, choices: Choices) -> Settings:
@@ -271,7 +310,7 @@ class Routing:
             self._outbox.answer_here(lambda one: (to := self.connection_of(one)) is not None and self.stands_in(to))
         if self.shown is not None:
             self.shown.tell()
-        for connection in self._connections.open if self.running is None else ():
+        for connection in () if self.running else self._connections.open:
             if connection.server.takes_local:
                 connection.connect_again("the model on this device has changed")
 
@@ -290,7 +329,7 @@ class Routing:
             source, patience = options.stand_in(name), EDGE_PATIENCE_SECONDS
             if connection is None or known != name or not isinstance(source, UnusableSource):  # It was added meanwhile.
                 if connection is not None:
-                    self._let_go(connection, None)
+                    self._let_go(connection)
                 made = Connection(source, drafters=self.drafters, patience=patience, clock=options.clock)
                 self._stand_in = name, made
         assert self._stand_in is not None
@@ -360,25 +399,26 @@ class Routing:
     async def _end_idle(self, stand_in: Connection) -> None:
         """End the model on this device when nobody has needed it for long. The next use starts it again."""
         await self._options.clock.sleep(IDLE_SECONDS)
-        while self.running is not None:
+        while self.running:
             await self._outbox.stirred()
         if self._stand_in is not None and self._stand_in[1] is stand_in:
             self._stand_in = None
-            self._let_go(stand_in, None)
+            self._let_go(stand_in)
 
     def close_unneeded(self) -> None:
-        """Close the connections that neither the open conversation, the running reply nor the queue needs."""
-        for connection in self._connections.take_unneeded({self.over, *self._outbox.awaited}):
-            self._let_go(connection, None)
+        """Close the connections that neither the open conversation, the running replies nor the queue need."""
+        needed = {one.connection for one in self.running}
+        for connection in self._connections.take_unneeded({*needed, *self._outbox.awaited}):
+            self._let_go(connection)
 
-    def _let_go(self, connection: Connection | None, running: Request | None) -> None:
-        """Close a connection in the background, when the running reply has ended."""
-        leaving = asyncio.create_task(self._leave(connection, self.pool.drop(connection), running))
+    def _let_go(self, connection: Connection | None, running: Collection[Writing] = ()) -> None:
+        """Close a connection in the background, when these answers have ended."""
+        leaving = asyncio.create_task(self._leave(connection, self.pool.drop(connection), set(running)))
         self.leaving.add(leaving)
         leaving.add_done_callback(self.leaving.discard)
 
-    async def _leave(self, connection: Connection | None, drafting: list[Drafting], running: Request | None) -> None:
-        while running is not None and self.running is running and not self._closed:
+    async def _leave(self, connection: Connection | None, drafting: list[Drafting], running: set[Writing]) -> None:
+        while running & self.running and not self._closed:
             await self._outbox.stirred()
         for each in drafting:
             await each.quiet()

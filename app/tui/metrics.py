@@ -81,35 +81,41 @@ class Totals:
 
 
 class SessionMetrics:
-    """Counts the events of every reply."""
+    """Counts the events of every reply. Several may run at once, one in each conversation."""
 
     def __init__(self) -> None:
-        self.answer = Totals()
+        self.shown = ""
+        """Id of the open conversation."""
+        self._answers: dict[str, tuple[Totals, Stats]] = {}
+        """The last answer of each conversation, with the last figures that it reported."""
         self.session = Totals()
         self.round_trips: deque[float] = deque(maxlen=SHOWN_ROUND_TRIPS)
         """Seconds, the newest last."""
         self.stats = Stats()
-        """The last figures that the running reply reported."""
+        """The last figures that a reply reported."""
 
-    def apply(self, event: Event) -> None:
+    @property
+    def answer(self) -> Totals:
+        """Those of the last answer of the open conversation."""
+        return self._answers.get(self.shown, (Totals(), Stats()))[0]
+
+    def apply(self, event: Event, conversation: str = "") -> None:
+        """Count an event of the reply that runs in this conversation."""
         if isinstance(event, Started):
-            self.answer = Totals(answers=1)
-            self.stats = Stats()
+            self._answers[conversation] = Totals(answers=1), Stats()
             self.session.answers += 1
-        for totals in (self.answer, self.session):
-            totals.dimmed.apply(event)
+        answer, before = self._answers.setdefault(conversation, (Totals(), Stats()))
+        self.session.dimmed.count(answer.dimmed, event)
         if isinstance(event, RoundEnded | Done):
-            self._count(event.stats)
+            for totals in (answer, self.session):
+                totals.add(event.stats, before)
+            self._answers[conversation] = answer, event.stats
+            self.stats = event.stats
         if isinstance(event, RoundEnded) and (report := event.report) is not None:
-            self.answer.acceptance.add(report)
+            answer.acceptance.add(report)
             self.session.acceptance.add(report)
             if report.rtt_seconds > 0:
                 self.round_trips.append(report.rtt_seconds)
-
-    def _count(self, stats: Stats) -> None:
-        for totals in (self.answer, self.session):
-            totals.add(stats, self.stats)
-        self.stats = stats
 
 
 def sparkline(values: Sequence[float], width: int) -> str:

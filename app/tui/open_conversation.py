@@ -21,7 +21,7 @@ from app.system_prompts import SystemPrompt
 from app.titles import title_from
 from app.tui.running_reply import RunningReply
 from app.tui.stored_thread import StoredThread, read_thread
-from app.tui.turn import Cursor, Part, Turn, place_questions
+from app.tui.turn import Cursor, Outcome, Part, Turn, place_questions
 from storage import Attachment, Choices, NotFound, Queued, StorageError
 from storage.choices import NONE
 
@@ -54,7 +54,8 @@ class ActionTarget(NamedTuple):
 class OpenConversation:
     """The state of the open conversation, and every change that a person can make to it.
 
-    At most one reply runs at a time. It continues while another conversation is open.
+    At most one reply runs in it at a time. The replies of all conversations are here, because each continues while
+    another conversation is open.
     """
 
     def __init__(self, core: Assistant, first: Choices = NONE) -> None:
@@ -72,7 +73,10 @@ class OpenConversation:
         self._given = first
         """The choices with which this one began, if it is new."""
         self.turns: list[Turn] = []
-        self.live: RunningReply | None = None
+        self.replies: dict[str, RunningReply] = {}
+        """The running replies, by conversation."""
+        self.ended: dict[str, Outcome] = {}
+        """How the last reply of a conversation ended that was not opened since."""
         self.shading = False
         """Whether unverified text is shaded."""
         self._changes: int | None = None
@@ -82,6 +86,11 @@ class OpenConversation:
         """Conversations of which the person knows that they are nearly full."""
         self._deleted: list[str] = []
         """Ids of the messages that were deleted since this conversation was opened, the last one last."""
+
+    @property
+    def live(self) -> RunningReply | None:
+        """The running reply of this conversation."""
+        return None if self.id is None else self.replies.get(self.id)
 
     # ---- opening -----------------------------------------------------------------------------------------------------
 
@@ -95,9 +104,9 @@ class OpenConversation:
         if conversation_id is None:
             return StoredThread()
         while True:
-            running = self.live
+            running = self.replies.get(conversation_id)
             stored = await asyncio.to_thread(read_thread, self.core.store, conversation_id, message_id)
-            if running is None or running is self.live:
+            if running is None or running is self.replies.get(conversation_id):
                 break  # Otherwise a reply has ended meanwhile, and may have been read before it was complete.
         return stored if number == self._reads else None
 
@@ -111,8 +120,11 @@ class OpenConversation:
         self.choices = self._given if stored.id is None else stored.choices
         self._imported = stored.imported
         self.core.follow(self.choices)
+        self.ended.pop(stored.id or "", None)
         live = self.live
-        if live is not None and live.conversation == stored.id:
+        if live is not None and live.instead is not None and not live.turn.message:
+            self.turns[live.at :] = [live.turn]  # It waits for its turn, and is not stored yet.
+        elif live is not None:
             turns = self.turns
             places = (at for at, turn in enumerate(turns) if live.verifies and turn.message == live.verifies)
             at = next(places, len(turns))
@@ -124,7 +136,7 @@ class OpenConversation:
     @property
     def outdated(self) -> bool:
         """Whether another window has continued it. False while a reply to it runs here, and if the store fails."""
-        if self.id is None or (self.live and self.live.conversation == self.id):
+        if self.id is None or self.live is not None:
             return False
         shown = next((turn for turn in reversed(self.turns) if turn.message or turn.asked), None)
         store = self.core.store
@@ -197,7 +209,7 @@ class OpenConversation:
     # ---- replies -----------------------------------------------------------------------------------------------------
 
     def check_idle(self) -> None:
-        """Raise `ReplyRunning` while a reply runs."""
+        """Raise `ReplyRunning` while a reply runs in this conversation."""
         if self.live is not None:
             raise ReplyRunning
 
@@ -269,11 +281,12 @@ class OpenConversation:
         return None
 
     def start(self, reply: RunningReply) -> Turn | None:
-        """Make it the running reply, and show its turn if its conversation is open.
+        """Make it the running reply of its conversation, and show its turn if that is open.
 
         Returns the turn that it replaced, if it verifies a shown answer.
         """
-        self.live = reply
+        self.replies[reply.conversation] = reply
+        self.ended.pop(reply.conversation, None)
         if reply.conversation != self.id:
             return None
         replaced: Turn | None = None
@@ -290,21 +303,27 @@ class OpenConversation:
         return replaced
 
     async def listen(self, reply: RunningReply, tell: Callable[[Event], Awaitable[None]]) -> None:
-        """Follow the running reply to its end; each event goes to `tell`. Errors of the reply are not raised."""
+        """Follow a running reply to its end; each event goes to `tell`. Errors of the reply are not raised."""
         try:
             await reply.listen(tell)
         finally:
-            self.live = None
+            del self.replies[reply.conversation]
+            if reply.conversation != self.id:
+                self.ended[reply.conversation] = reply.turn.outcome
+            reply.ended.set()
 
-    def stop(self) -> None:
-        """End the running reply, whichever its conversation. Its text stays."""
+    def stop(self, conversation_id: str | None = None) -> None:
+        """End the running reply of a conversation, by default of this one. Its text stays."""
+        reply = self.live if conversation_id is None else self.replies.get(conversation_id)
+        if reply is None:
+            return
         try:
-            if self.live and self.live.queued:
-                self.core.outbox.unqueue(self.live.queued)  # Otherwise it would be retried.
+            if reply.queued:
+                self.core.outbox.unqueue(reply.queued)  # Otherwise it would be retried.
         except NotFound:
             pass  # It is answered already.
         finally:
-            self.core.stop()
+            self.core.stop(reply.conversation)
 
     def undo_version(self, reply: RunningReply) -> bool:
         """Show again what a failed second version replaced; returns True if that was another wording of a question."""
@@ -319,23 +338,32 @@ class OpenConversation:
         """This conversation's queue entries."""
         return [queued for queued in self.core.outbox.queued() if queued.conversation_id == self.id]
 
-    def queued_prompts(self) -> list[str]:
-        """The queued prompts. Also marks the answers that wait to be verified."""
+    @property
+    def has_room(self) -> bool:
+        """Whether a question could be answered now. Otherwise it has to wait until another answer has ended."""
+        return self.live is None and self.core.has_room(self.id)
+
+    def queued_prompts(self) -> list[tuple[str, bool]]:
+        """The queued prompts, and whether each only waits for running answers to end.
+
+        Also marks the answers that wait to be verified.
+        """
         queued = self.queued()
         answers = {one.message_id for one in queued}
         for turn in self.turns:
             turn.await_verification(turn.message in answers)
+        outbox = self.core.outbox
         return [
-            "\n".join((one.text, *(f"+ {described(file)}" for file in one.attachments)))
+            ("\n".join((one.text, *(f"+ {described(file)}" for file in one.attachments))), outbox.follows(one))
             for one in queued
             if one.kind == "ask"
         ]
 
-    def enqueue(self, prompt: str, attachments: Sequence[Attachment] = ()) -> None:
-        """Queue a prompt for the verifier."""
+    def enqueue(self, prompt: str, attachments: Sequence[Attachment] = (), *, follows: bool = False) -> None:
+        """Queue a prompt for the verifier; with `follows`, for whoever can answer it once the running answers end."""
         conversation = self.begin(prompt)
         self._take_up()
-        self.core.outbox.enqueue(conversation, prompt, attachments)
+        self.core.outbox.enqueue(conversation, prompt, attachments, follows=follows)
 
     def take_back(self) -> tuple[str, tuple[Attachment, ...]]:
         """Remove the last queued prompt from the queue; returns its text and its attachments."""
@@ -448,6 +476,6 @@ class OpenConversation:
     def context(self) -> Context | None:
         """The context as last counted, plus the running reply's tokens since."""
         context = self._context
-        if context is not None and self.live is not None and self.live.conversation == self.id:
+        if context is not None and self.live is not None:
             context = context._replace(used=context.used + self.live.written)
         return context

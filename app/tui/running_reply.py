@@ -1,12 +1,13 @@
-"""The one reply that is being written, whichever conversation is open."""
+"""A reply that is being written, whichever conversation is open."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from app.events import Done, Event, Failed, RoundEnded, Stats
+from app.events import Done, Event, Failed, ModeChanged, RoundEnded, Stats
 from app.sanitise import sanitise
 from app.tui.turn import Turn
 
@@ -32,6 +33,10 @@ class RunningReply:
     stats: Stats | None = None
     told: Stats | None = None
     """The figures that are on the screen."""
+    mode: ModeChanged | None = None
+    """Who writes it, as it last reported."""
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when it has ended."""
 
     @property
     def written(self) -> int:
@@ -49,6 +54,8 @@ class RunningReply:
                 turn.apply(event)
                 if isinstance(event, (RoundEnded, Done)):
                     self.stats = event.stats
+                elif isinstance(event, ModeChanged):
+                    self.mode = event
                 await tell(event)
         except Exception as error:
             log.error("a reply failed: %s", type(error).__name__)

@@ -81,7 +81,7 @@ class TerminalApp(OutriderApp):
         """Collect all garbage, if there may be much and nothing moves. It takes 40 ms."""
         quiet = time.monotonic() - self._touched > QUIET_SECONDS
         answering = any(
-            screen.conversation.live is not None for screen in self.screen_stack if isinstance(screen, ChatScreen)
+            bool(screen.conversation.replies) for screen in self.screen_stack if isinstance(screen, ChatScreen)
         )
         if quiet and not answering and gc.get_count()[2] >= COLLECTIONS:
             gc.collect()

@@ -122,6 +122,24 @@ def test_nothing_is_sent_in_a_conversation_that_is_being_answered(store: Store, 
     assert store.queue.ready()[0] == waiting
 
 
+def test_a_question_that_returns_comes_before_those_that_were_queued_behind_it(
+    store: Store, conversation: Conversation
+) -> None:
+    store.queue.add(store.conversations.create().id, "elsewhere")
+    asked = store.messages.ask(conversation.id, "one", parent_id=None)
+    for text in ("two", "three"):
+        store.queue.add(conversation.id, text)
+    assert store.queue.defer(asked.id) is not None
+    assert [text for _, text in texts(store)] == ["elsewhere", "one", "two", "three"]
+    first, second = store.queue.all()[1:3]
+    answer = store.queue.take(first.id, leaves=True)
+    assert answer is not None and [text for _, text in texts(store)] == ["elsewhere", "two", "three"]
+    store.messages.finish(answer.id, [5], [False], "un", "failed", {})
+    store.queue.add_verification(answer.id, first=True)
+    assert [one.message_id for one in store.queue.all()] == [None, answer.id, None, None]
+    assert store.queue.all()[2] == second
+
+
 def test_a_conversation_of_a_prompt_goes_with_it(store: Store, conversation: Conversation, finished: Message) -> None:
     begun = store.conversations.create("one")
     first, second = store.queue.add(begun.id, "one"), store.queue.add(begun.id, "two")

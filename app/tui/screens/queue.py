@@ -71,7 +71,7 @@ class QueueScreen(Dialog[str | None]):
         self.removed: list[str] = []
 
     def compose(self) -> ComposeResult:
-        with titled(Vertical(), "Queue: sent when the server is back", hint(self, ("queue.close", "close"))):
+        with titled(Vertical(), "Queue: sent when the server can answer", hint(self, ("queue.close", "close"))):
             yield OptionList(compact=True)
             yield Rewording()
             yield Static(f"enter open   {hint(self, *KEYS)}", id="hint", markup=False)

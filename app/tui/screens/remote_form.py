@@ -46,6 +46,7 @@ REST = (
     Field("proxy", "Proxy", "http://host:port; empty: as the environment says"),
     Field("connect_timeout", "Connect within", "seconds"),
     Field("read_timeout", "Answer within", "seconds; empty: Outrider decides"),
+    Field("parallel", "At once", "answers that it writes at once; empty: 4"),
     Field("token_variable", "Token from", "variable, if no token is saved"),
 )
 KINDS = {

@@ -6,7 +6,7 @@ What was asked in the shell, one question each, is folded into one line.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -20,7 +20,7 @@ from textual.widgets.option_list import Option, OptionDoesNotExist
 from app.events import unchecked
 from app.sanitise import sanitise
 from app.tui.textual_private import line_of_option
-from app.tui.turn import one_line
+from app.tui.turn import Outcome, one_line
 from storage import Conversation, FoundConversation
 from storage.choices import ASKED
 
@@ -34,6 +34,14 @@ PAGE = 200
 QUIET = "$foreground 75%"
 FOUND = "bold underline $foreground"
 """The style of words that a search has found."""
+RUNNING: Outcome = "running"
+MARKS: Mapping[Outcome, tuple[str, str]] = {
+    RUNNING: ("… ", "$text-primary"),
+    "done": ("● ", "$text-success"),
+    "failed": ("✗ ", "$text-error"),
+    "interrupted": ("✗ ", "$text-error"),
+}
+"""The mark and its style of a conversation with a running answer, or one that ended and was not read yet."""
 INDENT = "\N{NO-BREAK SPACE}\N{NO-BREAK SPACE}"
 """Precedes the lines below a title. Wrapping drops other spaces."""
 BEFORE_MARK = 12
@@ -143,14 +151,20 @@ class ConversationList(OptionList):
         self._unfolded = False
         self._found: list[FoundConversation] | None = None
         self._current: str | None = None
+        self._states: Mapping[str, Outcome] = {}
         self._listed = 0
         self._group = ""
         self._drawn: object = None
 
-    def show(self, conversations: Sequence[Conversation], current: str | None) -> None:
-        """List the conversations, and mark the open one. The highlighted one stays so, unless another was opened."""
+    def show(
+        self, conversations: Sequence[Conversation], current: str | None, states: Mapping[str, Outcome] | None = None
+    ) -> None:
+        """List the conversations, and mark the open one. The highlighted one stays so, unless another was opened.
+
+        `states`: for each conversation with an answer that runs or was not read yet, what became of that.
+        """
         moved = current != self._current
-        self._stored, self._current = conversations, current
+        self._stored, self._current, self._states = conversations, current, dict(states or {})
         self._shell = [one for one in conversations if in_shell(one)]
         self._order()
         if self._found is None:
@@ -218,7 +232,7 @@ class ConversationList(OptionList):
 
     def _draw(self, keep: str | None) -> None:
         now = datetime.now().astimezone()
-        wanted = (self._rows, self._shell, self._unfolded, self._current, self._found, now.date())
+        wanted = (self._rows, self._shell, self._unfolded, self._current, self._states, self._found, now.date())
         if wanted == self._drawn:
             return
         self._drawn = wanted
@@ -268,8 +282,11 @@ class ConversationList(OptionList):
         return Option(self._mark(conversation) + Content.styled(title, style), id=f"at-{conversation.id}")
 
     def _mark(self, conversation: Conversation) -> Content:
-        """The mark before a title: a bar for the open conversation."""
-        return Content.styled("▍ " if conversation.id == self._current else "  ", "$text-primary")
+        """The mark before a title: a bar for the open conversation, or what its answer does."""
+        if conversation.id == self._current:
+            return Content.styled("▍ ", "$text-primary")
+        state = self._states.get(conversation.id)
+        return Content.styled(*MARKS[state]) if state is not None and state in MARKS else Content("  ")
 
     def _found_option(self, found: FoundConversation) -> Option:
         """The title; when it was, and how often the words are in it; the place that Enter opens, and who wrote that if

@@ -24,7 +24,7 @@ Hint = tuple[tuple[str, str], ...]
 KEYS = ("app.help", "keys")
 HINT: Hint = (("prompt.send", "send"), ("prompt.newline", "new line"), KEYS)
 HINT_COMPLETING: Hint = (("prompt.down", "choose"), ("prompt.complete", "complete"), ("prompt.close", "close"))
-HINT_RUNNING: Hint = (("chat.stop", "stop"), KEYS)
+HINT_RUNNING: Hint = (("prompt.send", "ask next"), ("chat.stop", "stop"), KEYS)
 HINT_OFFLINE: Hint = (("prompt.send", "ask {}"), ("prompt.keep", "queue for the server"), KEYS)
 HINT_VERIFIABLE: Hint = (("prompt.send", "send"), ("chat.verify", "check the drafted answer"), KEYS)
 

@@ -14,10 +14,10 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from app.tui.keymap import key_of
-from app.tui.notices import reporting, say_busy
+from app.tui.notices import reporting
 from app.tui.open_conversation import OpenConversation
 from app.tui.turn import one_line
-from app.tui.widgets.conversation_list import ConversationList
+from app.tui.widgets.conversation_list import RUNNING, ConversationList
 from app.tui.widgets.part_keys import PartKeys
 from storage import Conversation
 
@@ -217,7 +217,9 @@ class Sidebar(Vertical):
         with reporting(self):
             conversations = await asyncio.to_thread(self._store.conversations.all)
             if self.conversations.is_attached:
-                self.conversations.show(conversations, self._conversation.id)
+                opened = self._conversation
+                states = {**opened.ended, **dict.fromkeys(opened.replies, RUNNING)}
+                self.conversations.show(conversations, opened.id, states)
 
     @on(ConversationList.Commanded)
     def obey(self, event: ConversationList.Commanded) -> None:
@@ -340,12 +342,13 @@ class Sidebar(Vertical):
             self._store.conversations.pin(conversation.id, not conversation.pinned)
         self.refresh_list()
 
-    def delete(self, conversation: Conversation) -> None:
-        """Put a conversation in the bin, and show how to restore it."""
-        live = self._conversation.live
-        if live is not None and live.conversation == conversation.id:
-            say_busy(self)
-            return
+    @work(group="delete")
+    async def delete(self, conversation: Conversation) -> None:
+        """Put a conversation in the bin, and show how to restore it. A reply that runs there is stopped first."""
+        while (reply := self._conversation.replies.get(conversation.id)) is not None:
+            with reporting(self):
+                self._conversation.stop(conversation.id)
+            await reply.ended.wait()
         with reporting(self):
             self._store.bin.delete(conversation.id)
             self._deleted.append(conversation)

@@ -25,27 +25,27 @@ NOTE = "queued: sent when the server is back"
 
 
 class QueuedPrompts(Vertical):
-    """Lists the prompts that wait for the verifier; hidden while there are none."""
+    """Lists the prompts that wait, each with a note of what it waits for; hidden while there are none."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._shown: list[str] = []
+        self._shown: list[tuple[str, str]] = []
 
     def on_mount(self) -> None:
         self.display = False
 
-    async def show(self, prompts: Sequence[str]) -> None:
-        """Replaces the list in one frame, unless it has not changed."""
+    async def show(self, prompts: Sequence[tuple[str, str]]) -> None:
+        """Replaces the list of prompts and their notes in one frame, unless it has not changed."""
         if list(prompts) == self._shown:
             return
         self._shown = list(prompts)
         self.display = bool(prompts)
         lines = [
             line
-            for prompt in prompts
+            for prompt, note in prompts
             for line in (
                 Static(Content(sanitise(prompt)), classes="prompt", markup=False),
-                Static(NOTE, classes="note", markup=False),
+                Static(note, classes="note", markup=False),
             )
         ]
         with self.app.batch_update():

@@ -159,7 +159,7 @@ async def test_a_database_that_another_program_holds_for_long_costs_no_answer(da
         with closing(sqlite3.connect(database, isolation_level=None)) as other:
 
             async def let_go() -> None:
-                while opened.replying:
+                while opened.backend.routing.running:
                     await asyncio.sleep(0.005)
                 other.execute("ROLLBACK")
 
@@ -236,7 +236,7 @@ async def test_a_conversation_is_read_beside_all_else_and_can_be_stopped(drafter
             await asyncio.sleep(0.01)
         assert opened.replying
         with pytest.raises(RuntimeError, match="one reply at a time"):
-            await ask(opened, "another")
+            await ask(opened, "another", opened.store.conversations.all()[0].id)
         opened.stop()
         slow.answers.set()
         heard = await asking

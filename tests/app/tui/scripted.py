@@ -43,11 +43,22 @@ class ScriptedOutbox:
     """The store's queue; due is what a test says."""
 
     def __init__(self, core: ScriptedCore) -> None:
-        self.enqueue = core.store.queue.add
+        self._add = core.store.queue.add
+        self.following: set[str] = set()
         self.enqueue_verification = core.store.queue.add_verification
         self.queued = core.store.queue.all
         self.unqueue = core.store.queue.remove
         self.returned: asyncio.Queue[Queued] = asyncio.Queue()
+
+    def enqueue(
+        self, conversation_id: str, prompt: str, attachments: Sequence[Attachment] = (), *, follows: bool = False
+    ) -> Queued:
+        queued = self._add(conversation_id, prompt, attachments)
+        self.following |= {queued.id} if follows else set()
+        return queued
+
+    def follows(self, queued: Queued) -> bool:
+        return queued.id in self.following
 
 
 class ScriptedCore:
@@ -72,7 +83,9 @@ class ScriptedCore:
         self.missed: str | None = None
         """Name of the server that is away without a stand-in."""
         self.told: list[tuple[str, str]] = []
-        self._stopped = asyncio.Event()
+        self._stopped: dict[str, asyncio.Event] = {}
+        self.places = 4
+        """How many answers are written at once."""
         self.outbox = ScriptedOutbox(self)
 
     async def stand_by(self, name: str | None) -> None:
@@ -116,7 +129,7 @@ class ScriptedCore:
             async for event in self.play(answer):
                 yield event
 
-    async def changes(self) -> AsyncIterator[ModeChanged]:
+    async def changes(self, replying: Callable[[], bool] | None = None) -> AsyncIterator[ModeChanged]:
         while True:
             yield await self.modes.get()
 
@@ -126,9 +139,14 @@ class ScriptedCore:
     def use(self, source: Source | None) -> None:
         self.sources.append(source)
 
-    def stop(self) -> None:
+    def has_room(self, conversation_id: str | None) -> bool:
+        return len(self._stopped) < self.places
+
+    def stop(self, conversation_id: str | None = None) -> None:
         self.stops += 1
-        self._stopped.set()
+        for conversation, stopped in self._stopped.items():
+            if conversation_id in (None, conversation):
+                stopped.set()
 
     def reply(self, conversation_id: str, prompt: str, attachments: Sequence[Attachment] = ()) -> AsyncIterator[Event]:
         return self._ask(conversation_id, prompt, attachments, None)
@@ -165,14 +183,21 @@ class ScriptedCore:
             yield event
 
     async def play(self, answer: Message, verifies: str | None = None) -> AsyncIterator[Event]:
-        self._stopped = asyncio.Event()
+        stopped = self._stopped[answer.conversation_id] = asyncio.Event()
+        try:
+            async for event in self._play(answer, verifies, stopped):
+                yield event
+        finally:
+            self._stopped.pop(answer.conversation_id)
+
+    async def _play(self, answer: Message, verifies: str | None, stopped: asyncio.Event) -> AsyncIterator[Event]:
         yield Started(answer.conversation_id, answer.id)
         text = ReplyText()
         stats = dict(answer.stats)
         for step in self.scripts.pop(0):
             if isinstance(step, asyncio.Event):
-                await self._either(step)
-                if self._stopped.is_set():
+                await self._either(step, stopped)
+                if stopped.is_set():
                     step = finished(2, stopped=True)
                 else:
                     continue
@@ -193,8 +218,8 @@ class ScriptedCore:
             if isinstance(step, Done | Failed):
                 return
 
-    async def _either(self, step: asyncio.Event) -> None:
-        waits = [asyncio.ensure_future(step.wait()), asyncio.ensure_future(self._stopped.wait())]
+    async def _either(self, step: asyncio.Event, stopped: asyncio.Event) -> None:
+        waits = [asyncio.ensure_future(step.wait()), asyncio.ensure_future(stopped.wait())]
         try:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         finally:

@@ -109,7 +109,7 @@ async def test_a_conversation_is_renamed_in_place_where_one_can_see_it(store: St
         assert app.screen.query_one(SearchBox).value == ""
 
 
-async def test_a_deleted_conversation_comes_back_and_one_that_is_being_answered_is_not_deleted(store: Store) -> None:
+async def test_a_deleted_conversation_comes_back_and_the_answer_in_it_is_stopped(store: Store) -> None:
     first, second = (store_turns(store, title, [(title, "a")]) for title in ("first", "second"))
     async with started(ScriptedCore(store, [[asyncio.Event()]]), (120, 30), at=first) as (app, pilot):
         for title in ("first", "second"):
@@ -124,10 +124,11 @@ async def test_a_deleted_conversation_comes_back_and_one_that_is_being_answered_
         app.prompt.focus()
         await press(pilot, "ctrl+n", *"running", "enter", until=lambda: app.prompt.answering)
         await highlight(app, pilot, "running")
-        await press(pilot, "d", until=lambda: app.toasted("still running"))
-        assert len(store.conversations.all()) == 3
-        conversations_of(app).blur()
-        await pilot.press("escape")
+        running = app.chat.conversation.id
+        await press(pilot, "d", until=lambda: len(store.conversations.all()) == 2)
+        assert app.chat.conversation.replies == {}
+        await press(pilot, "u", until=lambda: app.chat.conversation.id == running and app.questions == ["running"])
+        assert [one.status for one in store.branches.thread(str(running))] == ["done", "stopped"]
 
 
 async def test_search_finds_as_one_types_and_opens_where_the_words_are(store: Store) -> None:

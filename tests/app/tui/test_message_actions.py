@@ -107,7 +107,11 @@ async def test_escape_stops_an_answer_which_keeps_its_text_and_can_go_on(store: 
     goes_on: list[Step] = [Verified("half ", 1, 0), Verified("and whole", 1, 0), finished(2)]
     async with started(core := ScriptedCore(store, [stops, goes_on])) as (app, pilot):
         await press(pilot, "a", "enter", until=lambda: app.drawing)
-        await pilot.press("b", "enter")  # One answer at a time: the second prompt waits where it is.
+        # One answer at a time: the second prompt waits below it, and can be taken back.
+        await press(pilot, "b", "enter", until=lambda: app.waiting == ["b"])
+        assert app.text("QueuedPrompts > .note") == "queued: asked when this answer ends · ctrl+s takes it back"
+        assert [queued.text for queued in store.queue.all()] == ["b"]
+        await press(pilot, "ctrl+s", until=lambda: app.prompt.text == "b" and app.waiting == [])
         await press(pilot, "escape", until=lambda: app.answers == ["half "])
         assert app.text("AnswerView > .note") == "stopped"
         assert app.prompt.text == "b" and len(core.prompts) == 1

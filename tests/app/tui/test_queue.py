@@ -67,8 +67,8 @@ async def test_what_waits_is_sent_when_it_is_due(store: Store) -> None:
         await wait_until(pilot, lambda: app.answers == ["here"])
         ask, verify = store.queue.all()
         core.outbox.returned.put_nowait(ask)
-        await wait_until(pilot, lambda: app.prompt.answering)
-        assert app.answers == ["here"]
+        await wait_until(pilot, lambda: answer.conversation_id in app.chat.conversation.replies)
+        assert app.answers == ["here"] and not app.prompt.answering
         await app.chat.open_conversation(answer.conversation_id)
         await wait_until(pilot, lambda: app.questions == ["unpack", "and zip?"] and app.waiting == [])
         hold.set()

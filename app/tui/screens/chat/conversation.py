@@ -1,4 +1,7 @@
-"""The open conversation on the screen: its messages, the prompt below them, the replies, and the queue."""
+"""The open conversation on the screen: its messages, the prompt below them, the replies, and the queue.
+
+The replies of other conversations go on meanwhile. When one of them ends, a toast says so.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from textual.widgets import Static, TextArea
 from app.tui.background import begin
 from app.tui.keymap import key_of
 from app.tui.metrics import SessionMetrics
-from app.tui.notices import complain, reporting, say_busy
+from app.tui.notices import complain, excerpt, reporting, say_busy
 from app.tui.open_conversation import OpenConversation
 from app.tui.running_reply import RunningReply
 from app.tui.screens.chat.local_offer import LocalOffer
@@ -59,6 +62,7 @@ class ConversationView(Vertical):
         self._file_lines = PromptFiles()
         self.files = QuestionFiles(self.prompt, self._file_lines, conversation)
         self.text = PromptText(self.prompt, conversation, self.files.keep)
+        self._metrics = metrics
         self._replies = Replies(self, conversation, metrics, self.messages, self.rounds, self.prompt)
 
     def compose(self) -> Iterator[Widget]:
@@ -91,7 +95,7 @@ class ConversationView(Vertical):
     # ---- opening -----------------------------------------------------------------------------------------------------
 
     async def open(self, conversation_id: str | None, message_id: str | None = None) -> None:
-        """Show a conversation as it is stored, with the running reply if it belongs there. None: a new conversation.
+        """Show a conversation as it is stored, with its running reply if it has one. None: a new conversation.
 
         `message_id`: the message to show it at, on whichever branch that is.
         """
@@ -147,6 +151,8 @@ class ConversationView(Vertical):
         self.welcome.display = self._conversation.id is None
         self.messages.display = self._conversation.id is not None
         self._title.update(Content(one_line(self._conversation.title)))
+        self.prompt.answering = self._conversation.live is not None
+        self._metrics.shown = self._conversation.id or ""
         self.show_choices()
         self.post_message(self.ListChanged())
 
@@ -205,14 +211,22 @@ class ConversationView(Vertical):
         return self._conversation.id, self.text.edit
 
     async def _ask(self, question: str, files: Sequence[Attachment] = ()) -> None:
-        """Send a prompt with its files, or an edited question. It stays in the prompt if that is impossible now."""
+        """Send a prompt with its files, or an edited question. It stays in the prompt if that is impossible now.
+
+        A prompt is queued if another answer has to end first, here or of the same server.
+        """
         conversation, edit, place = self._conversation, self.text.edit, self._place
         if conversation.live is None and edit is None:
             await self.catch_up()  # The question follows what is stored.
         if place != self._place:
             return
-        if conversation.live is not None:
+        room = False
+        with reporting(self):
+            room = conversation.has_room
+        if edit is not None and conversation.live is not None:
             say_busy(self)
+        elif edit is None and not room:
+            await self._enqueue(question, files, follows=True)
         elif edit is not None:
             self.text.end_edit()
             self.prompt.keep_in_reach(question)
@@ -247,7 +261,7 @@ class ConversationView(Vertical):
             await self._run(reply)
 
     def stop(self) -> None:
-        """End the running reply. Its text stays."""
+        """End the running reply of this conversation. Its text stays."""
         with reporting(self):
             self._conversation.stop()
 
@@ -256,14 +270,17 @@ class ConversationView(Vertical):
         self._follow(reply)
 
     async def _show_reply(self, reply: RunningReply) -> None:
-        self.prompt.answering = True
         await self.messages.start(reply)
+        self._show_started()
+
+    def _show_started(self) -> None:
+        self.prompt.answering = self._conversation.live is not None
         self._show_title()
+        self.post_message(self.ListChanged())
 
     @on(MessageActions.ReplyStarted)
     def hear_reply(self, event: MessageActions.ReplyStarted) -> None:
-        self.prompt.answering = True
-        self._show_title()
+        self._show_started()
         self._follow(event.reply)
 
     @work(group="reply")
@@ -272,22 +289,37 @@ class ConversationView(Vertical):
 
     async def _listen(self, reply: RunningReply) -> None:
         """Show a reply until it has ended, in the background."""
-        await self._replies.listen(reply, self._forget_question)
+        await self._replies.listen(reply, partial(self._forget_question, reply))
         if self.alive:
             with reporting(self):
                 self._conversation.read_choices()  # The first answer has kept the default system prompt.
             self.show_choices()
             await self._settle(reply)
+            self._tell_ended(reply)
             self.post_message(self.ListChanged())
 
-    async def _forget_question(self) -> None:
+    async def _forget_question(self, reply: RunningReply) -> None:
         """The question is in the store, so its unsent copy is no longer needed."""
-        if self.alive:
-            self.show_choices()
-        self.post_message(self.Grown())
-        self.text.keep()
-        self.text.forget_new()
-        await self._show_queued()
+        if reply.conversation == self._conversation.id:
+            if self.alive:
+                self.show_choices()
+            self.post_message(self.Grown())
+            self.text.keep()
+            self.text.forget_new()
+            await self._show_queued()
+
+    def _tell_ended(self, reply: RunningReply) -> None:
+        """Say that the answer of another conversation has ended, unless the person stopped it."""
+        turn = reply.turn
+        if reply.conversation == self._conversation.id or turn.outcome == "stopped":
+            return
+        done = turn.outcome == "done"
+        self.notify(
+            "\n".join(part for part in (excerpt(one_line(turn.question)), turn.error) if part),
+            title="Answered" if done else "Not answered",
+            severity="information" if done else "warning",
+            markup=False,
+        )
 
     async def _settle(self, reply: RunningReply) -> None:
         """Show what is stored of an ended reply, if it differs from what is shown."""
@@ -299,11 +331,12 @@ class ConversationView(Vertical):
                 self._undo_version(reply, here)
                 again = True
         elif reply.verifies or reply.queued:
-            if turn.error:
+            if turn.error and here:
                 self.notify(turn.error, severity="warning", markup=False)
             again = turn.outcome != "done" or turn not in conversation.turns[-1:]
         elif turn.queued:
-            self.notify(turn.error, severity="warning", markup=False)
+            if here:
+                self.notify(turn.error, severity="warning", markup=False)
             again = not turn.text  # The question is a queued prompt now, below everything that was said.
         elif turn.outcome == "failed" and here and not (turn.text or self.prompt.text):
             self.prompt.put_back(turn.question)
@@ -316,7 +349,8 @@ class ConversationView(Vertical):
 
     def _undo_version(self, reply: RunningReply, here: bool) -> None:
         """A second version failed: show again what was there, and keep everything that was typed."""
-        self.notify(reply.turn.error, severity="warning", markup=False)
+        if here:
+            self.notify(reply.turn.error, severity="warning", markup=False)
         with reporting(self):
             edited = self._conversation.undo_version(reply)
             if edited and here and not self.prompt.full_text:
@@ -336,13 +370,16 @@ class ConversationView(Vertical):
             said = "An edited question cannot be queued. Send it now, or ask it as a new question."
             self.notify(said, severity="warning")
             return
-        files = await self._read_files(event)
-        if files is not None and self._begin(event.text):
+        if (files := await self._read_files(event)) is not None:
+            await self._enqueue(event.text, files)
+
+    async def _enqueue(self, text: str, files: Sequence[Attachment], *, follows: bool = False) -> None:
+        if self._begin(text):
             with reporting(self):
-                self._conversation.enqueue(event.text, files)
+                self._conversation.enqueue(text, files, follows=follows)
                 self.files.keep((), "")
-                self.prompt.take_off(event.text)
-                self.prompt.keep_in_reach(event.text)
+                self.prompt.take_off(text)
+                self.prompt.keep_in_reach(text)
                 self.text.keep()
                 self.text.forget_new()
                 await self._show_queued()
@@ -362,12 +399,12 @@ class ConversationView(Vertical):
 
     @work(group="queue")
     async def _send_queued(self) -> None:
-        """Send what waits for the verifier, one after another."""
+        """Send what is queued, when it is due."""
         async for queued in self._conversation.core.due():
-            if self._conversation.live is None:
+            if queued.conversation_id not in self._conversation.replies:
                 reply = self._conversation.send(queued)
                 await self._show_reply(reply)
-                await self._listen(reply)
+                self._follow(reply)
 
     # ---- messages and the prompt -------------------------------------------------------------------------------------
 

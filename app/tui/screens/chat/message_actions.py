@@ -25,7 +25,8 @@ from app.tui.open_conversation import ActionTarget, OpenConversation
 from app.tui.running_reply import RunningReply
 from app.tui.turn import Cursor, Part, Turn
 from app.tui.widgets.message import AnswerView
-from app.tui.widgets.transcript import QueuedPrompts, Transcript
+from app.tui.widgets.prompt import Prompt
+from app.tui.widgets.transcript import NOTE, QueuedPrompts, Transcript
 
 HINT = (
     ("chat.stop", "back"),
@@ -137,7 +138,7 @@ class MessageActions(Vertical):
         await self.show_queued()
 
     async def start(self, reply: RunningReply) -> None:
-        """Make it the running reply, and show its turn if its conversation is open."""
+        """Make it the running reply of its conversation, and show its turn if that is open."""
         old = self._conversation.start(reply)
         if reply.conversation != self._conversation.id:
             return
@@ -150,10 +151,15 @@ class MessageActions(Vertical):
 
     async def show_queued(self) -> None:
         """Show the prompts that wait, and mark the answers that do."""
-        prompts: list[str] | None = None
+        prompts: list[tuple[str, str]] | None = None
         if self.alive:
             with reporting(self):
-                prompts = self._conversation.queued_prompts()
+                ends = "this answer ends" if self._conversation.live is not None else "another answer has ended"
+                follows = (
+                    f"queued: asked when {ends} · {key_of(self.screen.query_one(Prompt), 'prompt.keep')} takes it back"
+                )
+                queued = self._conversation.queued_prompts()
+                prompts = [(prompt, follows if waits else NOTE) for prompt, waits in queued]
                 await self.transcript.refresh_notes()
         if prompts is not None and self.alive:
             await self.query_one(QueuedPrompts).show(prompts)

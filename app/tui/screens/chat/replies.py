@@ -1,4 +1,4 @@
-"""The running reply on the screen: its turn in the transcript, its figures, and the mode it reports."""
+"""The running replies on the screen: their turns in the transcript, their figures, and the modes they report."""
 
 from __future__ import annotations
 
@@ -22,17 +22,20 @@ FIGURES_SECONDS = 0.25
 
 
 class Replies:
-    """Shows one reply after another, on behalf of `view`. `metrics` hears every event of every reply."""
+    """Shows each reply while its conversation is open, on behalf of `view`.
+
+    `metrics` hears every event of every reply.
+    """
 
     @dataclass
     class ModeReported(Message):
-        """A reply has changed the mode."""
+        """The reply of the open conversation has changed the mode."""
 
         mode: ModeChanged
 
     @dataclass
     class StatsChanged(Message):
-        """The running reply has new figures, and so have the metrics."""
+        """A running reply has new figures, and so have the metrics."""
 
         conversation: str
         stats: Stats | None
@@ -54,7 +57,7 @@ class Replies:
         self._prompt = prompt
 
     async def listen(self, reply: RunningReply, stored: Callable[[], Awaitable[None]]) -> None:
-        """Show the running reply until it has ended. `stored` is called once its question is in the store."""
+        """Show a running reply until it has ended. `stored` is called once its question is in the store."""
 
         async def hear(event: Event) -> None:
             self._hear(event, reply)
@@ -66,16 +69,17 @@ class Replies:
             await self._conversation.listen(reply, hear)
         finally:
             figures.stop()
-            self._prompt.answering = False
+            self._prompt.answering = self._conversation.live is not None
         self._report_figures(reply)
 
     def _hear(self, event: Event, reply: RunningReply) -> None:
         """Take in one event. The transcript draws the text in its own time."""
-        self._metrics.apply(event)
-        if isinstance(event, ModeChanged):
+        self._metrics.apply(event, reply.conversation)
+        here = reply.conversation == self._conversation.id
+        if isinstance(event, ModeChanged) and here:
             self._view.post_message(self.ModeReported(event))
         elif isinstance(event, RoundEnded):
-            if event.report is not None:
+            if event.report is not None and here:
                 self._rounds.add(event.report)
             if reply.told is None:
                 self._report_figures(reply)
@@ -83,12 +87,13 @@ class Replies:
             self._view.notify(str(event), title="System prompt", timeout=15, markup=False)
         elif isinstance(event, Redrawn):
             self._view.notify(str(event), title="Another answer", markup=False)
-        elif isinstance(event, Done) and event.cut:
+        elif isinstance(event, Done) and event.cut and here:
             tell_cut(self._messages, event)
 
     def _report_figures(self, reply: RunningReply) -> None:
-        """Draw the rounds, and tell the screen of figures that are new."""
-        if self._messages.alive and reply.stats is not reply.told:
+        """Draw the rounds, and tell the screen of new figures; those of other conversations only at the end."""
+        here = reply.conversation == self._conversation.id or reply.ended.is_set()
+        if self._messages.alive and here and reply.stats is not reply.told:
             reply.told = reply.stats
             self._rounds.draw()
             self._view.post_message(self.StatsChanged(reply.conversation, reply.stats))

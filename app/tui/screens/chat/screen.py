@@ -147,6 +147,8 @@ class ChatScreen(Screen[None]):
         self._status = StatusBar()
         self._looking = False
         """Whether a check for changes by other windows is in progress."""
+        self._mode_reported = False
+        """Whether the shown mode is the one that a reply reported."""
         self._figures_of: tuple[str | None, ...] = ()
         """The conversation, the server and the model whose figures the status bar shows."""
         self.leaving = False
@@ -201,7 +203,7 @@ class ChatScreen(Screen[None]):
         6. the edit of a question is given up,
         7. the messages are left for the prompt,
         8. the question of the first start is answered with "not now", if nothing is typed,
-        9. the running reply is stopped; its text stays,
+        9. the running reply of the open conversation is stopped; its text stays,
         10. the question about a model on this device is answered with "never".
         """
         if self._view.text.edit is not None:
@@ -463,13 +465,15 @@ class ChatScreen(Screen[None]):
 
     @work(group="mode")
     async def _watch_mode(self) -> None:
-        async for change in self._core.changes():
+        async for change in self._core.changes(lambda: self.conversation.live is not None):
+            self._mode_reported = False
             self._show_mode(change)
             self.measure()  # Another verifier may read more, or less.
 
     @on(Replies.ModeReported)
     def show_reported_mode(self, event: Replies.ModeReported) -> None:
         if self._alive:
+            self._mode_reported = True
             self._show_mode(event.mode)
 
     @work(group="offer")
@@ -538,7 +542,13 @@ class ChatScreen(Screen[None]):
         if shown != self._figures_of:
             self._figures_of = shown
             live = opened.live
-            self._show_figures(live.stats if live is not None and live.conversation == opened.id else None)
+            self._show_figures(None if live is None else live.stats)
+            if live is not None and live.mode is not None:
+                self._mode_reported = True
+                self._show_mode(live.mode)
+            elif self._mode_reported:
+                self._mode_reported = False
+                self._show_mode(self._core.status())
 
     def _show_figures(self, stats: Stats | None) -> None:
         """Show the figures of the open conversation's answer, or none. Every widget that has them gets them here."""

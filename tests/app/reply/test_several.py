@@ -1,0 +1,110 @@
+"""Several answers at once: each is what it would be alone, and what waits for another one is asked once, in order."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from app.config import Settings
+from app.drafting.prompt import conversation_tokens
+from app.events import Verified
+from app.reply.assistant import Assistant
+from drafter.runtime import Drafter
+from remote import VerifierClient
+from remote.openai.schema import OWNER
+from remote.protocol import Sampling
+from tests.app.reply.conftest import Connect
+from tests.support.chat_server import ChatServer, Script
+from tests.support.conversing import Heard, ask, connection, until, until_connected, working_off
+from tests.support.nothing_lost import target_alone, violations
+from tests.support.serving import VerifierProcess
+
+QUESTIONS = ("list files", "show disk usage", "unpack a tarball")
+SETTINGS = Settings(max_tokens=40)
+
+
+async def test_three_answers_whose_server_is_killed_lose_nothing(
+    tiny_pair: Path, drafter: Drafter, connect: Connect
+) -> None:
+    with VerifierProcess(tiny_pair) as verifier:
+        async with connect(verifier.url, met=True, settings=Settings(max_tokens=48, pace="fixed", nodes=1)) as opened:
+            begun, restarts = set[str](), list[asyncio.Task[object]]()
+
+            def strike(heard: Heard) -> None:
+                if heard.of(Verified) and len(begun) < len(QUESTIONS):
+                    begun.add(heard.message)
+                    if len(begun) == len(QUESTIONS):
+                        verifier.kill()
+                        restarts.append(asyncio.create_task(asyncio.to_thread(verifier.start)))
+
+            conversations = [opened.store.conversations.create(question).id for question in QUESTIONS]
+            asked = (ask(opened, *each, strike) for each in zip(QUESTIONS, conversations))
+            heard = await asyncio.gather(*asked)
+            await restarts[0]
+            async with VerifierClient(verifier.url) as client:
+                for one, conversation in zip(heard, conversations):
+                    question, answer = opened.store.branches.thread(conversation)
+                    prompt = conversation_tokens(drafter.text, [question])
+                    own = await target_alone(client, prompt, Sampling(), 48, drafter.text.stop_tokens)
+                    assert violations(one.events, answer, own, drafter.text) == []
+            assert not opened.replying and not opened.backend.routing.running
+
+
+async def test_what_a_busy_server_has_no_room_for_waits_and_is_asked_once(opened: Assistant) -> None:
+    connection(opened).source.parallel = 1
+    first, second, third = (opened.store.conversations.create(question).id for question in QUESTIONS)
+    others = list[asyncio.Task[Heard]]()
+
+    def queue(heard: Heard) -> None:
+        assert len(opened.backend.routing.running) <= 1
+        if isinstance(heard.last, Verified) and not others:
+            assert not any(map(opened.has_room, (first, second, None)))
+            others.append(asyncio.create_task(ask(opened, "at once", third)))
+            opened.outbox.enqueue(first, "and hidden ones", follows=True)
+            opened.outbox.enqueue(second, QUESTIONS[1], follows=True)
+
+    async with working_off(opened) as done:
+        await ask(opened, QUESTIONS[0], first, queue)
+        waited = await others[0]
+        await until(lambda: len(done) == 2)
+    assert waited.why[0] == "waits until another answer has ended" and waited.done
+    told = {one: [m.text for m in opened.store.branches.thread(one)[::2]] for one in (first, second, third)}
+    assert told == {first: [QUESTIONS[0], "and hidden ones"], second: [QUESTIONS[1]], third: ["at once"]}
+    assert opened.outbox.queued() == [] and opened.has_room(None)
+
+
+async def test_a_question_that_follows_an_answer_needs_no_server_and_one_that_is_stopped_no_other(
+    connect: Connect,
+) -> None:
+    async with connect(None, settings=Settings(mode="offline", max_tokens=24)) as opened:
+        conversation, other = (opened.store.conversations.create(name).id for name in ("one", "two"))
+        waiting = list[asyncio.Task[Heard]]()
+
+        def queue(heard: Heard) -> None:
+            if not waiting:
+                waiting.append(asyncio.create_task(ask(opened, "elsewhere", other)))
+                opened.outbox.enqueue(conversation, "and hidden ones", follows=True)
+                opened.outbox.enqueue(conversation, "for the server")
+            elif len(waiting) == 1 and opened.store.branches.thread(other):
+                opened.stop(other)
+
+        async with working_off(opened) as done:
+            heard = await ask(opened, "list files", conversation, queue)
+            await until(lambda: len(done) == 1)
+        assert not heard.done.stopped and (await waiting[0]).done.stopped
+        assert not done[0].done.stopped and not any(done[0].done.provenance)
+        assert [one.text for one in opened.outbox.queued()] == ["for the server"], "and the answer is not checked"
+
+
+async def test_a_model_on_this_device_goes_on_with_each_of_them(stands_in: Connect) -> None:
+    server = ChatServer([Script([word, " more"], pause=0.05, cut=True) for word in ("one", "two", "three")])
+    here = ChatServer([Script([" and the rest"])], owner=OWNER, reads=True)
+    async with stands_in(server, here) as opened:
+        await until_connected(opened)
+        conversations = [opened.store.conversations.create(question).id for question in QUESTIONS]
+        heard = await asyncio.gather(*(ask(opened, *each) for each in zip(QUESTIONS, conversations)))
+        assert sorted(one.text for one in heard) == [f"{word} more and the rest" for word in ("one", "three", "two")]
+        assert sorted(asked["messages"][0]["content"] for asked in server.asked) == sorted(QUESTIONS)
+        for one, conversation in zip(heard, conversations):
+            (_, answer) = opened.store.branches.thread(conversation)
+            assert answer.text == one.text and one.done.stretches[-1].here
