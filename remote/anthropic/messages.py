@@ -15,6 +15,8 @@ MAX_TOKENS = 32_000
 write less says so, and is asked again."""
 REPEATED = 60
 """Most characters of an answer that are repeated, so that it is continued at the right place."""
+LEAST = 20
+"""Fewest characters that another answer hardly begins with by chance, if there are as many."""
 GO_ON = (
     "Your last message broke off. Go on where it ended, without a comment. Begin by repeating its last words exactly, "
     "and continue from there. They are:\n\n{}"
@@ -42,9 +44,12 @@ class MessagesRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
 
 
 def last_words(message: ChatMessage) -> str:
-    """The end of a message's last line, from the beginning of a word."""
-    line = _text(message.content).rstrip().rpartition("\n")[2].lstrip()
-    return line if len(line) <= REPEATED else line[-REPEATED:].partition(" ")[2] or line[-REPEATED:]
+    """The end of a message, from the beginning of a word: of its last line, and of earlier ones if that is short."""
+    *lines, words = _text(message.content).strip().split("\n")
+    while lines and len(words) < LEAST:
+        words = f"{lines.pop()}\n{words}"
+    words = words.lstrip()
+    return words if len(words) <= REPEATED else words[-REPEATED:].partition(" ")[2] or words[-REPEATED:]
 
 
 def messages_request(request: ChatRequest, most: int, repeated: str = "") -> MessagesRequest:
