@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from remote.anthropic.events import MessageReader
-from remote.anthropic.messages import MAX_TOKENS, messages_request
+from remote.anthropic.messages import MAX_TOKENS, last_words, messages_request
 from remote.openai.client import CompletionsClient
 from remote.openai.delta import AnswerDelta
 from remote.openai.model_list import ModelList
@@ -30,7 +30,7 @@ servers with this API do not know it."""
 LISTED = 1000
 """Models in one answer, the most that may be asked for."""
 PREFILLED = re.compile(r"claude-(2|3|instant|(opus|sonnet|haiku)-4(-[015])?(-\d{8})?$)")
-"""Models that continue a last message of the assistant. From Claude 4.6 on they refuse one."""
+"""Models that continue a last message of the assistant. From Claude 4.6 on they refuse one, and are asked to go on."""
 TOO_MANY = re.compile(r"max_tokens: \d+ > (\d+)")
 """A model's own limit, in a refusal: `max_tokens: 32000 > 8192, which is the maximum …`."""
 NO_ROOM = re.compile(r"context limit: (\d+) \+ \d+ > (\d+)")
@@ -47,6 +47,8 @@ class MessagesClient(CompletionsClient):
     relays = False
     _limits: Mapping[str, int] = MappingProxyType({})
     """Most tokens that each model may write, from the last list."""
+    _unfilled: frozenset[str] = frozenset()
+    """Models that have refused a last message of the assistant."""
 
     @staticmethod
     def signed(token: str | None) -> dict[str, str]:
@@ -89,10 +91,20 @@ class MessagesClient(CompletionsClient):
         return stream
 
     def _encoded(self, request: ChatRequest) -> bytes:
-        return msgspec.json.encode(messages_request(request, self._limits.get(request.model or "", MAX_TOKENS)))
+        most = self._limits.get(request.model or "", MAX_TOKENS)
+        return msgspec.json.encode(messages_request(request, most, self._repeated(request)))
+
+    def _repeated(self, request: ChatRequest) -> str:
+        """The last words of an answer that is to be continued by a model that takes no beginning of it, or ""."""
+        model = request.model or ""
+        taken = PREFILLED.match(model) is not None and model not in self._unfilled
+        return "" if taken or not request.continue_final_message else last_words(request.messages[-1])
 
     def _mended(self, request: ChatRequest, error: BadRequest) -> ChatRequest | None:
-        """The request with as many tokens as the model may write, if nobody has set fewer."""
+        """The request with as many tokens as the model may write, or in the way it continues an answer."""
+        if "prefill" in error.said and not self._repeated(request):
+            self._unfilled |= {request.model or ""}
+            return request if self._repeated(request) else None
         room = None
         if found := TOO_MANY.search(error.said):
             room = int(found[1])
@@ -101,8 +113,8 @@ class MessagesClient(CompletionsClient):
         sent = request.max_tokens or self._limits.get(request.model or "", MAX_TOKENS)
         return msgspec.structs.replace(request, max_tokens=room) if room and 0 < room < sent else None
 
-    def _reader(self) -> Callable[[Any], AnswerDelta]:
-        return MessageReader().read
+    def _reader(self, request: ChatRequest) -> Callable[[Any], AnswerDelta]:
+        return MessageReader(self.host, self._repeated(request)).read
 
     def _models(self, listed: ModelList) -> tuple[Model, ...]:
         self._limits = {model.id: model.most_written for model in listed.models if isinstance(model.most_written, int)}
@@ -110,4 +122,4 @@ class MessagesClient(CompletionsClient):
 
 
 def _known(model: Model) -> Model:
-    return msgspec.structs.replace(model, prefilled=PREFILLED.match(model.id) is not None)
+    return msgspec.structs.replace(model, continuing=True)

@@ -6,8 +6,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
+from remote.errors import Incompatible
 from remote.openai.delta import AnswerDelta
 from remote.openai.lenient_json import number, text
 from remote.openai.schema import Usage
@@ -17,13 +19,33 @@ READ = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"
 
 
 class MessageReader:
-    """Reads one answer, event by event. The counts at its end are complete only with those at its beginning."""
+    """Reads one answer, event by event. The counts at its end are complete only with those at its beginning.
 
-    def __init__(self) -> None:
+    `repeated`: text with which it is to begin, because it continues an answer of `host` that ended so; it is left out.
+    """
+
+    def __init__(self, host: str = "", repeated: str = "") -> None:
         self._counts: dict[str, int] = {}
+        self._host, self._repeated, self._heard = host, repeated, ""
 
     def read(self, found: Any) -> AnswerDelta:
-        """What an event adds, or a whole answer. Empty for anything else."""
+        """What an event adds, or a whole answer. Empty for anything else.
+
+        Raises `Incompatible` if an answer that should continue another one is a new one.
+        """
+        piece = self._read(found)
+        if not self._repeated or not (piece.text or piece.finish or piece.done):
+            return piece
+        self._heard = (self._heard + piece.text).lstrip()
+        begun = self._heard[: len(self._repeated)]
+        ended = bool(piece.finish or piece.done) and 0 < len(begun) < len(self._repeated)
+        if ended or not self._repeated.startswith(begun):
+            raise Incompatible(f"{self._host} could not continue the answer and began a different one")
+        text = self._heard[len(self._repeated) :]
+        self._repeated = "" if begun == self._repeated else self._repeated
+        return replace(piece, text=text)
+
+    def _read(self, found: Any) -> AnswerDelta:
         if not isinstance(found, dict):
             return AnswerDelta()
         match found.get("type"):

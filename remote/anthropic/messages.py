@@ -8,11 +8,19 @@ from typing import Any
 import msgspec
 
 from remote.openai.dialect import OPENING
-from remote.openai.schema import ChatRequest, Content, ContentPart, ImageUrl
+from remote.openai.schema import ChatMessage, ChatRequest, Content, ContentPart, ImageUrl
 
 MAX_TOKENS = 32_000
 """Most tokens of an answer if nobody has set a limit and the list names none. The API requires one; a model that may
 write less says so, and is asked again."""
+REPEATED = 60
+"""Most characters of an answer that are repeated, so that it is continued at the right place."""
+LEAST = 20
+"""Fewest characters that another answer hardly begins with by chance, if there are as many."""
+GO_ON = (
+    "Your last message broke off. Go on where it ended, without a comment. Begin by repeating its last words exactly, "
+    "and continue from there. They are:\n\n{}"
+)
 DATA = re.compile(r"data:([\w.+-]+/[\w.+-]+);base64,(.*)", re.DOTALL)
 """An image that is sent along, and its type."""
 
@@ -35,8 +43,18 @@ class MessagesRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     stream: bool = False
 
 
-def messages_request(request: ChatRequest, most: int) -> MessagesRequest:
-    """The request in Anthropic's shape. `most`: tokens of the answer if the request sets no limit.
+def last_words(message: ChatMessage) -> str:
+    """The end of a message, from the beginning of a word: of its last line, and of earlier ones if that is short."""
+    *lines, words = _text(message.content).strip().split("\n")
+    while lines and len(words) < LEAST:
+        words = f"{lines.pop()}\n{words}"
+    words = words.lstrip()
+    return words if len(words) <= REPEATED else words[-REPEATED:].partition(" ")[2] or words[-REPEATED:]
+
+
+def messages_request(request: ChatRequest, most: int, repeated: str = "") -> MessagesRequest:
+    """The request in Anthropic's shape. `most`: tokens of the answer if the request sets no limit. `repeated`: the last
+    words of an answer, with which the model is to begin when it continues that.
 
     Blank messages are left out, and white space at the end of a last message of the assistant: the API refuses both.
     """
@@ -51,6 +69,8 @@ def messages_request(request: ChatRequest, most: int) -> MessagesRequest:
     last = spoken[-1]
     if last.role == "assistant" and isinstance(last.content, str):
         spoken[-1] = Message(last.role, last.content.rstrip())
+    if repeated:
+        spoken.append(Message("user", GO_ON.format(repeated)))
     return MessagesRequest(
         model=request.model or "",
         max_tokens=request.max_tokens or most,

@@ -176,7 +176,7 @@ class CompletionsClient(Wire):
         predicted = request.prediction is not None
         waits = begun, deadline, silence
         return ChatStream(
-            self, answer, *waits, self._reader(), continued=continued, predicted=predicted, left_out=left_out
+            self, answer, *waits, self._reader(request), continued=continued, predicted=predicted, left_out=left_out
         )
 
     # ---- what another API does in its own way ------------------------------------------------------------------------
@@ -189,8 +189,8 @@ class CompletionsClient(Wire):
         """The request as the server wants it, according to its refusal. None if it does not say."""
         return None
 
-    def _reader(self) -> Callable[[Any], AnswerDelta]:
-        """What reads the events of one answer."""
+    def _reader(self, request: ChatRequest) -> Callable[[Any], AnswerDelta]:
+        """What reads the events of the answer to a request."""
         return read_delta
 
     def _models(self, listed: ModelList) -> tuple[Model, ...]:

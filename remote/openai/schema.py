@@ -300,13 +300,13 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
     most_written: int | msgspec.UnsetType = msgspec.UNSET
     """Most tokens of an answer."""
     price: Price | msgspec.UnsetType = msgspec.UNSET
-    prefilled: bool | msgspec.UnsetType = msgspec.UNSET
-    """Whether it continues a last message of the assistant, as some of Anthropic's models do."""
+    continuing: bool | msgspec.UnsetType = msgspec.UNSET
+    """Whether its API has a way to continue an answer."""
 
     @property
     def continues(self) -> bool:
         """True if its server is known to continue an answer."""
-        return self.prefilled is True or self.owned_by in CONTINUING
+        return self.continuing is True or self.owned_by in CONTINUING
 
 
 class UnlistedModel(Model, frozen=True, kw_only=True):

@@ -216,20 +216,23 @@ async def test_a_server_that_can_goes_on_where_it_was_cut_off(database: Path, co
     assert server.asked[1]["messages"][-1] == {"role": "assistant", "content": "You can list"}
 
 
-async def test_anthropics_api_goes_on_where_the_model_allows_it(
-    database: Path, connect: Connect, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("model", "again"), [(OLD, SAID[3:]), ("claude-haiku-5-5", SAID)])
+async def test_anthropics_api_goes_on_in_the_way_of_each_model(
+    model: str, again: list[str], database: Path, connect: Connect, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
     remotes = Remotes(Folders.locate({"OUTRIDER_HOME": str(tmp_path / "home")}))
-    server = MessagesServer([Reply(SAID[:3], cut=True), Reply(SAID[3:])])
+    server = MessagesServer([Reply(SAID[:3], cut=True), Reply(again)])
     async with server.listening() as port, connect(None) as opened:
-        remote = Remote(url=f"http://127.0.0.1:{port}", kind="anthropic", model=OLD, token_variable="ANTHROPIC_API_KEY")
+        remote = Remote(
+            url=f"http://127.0.0.1:{port}", kind="anthropic", model=model, token_variable="ANTHROPIC_API_KEY"
+        )
         remotes.put("claude", remote)
         opened.use(RemoteSource("claude", remotes))
         await ask(opened, QUESTION)
         heard = await go_on(opened)
     assert whole(heard, database) == FULL and heard.done.stats.streamed == 12, "its own count"
-    assert server.asked[1]["messages"][-1] == {"role": "assistant", "content": "You can list"}
+    assert server.asked[1]["messages"][1] == {"role": "assistant", "content": "You can list"}
     assert not server.refused and len(server.asked) == 2
 
 

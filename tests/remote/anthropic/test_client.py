@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remote import Busy, ChatStream, LinkDown, MessagesClient, Refused
+from remote import Busy, ChatStream, Incompatible, LinkDown, MessagesClient, Refused
 from remote.anthropic.events import MessageReader
+from remote.anthropic.messages import last_words
 from remote.openai.delta import AnswerDelta
 from remote.openai.ends import end_of
-from remote.openai.schema import ContentPart, ImageUrl
+from remote.openai.schema import ChatMessage, ContentPart, ImageUrl
 from remote.protocol import Sampling
 from tests.support.messages_server import KEY, OLD, MessagesServer, Reply
 from tests.support.patience import PATIENCE_SECONDS as PATIENCE
@@ -37,7 +38,7 @@ async def test_an_answer_with_its_thoughts_its_end_and_its_counts() -> None:
     server = MessagesServer([Reply(("Use ", "ls -lS."), thinking="They want ls.")])
     async with server.listening() as port, client_of(port) as client:
         new, old = await client.models(PATIENCE)
-        assert (new.id, new.max_model_len, new.images, new.continues) == (NEW, 1_000_000, True, False)
+        assert (new.id, new.max_model_len, new.images, new.continues) == (NEW, 1_000_000, True, True)
         assert (old.id, old.continues) == (OLD, True), "and no model that is retired"
         image = ContentPart(type="image_url", image_url=ImageUrl("data:image/png;base64,aGk="))
         asked = ("user", (ContentPart(type="text", text="What is this?"), image))
@@ -80,14 +81,41 @@ def test_no_event_is_too_odd_to_be_read(events: list[tuple[str, dict[str, Any]]]
     assert reader.read([events]) == reader.read({"type": ["message_stop"]}) == AnswerDelta()
 
 
-async def test_a_beginning_is_continued_where_the_model_allows_it() -> None:
+async def test_a_beginning_is_continued_by_a_model_that_takes_it() -> None:
     server = MessagesServer([Reply((" -lS.",))])
     async with server.listening() as port, client_of(port) as client:
         stream = await begin(client, QUESTION, ("assistant", "Use ls \n"), model=OLD, continued=True)
         assert [piece async for piece in stream] == [" -lS."]
-        assert server.asked[0]["messages"][-1] == {"role": "assistant", "content": "Use ls"}
-        with pytest.raises(Refused, match="prefill"):
-            await begin(client, QUESTION, ("assistant", "Use ls"), continued=True)
+    assert server.asked[0]["messages"][-1] == {"role": "assistant", "content": "Use ls"} and not server.refused
+
+
+REPEATED = "that need not be repeated, and then the command: use l"
+BEGINNING = f"Sizes:\n\nMany words {REPEATED}"
+
+
+@pytest.mark.parametrize("size", [1, 7, 200])
+async def test_another_model_is_asked_to_go_on_and_joins_at_the_last_words(size: int) -> None:
+    said = f"\n{REPEATED}s -lS, largest first."
+    server = MessagesServer([Reply([said[at : at + size] for at in range(0, len(said), size)], thinking="Go on.")])
+    async with server.listening() as port, client_of(port) as client:
+        stream = await begin(client, QUESTION, ("assistant", BEGINNING), continued=True)
+        assert "".join([piece async for piece in stream]) == "s -lS, largest first."
+    first, begun, last = server.asked[0]["messages"]
+    assert (first["role"], begun["content"], last["role"]) == ("user", BEGINNING, "user")
+    assert last["content"].endswith(f"\n\n{REPEATED}") and not server.refused
+
+
+def test_short_lines_are_repeated_together() -> None:
+    for text, words in (("Use:\n\n```\nls -l\n", "Use:\n\n```\nls -l"), ("Hm", "Hm"), ("x" * 99, "x" * 60)):
+        assert last_words(ChatMessage(content=text)) == words
+
+
+@pytest.mark.parametrize("said", ["Sorry. Use ls.", REPEATED[:-1], REPEATED[1:] + "s"])
+async def test_what_does_not_begin_with_the_last_words_is_not_joined(said: str) -> None:
+    async with MessagesServer([Reply([said])]).listening() as port, client_of(port) as client:
+        stream = await begin(client, QUESTION, ("assistant", BEGINNING), continued=True)
+        with pytest.raises(Incompatible, match="began a different one"):
+            assert not "".join([piece async for piece in stream])
 
 
 @pytest.mark.parametrize(
