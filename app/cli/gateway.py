@@ -1,4 +1,4 @@
-"""`outrider gateway`: other programs on this device ask the assistant through OpenAI's API."""
+"""`outrider gateway`: other programs on this device ask the assistant through OpenAI's API or Anthropic's."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def gateway(
         int, typer.Option(metavar="N", min=1, help="Maximum waiting requests; further ones get 429.")
     ] = 32,
 ) -> None:
-    """Serve OpenAI's API to other programs on this device. Prints its address when it is ready."""
+    """Serve OpenAI's and Anthropic's APIs to other programs on this device. Prints its address when it is ready."""
     settings, folders = settings_with(remote=remote, mode=mode)
     settings, folders = unsaved(settings, folders)
     if model is not None and settings.mode == "offline":

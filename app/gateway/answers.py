@@ -104,7 +104,7 @@ class Answer:
             self.state = "hosted" if source == "hosted" else "checked"
             self.checked_text = self.sent.text if source == "verified" else None
         self.why = failed
-        self.call = self.call._replace(turns=())  # They may be long, and are no longer needed.
+        self.call = self.call._replace(turns=(), relayed=None)  # They may be long, and are no longer needed.
 
     def settle(self, text: str, model: str) -> None:
         """Record what the model itself says."""

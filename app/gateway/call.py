@@ -10,12 +10,13 @@ nothing here, are ignored, because every client adds some.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, NamedTuple
 
 from msgspec import Meta
 
 from app.gateway.refusals import GatewayRefused
+from remote.openai.dialect import SYSTEM
 from remote.openai.request_fields import (
     FOREIGN,
     FUNCTIONS,
@@ -139,6 +140,19 @@ def read_call(body: bytes) -> Call:
         counts=options is not None and bool(options.include_usage),
         relayed={name: value for name, value in given.items() if value is not None} if tools else None,
     )
+
+
+def joined_system(messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The messages with all system texts joined into one at the beginning.
+
+    Codex and Claude Code send several, also after a question, and many chat templates take only one.
+    """
+    system, others = list[dict[str, Any]](), list[dict[str, Any]]()
+    for message in messages:
+        merged = message.get("role") in SYSTEM and isinstance(message.get("content"), str)
+        (system if merged else others).append(message)
+    said = "\n\n".join(dict.fromkeys(one["content"] for one in system if one["content"]))
+    return [*([{"role": "system", "content": said}] if said else ()), *others]
 
 
 def _turns(messages: tuple[AskedMessage, ...]) -> tuple[Turn, ...]:

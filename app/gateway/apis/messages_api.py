@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from app.gateway.apis.chat_api import marks_of
-from app.gateway.call import Call, read_call
+from app.gateway.call import Call, joined_system, read_call
 from app.gateway.exchange import Exchange
 from app.gateway.refusals import GatewayRefused
 from app.gateway.sent_text import Piece
@@ -44,7 +44,7 @@ def chat_fields(body: bytes) -> dict[str, Any]:
         fields: dict[str, Any] = {name: given[name] for name in SAME if given.get(name) is not None}
         messages = [message for one in given.get("messages") or () for message in _messages(one)]
         system = _content(given.get("system"))
-        fields["messages"] = [*([{"role": "system", "content": system}] if system else ()), *messages]
+        fields["messages"] = joined_system([*([{"role": "system", "content": system}] if system else ()), *messages])
         if given.get("stop_sequences"):
             fields["stop"] = given["stop_sequences"]
         # A tool with a type of its own is run by Anthropic's servers, so the model here is not told of it.

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from app.gateway.call import Call, read_call
+from app.gateway.call import Call, joined_system, read_call
 from app.gateway.refusals import GatewayRefused
 from remote.openai.request_fields import UNSUPPORTED, FieldRefused, Neutral, read_fields, refuse_fields
 
@@ -94,7 +94,7 @@ def read_responses(body: bytes, conversations: Conversations) -> ResponsesReques
         tools = list(_tools(given.get("tools") or (), offered, None))
         fields: dict[str, Any] = {name: given[name] for name in KEPT_FIELDS if given.get(name) is not None}
         system = given.get("instructions")
-        fields["messages"] = [*([{"role": "system", "content": system}] if system else ()), *messages]
+        fields["messages"] = joined_system([*([{"role": "system", "content": system}] if system else ()), *messages])
         if tools:
             fields |= {"tools": tools, "tool_choice": _choice(given.get("tool_choice"), offered)}
             if given.get("parallel_tool_calls") is not None:

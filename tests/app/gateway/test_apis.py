@@ -80,7 +80,8 @@ async def test_what_codex_sends_is_answered_in_its_own_terms(running: Opened) ->
         assert events[-1]["type"] == "response.completed" and events[-1]["response"]["output"] == items
         sent = server.asked[0]
         assert [tool["function"]["name"] for tool in sent["tools"]] == ["weather", "apply_patch", "mcp__weather"]
-        assert sent["messages"][3]["tool_calls"][0]["function"]["arguments"] == '{"input": "*** Begin"}'
+        assert sent["messages"][0] == {"role": "system", "content": "You are a coding agent.\n\nSandbox: on."}
+        assert sent["messages"][2]["tool_calls"][0]["function"]["arguments"] == '{"input": "*** Begin"}'
         assert sent["parallel_tool_calls"] is False and "store" not in sent
         broken = await events_of(client, "/v1/responses", CODEX)
         assert broken[-1]["type"] == "response.failed" and broken[-1]["response"]["output"] == []

@@ -248,6 +248,7 @@ async def test_with_a_token_file_only_its_tokens_open(running: Opened, tokens: P
     async with running(None, "--token-file", str(tokens)) as (_, client):
         wrong = await client.post(CHAT, json=BODY, headers={"Authorization": "Bearer wrong"})
         assert wrong.status_code == 401 and wrong.json()["error"]["code"] == "invalid_api_key"
+        assert (await client.get("/v1/models", headers={"x-api-key": TOKEN})).status_code == 200, "Anthropic's clients"
         right = await client.post(CHAT, json=BODY, headers=SHOWN)
         assert right.status_code == 200 and right.headers["x-outrider-source"] == "drafted"
         for header in ({"Origin": "http://localhost:3000"}, {"Host": "foo.example"}):  # With a token, from anywhere.
