@@ -22,7 +22,7 @@ from app.cli.learn import learn
 from app.cli.local import local_commands
 from app.cli.log import log
 from app.cli.models import models
-from app.cli.options import Local, Model, Remote, System, Token
+from app.cli.options import Local, Model, Remote, System, TemplateName, Token
 from app.cli.queue import queue_commands, verify
 from app.cli.remotes import remote_commands
 from app.cli.serve import serve
@@ -165,6 +165,11 @@ def ask(
             help="Attach a file, a folder, or the page at an address (https://…), which is fetched. May be repeated.",
         ),
     ] = None,
+    template: TemplateName = None,
+    param: Annotated[
+        list[str] | None,
+        typer.Option("--param", "-p", metavar="NAME=TEXT", help="Fill in $NAME of the template. May be repeated."),
+    ] = None,
     extract: Annotated[
         bool, typer.Option("--extract", "-x", help="Print only the last code block. Exits with 1 if there is none.")
     ] = False,
@@ -200,6 +205,8 @@ def ask(
         draft=not no_draft,
         prompts=prompts,
         files=file or (),
+        template=template,
+        variables=param or (),
         extract="all" if extract_all else "last" if extract else None,
         save=not no_save,
         queue=queue,

@@ -120,6 +120,17 @@ def system_prompts(incomplete: str) -> Candidates:
         return []
 
 
+def templates(incomplete: str) -> Candidates:
+    """Names of the templates."""
+    from app.config import ConfigError, Folders
+    from app.templates import Templates
+
+    try:
+        return _described([(name, "") for name in Templates(Folders.locate()).names()], incomplete)
+    except ConfigError:
+        return []
+
+
 def _stored(incomplete: str, candidates: Callable[[Store], Candidates]) -> Candidates:
     from app.config import Folders
     from storage import StorageError, Store

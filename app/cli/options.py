@@ -90,6 +90,16 @@ Budget = Annotated[
 ]
 BUDGET = "300MB"
 
+TemplateName = Annotated[
+    str | None,
+    typer.Option(
+        "--template",
+        "-t",
+        metavar="NAME",
+        help="Make the question from templates/NAME.md beside the settings, where $input is the question.",
+        autocompletion=completion.templates,
+    ),
+]
 System = Annotated[
     str | None,
     typer.Option(

@@ -49,7 +49,9 @@ def answer(words: Sequence[str], options: AskOptions) -> int:
         from app.cli.ask import ask_all
 
         return run(ask_all(conversations, settings, folders, options))
-    question, typed = _with_input(question)
+    question, typed = _with_input(question, needed=options.template is None)
+    if options.template is not None:
+        question = _filled(options.template, question, options.variables, folders)
     attachments = _files(typed, settings, folders, options)
     if options.queue:
         from app.cli.queue import enqueue
@@ -88,20 +90,38 @@ def _contradiction(options: AskOptions, question: str, *, offline: bool) -> str 
             options.extract is not None and (many or options.json or options.queue),
             "--extract prints code alone: leave out --json, --prompts and --queue.",
         ),
+        (
+            options.template is None and bool(options.variables),
+            "--param fills in a template: name it with --template.",
+        ),
+        (many and options.template is not None, "--prompts has whole questions: leave out --template."),
         (many and bool(question or options.files), "Give a question, with or without files, or --prompts; not both."),
     )
     return next((sentence for contradicts, sentence in pairs if contradicts), None)
 
 
-def _with_input(question: str) -> tuple[str, str]:
-    """The question including piped input, and the part of it that was typed."""
+def _filled(name: str, asked: str, variables: Sequence[str], folders: Folders) -> str:
+    """The question that a template makes. Raises `ConfigError`."""
+    from app.templates import Templates
+
+    values = {}
+    for variable in variables:
+        key, mark, text = variable.partition("=")
+        if not mark:
+            fail(f"-p {variable} gives no text. Write it as -p {key}=TEXT", USAGE)
+        values[key] = text
+    return Templates(folders).filled(name, asked, values)
+
+
+def _with_input(question: str, *, needed: bool) -> tuple[str, str]:
+    """The question including piped input, and the part of it that was typed. `needed`: it must not be empty."""
     typed = "" if question == "-" else question
     piped = _piped(wanted=question == "-")
     if len(piped) > MOST_PIPED_BYTES:
         most = f"more than {MOST_PIPED_BYTES >> 20} MB were piped in"
         fail(f"{most}, the most that is read; select a part with grep, head or tail.", USAGE)
     whole = "\n\n".join(part for part in (typed, piped.decode("utf-8", "replace").strip()) if part.strip())
-    if not whole:
+    if needed and not whole:
         fail("There is no question. For example: outrider ask how do I unpack photos.tar.gz", USAGE)
     return whole, typed
 

@@ -93,6 +93,10 @@ class AskOptions:
     draft: bool = True
     prompts: Path | None = None
     files: Sequence[str] = ()
+    template: str | None = None
+    """The name of the template that makes the question."""
+    variables: Sequence[str] = ()
+    """What its gaps are filled with, each as NAME=TEXT."""
     extract: Literal["last", "all"] | None = None
     """Which code blocks are printed instead of the answer."""
     save: bool = True
