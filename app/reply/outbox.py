@@ -92,6 +92,7 @@ class Outbox:
 
     def unqueue(self, queued_id: str) -> Queued:
         """Remove an entry. If it is being answered, it is not retried. Raises `StorageError`."""
+        self._following.discard(queued_id)
         return self._store.queue.remove(queued_id)
 
     def answer_here(self, stands_in: Callable[[str], bool]) -> None:

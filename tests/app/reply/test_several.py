@@ -7,7 +7,7 @@ from pathlib import Path
 
 from app.config import Settings
 from app.drafting.prompt import conversation_tokens
-from app.events import Verified
+from app.events import Started, Verified
 from app.reply.assistant import Assistant
 from drafter.runtime import Drafter
 from remote import VerifierClient
@@ -16,6 +16,7 @@ from remote.protocol import Sampling
 from tests.app.reply.conftest import Connect
 from tests.support.chat_server import ChatServer, Script
 from tests.support.conversing import Heard, ask, connection, until, until_connected, working_off
+from tests.support.fault_proxy import FaultProxy
 from tests.support.nothing_lost import target_alone, violations
 from tests.support.serving import VerifierProcess
 
@@ -108,3 +109,26 @@ async def test_a_model_on_this_device_goes_on_with_each_of_them(stands_in: Conne
         for one, conversation in zip(heard, conversations):
             (_, answer) = opened.store.branches.thread(conversation)
             assert answer.text == one.text and one.done.stretches[-1].here
+
+
+async def test_what_follows_a_question_that_has_to_wait_comes_after_it(
+    verifier: VerifierProcess, connect: Connect
+) -> None:
+    async with FaultProxy([verifier.port]) as proxy:
+        await proxy.refuse()
+        async with connect(proxy.url, settings=Settings(offline="queue", max_tokens=12)) as opened:
+            conversation = opened.store.conversations.create("one").id
+
+            def queue(heard: Heard) -> None:
+                if isinstance(heard.last, Started):
+                    opened.outbox.enqueue(conversation, "and hidden ones", follows=True)
+
+            async with working_off(opened) as done:
+                heard = await ask(opened, "list files", conversation, queue)
+                assert heard.failed is not None and heard.failed.queued
+                assert [one.text for one in opened.outbox.queued()] == ["list files", "and hidden ones"]
+                await proxy.heal()
+                await until(lambda: len(done) == 2)
+            told = opened.store.branches.thread(conversation)
+            assert [message.text for message in told[::2]] == ["list files", "and hidden ones"]
+            assert opened.outbox.queued() == []
