@@ -38,7 +38,7 @@ def words(count: int) -> Iterator[str]:
 
 async def test_a_kill_loses_and_doubles_nothing(own: dict[str, str], tmp_path: Path) -> None:
     database = tmp_path / "data" / "outrider.db"
-    server = ChatServer([*(Script(list(words(1000)), pause=0.01) for _ in QUESTIONS), Script(["the ", "end"])])
+    server = ChatServer([*(Script(list(words(1000)), pause=0.1) for _ in QUESTIONS), Script(["the ", "end"])])
     async with server.listening() as port:
         own |= {"OUTRIDER_REMOTE": f"http://127.0.0.1:{port}/v1", "OUTRIDER_MODE": "auto"}
         with Tmux(tmp_path / "first", noting(tmp_path / "pid"), own, REPOSITORY, (36, 120)) as tmux:

@@ -51,7 +51,7 @@ def test_what_was_put_is_there_again(folders: Folders, no_ring: None, tmp_path: 
     files = {name: str(tmp_path / f"{name}.pem") for name in ("ca", "cert", "key")}
     full = Remote(
         url="http://10.0.0.2:8000/team", kind="openai", model='a "model" \\ naïve 🦀', proxy="socks5://127.0.0.1:1080",
-        connect_timeout=2.5, read_timeout=60.0, token_variable="TEAM_TOKEN", **files,
+        connect_timeout=2.5, read_timeout=60.0, parallel=2, token_variable="TEAM_TOKEN", **files,
     )  # fmt: skip
     remotes = Remotes(folders)
     assert len(remotes) == 0 and not folders.config.exists()

@@ -39,14 +39,14 @@ async def test_each_answer_has_its_own_escape_figures_and_end(store: Store) -> N
         await press(pilot, "escape", until=lambda: set(opened.replies) == set(ids[:2]) and not app.prompt.answering)
         await app.turn_to(pilot, str(ids[0]), until=lambda: app.questions == ["a"] and app.drawing)
         assert app.screen.query_one(AnswerView).turn.text == "begun 0"
-        assert app.prompt.answering and "100 tokens checked" in app.text("#figures")
+        await wait_until(pilot, lambda: app.prompt.answering and "100 tokens checked" in app.text("#figures"))
         await wait_until(pilot, lambda: app.text("#why") in ("", "written by server 0"))
         rest[1].set()
         await wait_until(pilot, lambda: app.toasted("The line broke.") and "✗ b" in app.titles)
         await press(pilot, "ctrl+n", until=lambda: opened.id is None)
-        assert not app.prompt.answering
+        await wait_until(pilot, lambda: not app.prompt.answering)
         rest[0].set()
-        await wait_until(pilot, lambda: "● a" in app.titles and app.toasted("a"))
+        await wait_until(pilot, lambda: "● a" in app.titles and app.toasted("Answered a"))
         await app.turn_to(pilot, str(ids[0]), until=lambda: app.answers == ["begun 0 and ended"])
         await wait_until(pilot, lambda: {"▍ a", "✗ b", "  c"} <= set(app.titles))
         assert opened.replies == {} and set(opened.ended) == {ids[1]}
