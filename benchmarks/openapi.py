@@ -74,6 +74,8 @@ def _narrow_fields(parts: dict[str, Schema], vocabulary: int) -> None:
     """Add constraints on single fields that the structs leave open."""
     parts["ChatMessage"]["properties"]["role"]["enum"] = list(ROLES)
     del parts["ChatMessage"]["properties"]["tool_calls"]
+    parts["ChatMessage"]["required"] = ["role"]
+    del parts["ContentPart"]["required"]
     parts["ChatRequest"]["properties"]["tools"] = _or_null({"type": "array", "maxItems": 0})
     parts["ChatRequest"]["properties"]["tool_choice"] = {"enum": [None, "auto", "none"]}
     parts["ContentPart"]["properties"]["type"] = {"const": "text"}
