@@ -40,6 +40,8 @@ def document(vocabulary: int, *, gateway: bool = False) -> Schema:
         _narrow_fields(parts, vocabulary)
         parts["ChatRequest"]["allOf"] = [_logprobs_together(), _continued_alone()]
         parts["TextRequest"]["allOf"] = [_echo_alone(), _choices_in_all()]
+    part: Schema = {"anyOf": [{"$ref": "#/components/schemas/ContentPart"}, {"type": "string"}, {"type": "null"}]}
+    parts["ChatMessage"]["properties"]["content"] = {"anyOf": [part, {"type": "array", "items": part}]}
     parts["Error"] = _error()
     named = {"name": "name", "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
     listed = _route(models, ("401", "503"))
