@@ -40,6 +40,8 @@ def document(vocabulary: int, *, gateway: bool = False) -> Schema:
         _narrow_fields(parts, vocabulary)
         parts["ChatRequest"]["allOf"] = [_logprobs_together(), _continued_alone()]
         parts["TextRequest"]["allOf"] = [_echo_alone(), _choices_in_all()]
+    part: Schema = {"anyOf": [{"$ref": "#/components/schemas/ContentPart"}, {"type": "string"}, {"type": "null"}]}
+    parts["ChatMessage"]["properties"]["content"] = {"anyOf": [part, {"type": "array", "items": part}]}
     parts["Error"] = _error()
     named = {"name": "name", "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
     listed = _route(models, ("401", "503"))
@@ -74,6 +76,8 @@ def _narrow_fields(parts: dict[str, Schema], vocabulary: int) -> None:
     """Add constraints on single fields that the structs leave open."""
     parts["ChatMessage"]["properties"]["role"]["enum"] = list(ROLES)
     del parts["ChatMessage"]["properties"]["tool_calls"]
+    parts["ChatMessage"]["required"] = ["role"]
+    del parts["ContentPart"]["required"]
     parts["ChatRequest"]["properties"]["tools"] = _or_null({"type": "array", "maxItems": 0})
     parts["ChatRequest"]["properties"]["tool_choice"] = {"enum": [None, "auto", "none"]}
     parts["ContentPart"]["properties"]["type"] = {"const": "text"}

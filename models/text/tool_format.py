@@ -54,10 +54,10 @@ class ToolFormat:
         return {**schema, "$defs": shared} if shared else schema
 
     def _call(self, tool: Mapping[str, Any], prefix: str, shared: dict[str, Any]) -> dict[str, Any]:
-        parameters = dict(tool.get("parameters") or {"type": "object"})
+        parameters = {"type": "object", **(tool.get("parameters") or {})}
         for definitions in ("$defs", "definitions"):
-            for name, schema in (parameters.pop(definitions, None) or {}).items():
-                shared[prefix + name] = _moved(schema, prefix)
+            if isinstance(found := parameters.pop(definitions, None), dict):
+                shared |= {prefix + name: _moved(schema, prefix) for name, schema in found.items()}
         return {
             "type": "object",
             "properties": {"name": {"const": tool["name"]}, self.field: _moved(parameters, prefix)},

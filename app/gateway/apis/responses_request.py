@@ -24,7 +24,7 @@ NOT_HERE: Neutral = {
     "prompt": (),
     "top_logprobs": (0,),
 }
-KEPT_FIELDS = ("model", "temperature", "top_p", "seed", "stop", "stream", "n", "service_tier", "user")
+KEPT_FIELDS = ("model", "temperature", "top_p", "stream")
 """Fields with the same meaning in a request for chat."""
 NOTHING_SAID = (
     "reasoning", "web_search_call", "file_search_call", "code_interpreter_call", "image_generation_call",

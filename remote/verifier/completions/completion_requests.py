@@ -343,9 +343,11 @@ class RequestReader:
 
 @contextlib.contextmanager
 def _refusals() -> Iterator[None]:
-    """Turns `FieldRefused` into `CompletionRefused`."""
+    """Turns `FieldRefused` into `CompletionRefused`, and what comes of a body that is nested very deeply."""
     try:
         yield
+    except RecursionError:
+        raise CompletionRefused("The request is nested too deeply. Make it flatter.") from None
     except FieldRefused as error:
         raise CompletionRefused(str(error), param=error.param, reason=error.reason) from None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -14,6 +15,7 @@ import pytest
 from tests.app.gateway.conftest import Opened
 from tests.support.chat_server import ChatServer, Script
 from tests.support.gateways import CHAT, stream_to_end
+from tests.support.patience import PATIENCE_SECONDS
 
 WEATHER = {
     "type": "function",
@@ -79,6 +81,16 @@ async def test_half_a_call_is_an_error_and_never_a_call(running: Opened) -> None
         whole = await client.post(CHAT, json=BODY)
         assert whole.status_code == 502 and whole.headers["x-should-retry"] == "false"
         assert len(server.asked) == 2
+
+
+async def test_a_client_that_leaves_ends_the_servers_answer(running: Opened) -> None:
+    async with between(running, Script(["Now ", piece(0, "weather", '{"ci')], hold=True)) as (server, client):
+        async with client.stream("POST", CHAT, json={**BODY, "stream": True}) as response:
+            place = response.headers["x-outrider-answer"]
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            await server.hung_up.wait()
+        report = (await client.get(place)).json()
+        assert report["state"] == "failed" and len(server.asked) == 1
 
 
 async def test_what_cannot_be_passed_on_is_refused_by_name(running: Opened) -> None:

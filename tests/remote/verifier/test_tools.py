@@ -94,7 +94,18 @@ async def test_a_call_that_a_limit_cuts_is_left_out(loaded: Target, engine: Engi
     assert cut["finish_reason"] == "length" and "tool_calls" not in cut["message"]
 
 
-WRONG: dict[str, tuple[dict[str, Any], str]] = {
+def tool(name: str, parameters: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "function", "function": {"name": name, "parameters": parameters}}
+
+
+def nested(levels: int) -> dict[str, Any]:
+    schema: dict[str, Any] = {}
+    for _ in range(levels):
+        schema = {"properties": {"a": schema}}
+    return schema
+
+
+WRONG: dict[str, tuple[dict[str, Any], str | None]] = {
     "no function": ({"tools": [{"type": "web_search"}]}, "tools"),
     "two of a name": ({"tools": [TOOLS[0], TOOLS[0]]}, "tools"),
     "another tool": ({"tool_choice": {"type": "function", "function": {"name": "x"}}}, "tool_choice"),
@@ -104,6 +115,8 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
         {"messages": [QUESTION, {"role": "assistant", "tool_calls": [{"function": {"name": "x", "arguments": "{"}}]}]},
         "messages",
     ),
+    "definitions that are none": ({"tools": [tool("x", {"$defs": [1]})], "tool_choice": {}}, "tool_choice"),
+    "nested too deeply": ({"tools": [tool("x", nested(300))], "tool_choice": "required"}, None),
     "JSON instead": ({"response_format": {"type": "json_object"}}, "response_format"),
 }  # fmt: skip
 
