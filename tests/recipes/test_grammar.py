@@ -15,7 +15,7 @@ from benchmarks import execution_sandbox
 from models.guide.outline import put, slots, unfilled
 from models.guide.values import quoted
 from recipes.shell_guide.grammar.check import rule_problems
-from recipes.shell_guide.grammar.drawing import Drawer
+from recipes.shell_guide.grammar.drawing import Drawer, read_endings
 from recipes.shell_guide.grammar.following import Edit, Thread, read_rules
 from recipes.shell_guide.grammar.intents import IntentError, read_file, read_intents
 from recipes.shell_guide.grammar.proof import prove
@@ -128,6 +128,13 @@ def test_a_follow_up_keeps_the_values(tmp_path: Path) -> None:
     said = [drawer.conversation(find, rng(seed), follow=1.0) for seed in range(40)]
     seen = [(first, turn) for first, *after in said for turn in after[:1] if "-maxdepth 1" in turn.command]
     assert len(seen) > 4 and all(turn.command.replace(" -maxdepth 1", "") == first.command for first, turn in seen)
+
+
+@pytest.mark.parametrize("command", ["shuf a", "sort a | uniq", "tac a", "nl a", "ls | head -n 3"])
+def test_an_ending_is_not_asked_for_where_it_is_there_already(command: str) -> None:
+    program = command.removeprefix("ls | ").split()[0]
+    assert not [one for one in read_endings() if f"| {program}" in str(one.rule.to) and one.rule.fits(command)]
+    assert [one for one in read_endings() if f"| {program}" in str(one.rule.to) and one.rule.fits("cat a")]
 
 
 def test_a_follow_up_of_a_git_command_is_headed_by_the_command_it_shows() -> None:
