@@ -189,13 +189,14 @@ def write_folder(
     """Write both halves of a drafter into `out`, where its text side is already, and return its complete config.
 
     `work` gets the float graph. `datastore`: most tokens of the answers `data` that the folder keeps. `source`: folder
-    of the target. If its weights are packed, the drafter's are packed too, and there are no float weights.
+    of the target. If its weights are packed and the scheme is `int8`, the drafter's are packed too, and there are no
+    float weights.
     """
     config = msgspec.structs.replace(config, memory=memory_digest(target.state_dict(), model.encoder).hex())
     model.draft.config = model.encoder.config = config
     save_weights(model.encoder, out / ENCODER)
     packed = None
-    if source is not None and (source / PACKED).exists():
+    if config.scheme == "int8" and source is not None and (source / PACKED).exists():
         packed = packed_parts(config, read_packed(source / PACKED))
     (out / FLOAT).unlink(missing_ok=True)
     if packed is None:
@@ -258,8 +259,8 @@ def stop_tokens(target: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> 
 def requantise(folder: Path, scheme: Scheme | None = None) -> Parity:
     """Rebuild the quantised graph of a drafter's folder from its weights; returns how much it differs from a float one.
 
-    They are compared on random tokens. The old graph stays until the new one is complete. Raises
-    `DrafterError`.
+    They are compared on random tokens. The old graph stays until the new one is complete. A packed graph's weights are
+    kept as float ones if the new scheme packs none. Raises `DrafterError`.
     """
     config = read_config(folder, verify=(TOKENIZER, TEMPLATE))
     config = msgspec.structs.replace(config, scheme=scheme or config.scheme)
@@ -280,6 +281,8 @@ def requantise(folder: Path, scheme: Scheme | None = None) -> Parity:
         for made in (graph, graph.with_name(GRAPH_WEIGHTS)):
             if made.exists():
                 made.replace(folder / made.name)
+    if FLOAT not in config.files and packed is None:
+        save_weights(model, folder / FLOAT)
     write_config(folder, config)
     return parity
 

@@ -31,10 +31,15 @@ class Need:
 
 
 def program(command: str) -> str:
-    """The program that a command line runs: `sudo apt install x` -> `apt`; `A=1 git log | head` -> `git`."""
+    """The program that a command line runs.
+
+    >>> [program(line) for line in ("sudo apt install x", "A=1 git log | head", "(crontab -l; echo x)", "sudo -l")]
+    ['apt', 'git', 'crontab', 'sudo']
+    """
     for word in command.split():
         if word not in ("sudo", "time", "nohup") and not re.fullmatch(r"\w+=\S*", word):
-            return word
+            itself = command.startswith("sudo ") and word.startswith(("-", "{"))
+            return "sudo" if itself else word.lstrip("(")
     return command
 
 

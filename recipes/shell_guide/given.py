@@ -18,7 +18,6 @@ from app.commands.risk import Kind, Risk, Severity
 from app.commands.risks import risks
 from app.commands.script import SimpleCommand
 from app.commands.syntax import parse
-from models.guide.flags import Flag, flags_of
 from recipes.shell_guide import phrasing
 from recipes.shell_guide.grammar.drawing import Drawer
 from recipes.shell_guide.grammar.intents import Intent
@@ -50,7 +49,6 @@ _RISKS = (
     Kind.UNSEEN,
     Kind.LEAKS,
 )
-_WITH_SUBCOMMANDS = frozenset({"docker", "git", "ip", "kubectl", "npm", "openssl", "pip", "systemctl", "tmux"})
 _SEVERE = {
     Severity.NOTICE: "Mind one thing.",
     Severity.WARNING: "Be careful.",
@@ -97,11 +95,6 @@ def known_risks(command: str) -> tuple[Risk, ...]:
     return tuple(risk for risk in risks(command) if risk.kind in _RISKS)
 
 
-def known_flags(command: str) -> list[Flag]:
-    """The flags whose meaning is certain. A short one of git or docker depends on the subcommand."""
-    return [one for one in flags_of(command) if one.flag.startswith("--") or one.program not in _WITH_SUBCOMMANDS]
-
-
 class GivenSource:
     """A source of questions about given commands. `intents`: with the weights of their programs."""
 
@@ -118,8 +111,7 @@ class GivenSource:
             return [asked(own_command(rng), rng)]
         at = np.searchsorted(self._shares, rng.random() * self._shares[-1], side="right")
         spoken = self._drawer.conversation(self._intents[int(at)], rng, follow=0.0)[0]
-        flags = [(one.flag, one.meaning) for one in known_flags(spoken.command)]
-        explained = phrasing.explanation("` and `".join(spoken.programs[:2]), spoken.task, flags)
+        explained = phrasing.explanation(spoken.programs, spoken.task, spoken.command)
         given = Given(spoken.command, explained, known_risks(spoken.command))
         if (given.risks or given.reads_only) and rng.random() < AFTER:
             return [(spoken.question, spoken.answer), (_question("after", rng), safe(given))]
@@ -164,7 +156,7 @@ def asked(given: Given, rng: np.random.Generator) -> tuple[str, str]:
         ways.append("overwrites")
     if Kind.ROOT in kinds:
         ways.append("root")
-    flags = known_flags(given.command)
+    flags = phrasing.known_flags(given.command)
     ways += ["flag"] * (2 * bool(flags))
     way = pick(rng, ways)
     if way == "flag":

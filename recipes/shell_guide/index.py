@@ -203,12 +203,6 @@ def filled(text: str) -> str:
     return unfilled(need_outline(text, typed=False))
 
 
-def need_name(need: Need) -> str:
-    """The page that a need belongs to: the displayed name, or `sudo` if that is followed by an option or a slot."""
-    name = need.name.lstrip("(")
-    return "sudo" if need.command.startswith("sudo ") and name.startswith(("-", "{")) else filled(name)
-
-
 def need_rows(needs: Iterable[Need], platforms: dict[str, str]) -> Iterator[Row]:
     """The everyday needs, with the platform of the page that each belongs to; `OWN` if there is none."""
     for need in needs:
@@ -217,7 +211,7 @@ def need_rows(needs: Iterable[Need], platforms: dict[str, str]) -> Iterator[Row]
             for number in counts(one):
                 slot = str(Slot(f"count{number}", "count", "raw", True, number))
                 intent, command = (re.sub(rf"(?<![\w.:]){number}(?![\w.:⟧])", slot, text) for text in (intent, command))
-            name = need_name(one)
+            name = filled(one.name)
             platform = platforms.get(name, OWN)
             wordings = (one.intent, *(before + question for question in one.questions))
             yield Row(platform, name, intent, command, wordings, "", True)

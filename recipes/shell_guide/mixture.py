@@ -12,7 +12,6 @@ from pathlib import Path
 import numpy as np
 
 from models.guide import prompt
-from models.guide.flags import flags_of
 from models.guide.names import NoMarks
 from models.guide.pages import Pages
 from models.guide.search import Hit, platforms_of
@@ -171,8 +170,7 @@ class Mixture:
         return self._of_phrase[id(asked)]
 
     def _explained(self, spoken: Spoken, rng: np.random.Generator) -> list[Turn]:
-        flags = [(one.flag, one.meaning) for one in flags_of(spoken.command)]
-        answer = phrasing.explanation("` and `".join(spoken.programs[:2]), spoken.task, flags)
+        answer = phrasing.explanation(spoken.programs, spoken.task, spoken.command)
         if rng.random() < 0.5:
             form = one_of("explain_after", rng) + ("?" if rng.random() < 0.4 else "")
             return [Turn(spoken.question, spoken.answer), Turn(form, answer)]

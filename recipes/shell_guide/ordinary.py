@@ -1,6 +1,6 @@
 """Questions of everyday talk, for a model that is to keep its English while it learns about shells.
 
-    python -m recipes.shell_guide.ordinary --count 8000 --out runs/ordinary.jsonl
+    python -m recipes.shell_guide.ordinary --count 9000 --out runs/talk.jsonl
 
 Each line is `{"turns": [...]}`: one question, or one and another that fits whatever was answered. The model that is to
 be trained answers them itself, before its training and without a system message. All lines differ.

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 import numpy as np
 
+from models.guide.flags import Flag, flags_of
 from recipes.shell_guide.pages import Example, Page
 
-SYSTEM_PROMPT = "Answer with a shell command."
+_WITH_SUBCOMMANDS = frozenset({"docker", "git", "ip", "kubectl", "npm", "openssl", "pip", "systemctl", "tmux"})
 
 SYNONYMS: dict[str, tuple[str, ...]] = {
     "extract": ("unpack", "untar", "unzip", "uncompress", "open"),
@@ -192,10 +193,15 @@ def read_answer(text: str) -> tuple[str, str, str] | None:
     return None if found is None else (found[1], found[2], found[3])
 
 
-def explanation(name: str, task: str, flags: Iterable[tuple[str, str]]) -> str:
+def known_flags(command: str) -> list[Flag]:
+    """The flags whose meaning is certain. A letter of git or docker means something else for each subcommand."""
+    return [one for one in flags_of(command) if len(one.flag) > 2 or one.program not in _WITH_SUBCOMMANDS]
+
+
+def explanation(programs: Sequence[str], task: str, command: str) -> str:
     """What a command does, in one sentence, and what its flags mean."""
-    listed = "\n".join(f"- `{flag}`: {meaning}" for flag, meaning in flags)
-    sentence = f"With `{name}`, this command would {task}."
+    listed = "\n".join(f"- `{one.flag}`: {one.meaning}" for one in known_flags(command))
+    sentence = f"With `{'` and `'.join(programs[:2])}`, this command would {task}."
     return f"{sentence}\n\n{listed}" if listed else sentence
 
 

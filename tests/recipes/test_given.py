@@ -10,8 +10,8 @@ import pytest
 from app.commands.blocks import shell_blocks
 from app.commands.risk import Kind
 from app.commands.syntax import parse
-from recipes.shell_guide import errors
-from recipes.shell_guide.given import Given, GivenSource, asked, known_flags, known_risks, own_command, safe
+from recipes.shell_guide import errors, phrasing
+from recipes.shell_guide.given import Given, GivenSource, asked, known_risks, own_command, safe
 from recipes.shell_guide.grammar.intents import read_intents
 from recipes.shell_guide.grammar.talk import read_talk
 
@@ -58,8 +58,8 @@ def test_an_answer_about_safety_names_every_risk() -> None:
 
 
 def test_a_flag_that_depends_on_the_subcommand_is_not_explained() -> None:
-    assert [one.flag for one in known_flags("git clean -fd && rm -r --force x")] == ["-r"]
-    assert [one.flag for one in known_flags("git reset --hard")] == ["--hard"]
+    assert [one.flag for one in phrasing.known_flags("git clean -fd && rm -r --force x")] == ["-r"]
+    assert [one.flag for one in phrasing.known_flags("git reset --hard")] == ["--hard"]
 
 
 def test_conversations_about_commands_depend_on_their_number_alone(source) -> None:

@@ -15,9 +15,9 @@ from benchmarks import execution_sandbox
 from models.guide.outline import put, slots, unfilled
 from models.guide.values import quoted
 from recipes.shell_guide.grammar.check import rule_problems
-from recipes.shell_guide.grammar.drawing import Drawer
+from recipes.shell_guide.grammar.drawing import Drawer, read_endings
 from recipes.shell_guide.grammar.following import Edit, Thread, read_rules
-from recipes.shell_guide.grammar.intents import IntentError, read_file
+from recipes.shell_guide.grammar.intents import IntentError, read_file, read_intents
 from recipes.shell_guide.grammar.proof import prove
 from recipes.shell_guide.grammar.values import read_value
 
@@ -117,7 +117,8 @@ def test_one_week_is_the_last_week(tmp_path: Path) -> None:
         "(bigger|larger) than {size}", "of the last {age}"
     )
     find = intent(text.replace("over {size}", "{age}").replace("-size +{size.find}", "{age.newer}"), tmp_path)
-    drawn = [Drawer().conversation(find, rng(seed), follow=0)[0] for seed in range(400)]
+    drawer = Drawer()
+    drawn = [drawer.conversation(find, rng(seed), follow=0)[0] for seed in range(400)]
     said = [one for one in drawn if "the last week" in one.question]
     assert said and all("-mtime -7" in one.command and "of the last week" in one.task for one in said)
 
@@ -127,6 +128,19 @@ def test_a_follow_up_keeps_the_values(tmp_path: Path) -> None:
     said = [drawer.conversation(find, rng(seed), follow=1.0) for seed in range(40)]
     seen = [(first, turn) for first, *after in said for turn in after[:1] if "-maxdepth 1" in turn.command]
     assert len(seen) > 4 and all(turn.command.replace(" -maxdepth 1", "") == first.command for first, turn in seen)
+
+
+@pytest.mark.parametrize("command", ["shuf a", "sort a | uniq", "tac a", "nl a", "ls | head -n 3"])
+def test_an_ending_is_not_asked_for_where_it_is_there_already(command: str) -> None:
+    program = command.removeprefix("ls | ").split()[0]
+    assert not [one for one in read_endings() if f"| {program}" in str(one.rule.to) and one.rule.fits(command)]
+    assert [one for one in read_endings() if f"| {program}" in str(one.rule.to) and one.rule.fits("cat a")]
+
+
+def test_a_follow_up_of_a_git_command_is_headed_by_the_command_it_shows() -> None:
+    thens = [then for one in read_intents() for then in one.thens if then.programs[0].startswith("git ")]
+    other = [then.command for then in thens if not any(program in then.command for program in then.programs)]
+    assert len(thens) > 100 and [command for command in other if command.startswith("git ")] == []
 
 
 def changed(command: str) -> set[str]:
@@ -164,6 +178,9 @@ def test_a_rule_changes_one_thing_and_keeps_the_rest(command: str, after: str) -
         ("cd a && grep x b", "grep -i"),
         ("git clean -nd", "--dry-run"),
         ("rm -rf a", "rm -i"),
+        ("cp -i a b", "&"),
+        ("jq 'del(.a)' x.json", "jq -r"),
+        ("shutdown /s /t 5", "sudo"),
     ],
 )
 def test_no_rule_fits_where_it_would_be_wrong(command: str, part: str) -> None:

@@ -13,11 +13,11 @@ from recipes.shell_guide.mixture import MIX, Mixture
 pytestmark = pytest.mark.training
 
 INDEX = Path(__file__).parents[2] / "drafter/pretrained/shell-guide" / FILE
-DRAWS = 40
+DRAWS = 12
 
 
 @pytest.fixture(scope="module")
-def mixture(tmp_path_factory) -> Mixture:
+def mixture(tmp_path_factory: pytest.TempPathFactory) -> Mixture:
     page = {
         "platform": "common",
         "name": "frob",
@@ -38,7 +38,7 @@ def test_the_shares_are_those_of_the_whole() -> None:
     assert sum(MIX.values()) == pytest.approx(1)
 
 
-def test_a_conversation_depends_on_seed_and_index_alone(mixture) -> None:
+def test_a_conversation_depends_on_seed_and_index_alone(mixture: Mixture) -> None:
     drawn = [mixture.draw(index) for index in range(DRAWS)]
     assert drawn[::-1] == [mixture.draw(index) for index in reversed(range(DRAWS))]
     for messages in drawn:
@@ -47,7 +47,7 @@ def test_a_conversation_depends_on_seed_and_index_alone(mixture) -> None:
 
 
 @pytest.mark.parametrize("kind", MIX)
-def test_every_kind_is_drawn(kind: str, mixture, monkeypatch) -> None:
+def test_every_kind_is_drawn(kind: str, mixture: Mixture, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mixture, "_kinds", [kind])
     monkeypatch.setattr(mixture, "_shares", [1.0])
     for index in range(DRAWS):

@@ -37,6 +37,11 @@ _CLOSED = (
     r"(?<!2)>|\bdone\b|&$|^(?:watch|time|nohup) |\| (?:wc|less|tee|xclip|pbcopy)\b|-exec (?:rm|mv|cp|sed|chmod)|-delete"
 )
 """What no ending follows."""
+_NOT_TWICE = {
+    **dict.fromkeys(("head", "tail"), r"|\| (?:head|tail)\b"),
+    **{program: rf"|(?:^|\| ){program}\b" for program in ("sort", "shuf", "tac", "nl")},
+}
+"""Programs of endings -> what else such an ending does not follow, because it is there already."""
 _OUTPUT = {"ends": [".txt", ".txt", ".log", ".out", ".list", ".csv", ".md"]}
 """The slot of a file that holds what a command prints."""
 _PRINTS = re.compile(r"(?:ls|find|grep|rg|ps|du|df|git (?:log|branch|diff)|cat|history|lsof|ss|docker ps|dpkg -l)\b")
@@ -105,7 +110,7 @@ def read_endings() -> list[Ending]:
         rule = Rule(
             after,
             re.compile("^(?P<before>.+)$"),
-            re.compile(_CLOSED + (r"|\| (?:head|tail)\b" if program in ("head", "tail") else "")),
+            re.compile(_CLOSED + _NOT_TWICE.get(program, "")),
             rf"\g<before> {raw['add']}",
             Phrase.read(f"and {raw['task']}"),
             "",

@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from models.guide.flags import flags_of
 from models.guide.values import Value
 from recipes.shell_guide import phrasing
 from recipes.shell_guide.grammar.intents import Proof, read_proof
@@ -248,10 +247,9 @@ class Parts:
         self, programs: tuple[str, ...], task: str, command: str, rng: np.random.Generator
     ) -> tuple[str, str] | None:
         """A question and its answer; None if nothing is known about a part of the command."""
-        flags = flags_of(command)
+        flags = phrasing.known_flags(command)
         if len(flags) > 1 and rng.random() < EXPLAINED:
-            listed = [(one.flag, one.meaning) for one in flags]
-            return one_of("explain_after", rng), phrasing.explanation("` and `".join(programs[:2]), task, listed)
+            return one_of("explain_after", rng), phrasing.explanation(programs, task, command)
         known = [(one.flag, f"`{one.flag}` of `{one.program}`: {one.meaning}.") for one in flags]
         known += [
             (sign.strip(), f"`{sign.strip()}`: {meaning}.")

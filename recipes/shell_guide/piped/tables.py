@@ -400,8 +400,12 @@ def memory(rng: Rng) -> Text:
     used = total - available
     swap = pick_int(rng, (0, 2047, 4095, 8191))
     swapped = swap * between(rng, 0, 99) // 100
-    rows: list[list[object]] = [["", "total", "used", "free", "shared", "buff/cache", "available"], ["Mem:", total, used, free, between(rng, 5, 300), available - free + 80, available]]  # fmt: skip
-    body = columns(rows, right=(1, 2, 3, 4, 5, 6), gap=4) + f"\nSwap:   {swap}    {swapped}    {swap - swapped}"
+    rows: list[list[object]] = [
+        ["", "total", "used", "free", "shared", "buff/cache", "available"],
+        ["Mem:", total, used, free, between(rng, 5, 300), available - free + 80, available],
+        ["Swap:", swap, swapped, swap - swapped, "", "", ""],
+    ]
+    body = columns(rows, right=(1, 2, 3, 4, 5, 6), gap=4)
     share = 100 * available // total
     said = f"Of `{total}` MiB, `{used}` are used and `{available}` available, {share} %."
     swap_said = f"`{swapped}` of `{swap}` MiB of swap are used." if swap else "No: there is no swap here."
