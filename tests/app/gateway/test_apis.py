@@ -137,8 +137,8 @@ async def test_plain_text_is_continued_where_the_server_does(running: Opened, ve
 NAMES = [
     "type", "role", "content", "name", "tools", "tool_choice", "input", "messages", "function_call", "custom", "user",
     "function_call_output", "namespace", "tool_use", "tool_result", "text", "assistant", "image", "input_image",
-    "image_url", "source", "id", "call_id", "output", "arguments", "input_schema", "system", "instructions", "reasoning",
-    "format", "effort", "prompt", "auto", "tool", "function",
+    "image_url", "source", "id", "call_id", "output", "arguments", "input_schema", "system", "instructions",
+    "reasoning", "format", "effort", "prompt", "auto", "tool", "function",
 ]  # fmt: skip
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-3, 9) | st.sampled_from(NAMES),
