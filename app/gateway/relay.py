@@ -55,6 +55,8 @@ class Relay:
             async with aclosing(stream):
                 async for piece in self._read(connection, peer, stream):
                     yield piece
+        except RecursionError:
+            raise GatewayRefused("The request is nested too deeply. Make it flatter.") from None
         except RemoteError as error:
             if isinstance(error, LinkDown) and not isinstance(error, Unsent):
                 connection.lost(peer, error)

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from typing import Any
 
 import httpx
 import openai
+from hypothesis import given
+from hypothesis import strategies as st
 
+from app.gateway.apis.messages_api import read_messages
+from app.gateway.apis.responses_request import Conversations, read_responses
+from app.gateway.apis.text_api import read_text
+from app.gateway.refusals import GatewayRefused
 from tests.app.gateway.conftest import Opened
 from tests.app.gateway.test_tools import CALLS, HALF_A_CALL, TWO_CALLS, WEATHER, between, piece, sdk
 from tests.support.chat_server import Script
@@ -125,3 +132,24 @@ async def test_plain_text_is_continued_where_the_server_does(running: Opened, ve
         assert whole.choices[0].text == text and whole.usage is not None and whole.usage.completion_tokens == 8
         several = await client.post("/v1/completions", json={"prompt": ["a", "b"]})
         assert several.status_code == 400 and several.json()["error"]["param"] == "prompt"
+
+
+NAMES = [
+    "type", "role", "content", "name", "tools", "tool_choice", "input", "messages", "function_call", "custom", "user",
+    "function_call_output", "namespace", "tool_use", "tool_result", "text", "assistant", "image", "input_image",
+    "image_url", "source", "id", "call_id", "output", "arguments", "input_schema", "system", "instructions",
+    "reasoning", "format", "effort", "prompt", "auto", "tool", "function",
+]  # fmt: skip
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-3, 9) | st.sampled_from(NAMES),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from(NAMES), inner, max_size=6),
+    max_leaves=25,
+)
+
+
+@given(st.dictionaries(st.sampled_from(NAMES), VALUES, max_size=8))
+def test_whatever_is_sent_is_read_or_refused(sent: dict[str, Any]) -> None:
+    body = json.dumps(sent).encode()
+    for read in (lambda: read_responses(body, Conversations()), lambda: read_messages(body), lambda: read_text(body)):
+        with contextlib.suppress(GatewayRefused):
+            read()
