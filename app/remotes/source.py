@@ -101,7 +101,8 @@ class AddressSource(Source):
     def __init__(self, url: str, token: str | None = None, model: str | None = None, *, clock: Clock = CLOCK) -> None:
         self.address = url
         known = provider_at(url)
-        self.kind = "anthropic" if known is not None and known.kind == "anthropic" else "auto"
+        if known is not None and known.kind == "anthropic":
+            self.kind = "anthropic"
         self._client = VerifierClient(url, token, clock=clock)
         self.chat = chat_client(self.kind, url)(url, token, clock=clock)
         self.model = model
