@@ -22,6 +22,7 @@ from recipes.shell_guide.piped.files import FILES
 from recipes.shell_guide.piped.logs import LOGS
 from recipes.shell_guide.piped.parts import Maker, Text
 from recipes.shell_guide.piped.tables import TABLES
+from storage import Attachment
 
 _FILE = Path(__file__).with_name("questions.toml")
 QUESTIONS = {
@@ -80,7 +81,8 @@ def attached(text: Text, question: str, rng: np.random.Generator) -> str:
     """The text as a file, and the question."""
     if rng.random() < NAMED:
         question = re.sub(r"\b(?:this|that)\b(?! \w)", f"@{text.name}", question, count=1)
-    return f"File: {text.name}\n{fenced(text.body, language(text.name))}\n\n{question}"
+    attached = Attachment(text.name, "text/plain", text.body.encode())
+    return f"File: {text.name}\n{fenced(text.body, language(attached))}\n\n{question}"
 
 
 def asked(text: Text, at: int, rng: np.random.Generator) -> tuple[str, str]:
