@@ -171,6 +171,23 @@ def ask(
     extract_all: Annotated[
         bool, typer.Option("--extract-all", help="Print only the code blocks, all of them.")
     ] = False,
+    tools: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--tools",
+            metavar="NAME",
+            help="Offer the model the tools of this MCP server (`outrider mcp list`). May be repeated. "
+            "The conversation keeps it.",
+        ),
+    ] = None,
+    allow: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--allow",
+            metavar="TOOL",
+            help="Make calls of this tool without asking. May be repeated. Others are refused.",
+        ),
+    ] = None,
     no_save: Annotated[
         bool, typer.Option("--no-save", help="Store nothing: keep question and answer in memory only.")
     ] = False,
@@ -201,6 +218,8 @@ def ask(
         prompts=prompts,
         files=file or (),
         extract="all" if extract_all else "last" if extract else None,
+        tools=tools or (),
+        allow=allow or (),
         save=not no_save,
         queue=queue,
     )

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from app.remotes.choice import Asks
     from app.remotes.source import Source
     from app.reply.routing import Options
+    from app.tools.tool import Tools
     from drafter.runtime import Drafter
     from drafter.shelf import Drafters
 
@@ -37,12 +38,14 @@ async def open_assistant(
     conversation: str | None = None,
     last: bool = False,
     fixed: Collection[str] = (),
+    tools: bool = False,
 ) -> AsyncIterator[Assistant]:
     """Open an assistant with its own database. It connects in the background, and ends a verifier that it started.
 
     `asks`: the server named on the command line. `conversation`: the one to be continued, or the beginning of its id;
     `last`: the last one. The assistant connects to its server; each conversation is answered by the server chosen for
-    it. `fixed`: settings that no conversation overrides. Raises `DrafterError`, `StorageError`, `Misconfigured`,
+    it. `fixed`: settings that no conversation overrides. `tools`: offer the tools of conversations that have some; then
+    each `ToolCalled` that asks must be answered with `Assistant.decide`. Raises `DrafterError`, `StorageError`, `Misconfigured`,
     `ConfigError`.
     """
     from app.exits import complain
@@ -55,7 +58,11 @@ async def open_assistant(
         source = source_of(settings, folders, asks.model)
         options = await options_of(settings, folders, source, complain)
         options = replace(
-            options, draft=draft, chosen=None if asks.explicit else options.chosen, fixed=frozenset(fixed)
+            options,
+            draft=draft,
+            chosen=None if asks.explicit else options.chosen,
+            fixed=frozenset(fixed),
+            tools=partial(mcp_tools, folders) if tools else None,
         )
         async with Assistant(store, options) as assistant:
             assistant.follow(shown)
@@ -128,6 +135,13 @@ def with_stand_in(settings: Settings, folders: Folders, tell: Callable[[str], No
         tell(f"{error} Until then no model on this device stands in.")
         return settings
     return settings.replaced(models.while_away(settings)._asdict(), "the local models")
+
+
+def mcp_tools(folders: Folders) -> Tools:
+    """The tools of the MCP servers that the person has added."""
+    from app.tools.servers import Servers
+
+    return Servers(folders)
 
 
 def local_model(folders: Folders, name: str | None) -> Source:
