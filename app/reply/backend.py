@@ -216,16 +216,17 @@ class Backend:
             begun=begun,
             stopping=stopping,
             clock=options.clock,
-            desk=self._desk(request),
+            desk=await self._desk(request),
         )
 
-    def _desk(self, request: Request) -> CallDesk | None:
+    async def _desk(self, request: Request) -> CallDesk | None:
         """Who makes the tool calls of an answer, or None if its conversation has no tools. Raises `StorageError`."""
         message, store = request.message, self._store
         servers = store.conversations.get(message.conversation_id).choices.tools
         if not servers or self._options.tools is None or request.does == "verifies":
             return None
-        self._tools = self._tools or self._options.tools()
+        if self._tools is None:
+            self._tools = await asyncio.to_thread(self._options.tools)  # It takes most of a second to import.
         *before, answer = store.branches.path(message.id)
         unsure = [call for one in before for call in one.calls if call.state == "unknown"]
         desk = self._desks[message.conversation_id] = CallDesk(

@@ -147,7 +147,7 @@ class Generation:
         clock: Clock = CLOCK,
         desk: CallDesk | None = None,
     ) -> None:
-        """`connection`: to the server, if any. `desk`: makes its tool calls, if the conversation has tools. `begun`: the
+        """`connection`: to the server, if any. `desk`: makes its tool calls, if it may have some. `begun`: the
         answer so far, of which the target may replace unverified tokens. `stopping`: set when the answer is to end as
         soon as possible; its writer then calls `end`.
         """

@@ -11,6 +11,7 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from typing import Any
 
+from app.events import ToolCalled
 from app.exits import GO_ON
 from app.remotes.connection import Connection
 from app.remotes.peer import Endpoint, Peer, Verifier
@@ -61,6 +62,8 @@ class ToolText(EndpointText):
             generation.end("stopped")
             return
         self._tools = offered
+        for call in desk.calls:
+            yield ToolCalled(call)
         while generation.reason is None:
             async with aclosing(desk.settle(generation.unless_stopped)) as settling:
                 async for called in settling:
