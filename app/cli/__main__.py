@@ -21,6 +21,7 @@ from app.cli.keys import keys
 from app.cli.learn import learn
 from app.cli.local import local_commands
 from app.cli.log import log
+from app.cli.mcp import mcp_commands
 from app.cli.models import models
 from app.cli.options import Local, Model, Remote, System, Token
 from app.cli.queue import queue_commands, verify
@@ -47,6 +48,7 @@ cli.add_typer(queue_commands, name="queue", invoke_without_command=True)
 cli.add_typer(remote_commands, name="remote", invoke_without_command=True)
 cli.add_typer(system_commands, name="system", invoke_without_command=True)
 cli.add_typer(local_commands, name="local", invoke_without_command=True)
+cli.add_typer(mcp_commands, name="mcp", invoke_without_command=True)
 
 Mode = Annotated[
     Literal["auto", "edge", "hosted", "offline"] | None,

@@ -63,6 +63,13 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             headers={name: fill(value) for name, value in self.headers.items()},
         )
 
+    def secrets(self, environment: Mapping[str, str]) -> list[str]:
+        """What may be secret of a server that was filled in: values of its variables and headers."""
+        used = [environment.get(found[1], "") for found in VARIABLE.finditer(json.dumps(msgspec.to_builtins(self)))]
+        filled = self.filled(environment)
+        headers = [part for value in filled.headers.values() for part in (value, value.partition(" ")[2])]
+        return [*used, *filled.env.values(), *headers]
+
     @property
     def place(self) -> str:
         """The command as a shell would read it, or the address; without the values of variables."""
@@ -93,11 +100,15 @@ class McpFile:
             raise ConfigError(f"there is no MCP server {name!r}{known}. Add it: outrider mcp add {name} -- COMMAND…")
         return self._servers[name]
 
-    def put(self, name: str, server: Mapping[str, Any]) -> McpServer:
-        """Add or replace a server, in the form of the file. Raises `ConfigError`."""
+    def check(self, name: str, server: Mapping[str, Any]) -> McpServer:
+        """A server in the form of the file, read. Raises `ConfigError` if the file cannot have it."""
         if (problem := name_problem(name)) is not None:
             raise ConfigError(problem)
-        checked = _server(name, server, None)
+        return _server(name, server, None)
+
+    def put(self, name: str, server: Mapping[str, Any]) -> McpServer:
+        """Add or replace a server, in the form of the file. Raises `ConfigError`."""
+        checked = self.check(name, server)
         self._change(lambda servers: {**servers, name: dict(server)})
         return checked
 
@@ -118,6 +129,11 @@ class McpFile:
             content[SERVERS] = change(content.get(SERVERS) or {})
             write_private(self.path, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
         self._servers = _servers(content, self.path)
+
+
+def token_name(server: str) -> str:
+    """The name under which the token of a server is kept, which no remote can have."""
+    return f"mcp:{server}"
 
 
 def name_problem(name: str) -> str | None:

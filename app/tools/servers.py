@@ -26,7 +26,7 @@ from app.log import HIDDEN, log
 from app.remotes.tokens import Tokens
 from app.sanitise import sanitise
 from app.tools.child import MOST_LINE, Child
-from app.tools.mcp_file import McpFile, McpServer
+from app.tools.mcp_file import McpFile, McpServer, token_name
 from app.tools.tool import Tool, ToolGone, ToolResult
 from remote.transport import system_trust
 
@@ -128,20 +128,17 @@ class _Server:
             return self._link
 
     def _configured(self) -> tuple[McpServer, Mapping[str, str], frozenset[str]]:
-        """The server with the values of its variables, the headers of its requests, and what is secret of all that."""
+        """The server with the values of its variables, the headers of its requests, and what is secret of it.
+
+        Raises `ConfigError`.
+        """
         server = McpFile(self._folders).get(self.name)
         filled = server.filled(self._environment)
-        headers = dict(filled.headers)
+        headers, secrets = dict(filled.headers), server.secrets(self._environment)
         if server.token is not None:
-            token = Tokens(self._folders).find(token_name(self.name), filled.url or "", server.token)
-            headers["Authorization"] = f"Bearer {token}"
-        held = [*filled.env.values(), *headers.values(), *(value.partition(" ")[2] for value in headers.values())]
-        return filled, headers, frozenset(value for value in held if len(value) >= SHORTEST_SECRET)
-
-
-def token_name(server: str) -> str:
-    """The name under which the token of an MCP server is kept, which no remote can have."""
-    return f"mcp:{server}"
+            secrets.append(Tokens(self._folders).find(token_name(self.name), filled.url or "", server.token))
+            headers["Authorization"] = f"Bearer {secrets[-1]}"
+        return filled, headers, frozenset(value for value in secrets if len(value) >= SHORTEST_SECRET)
 
 
 class _Link:

@@ -14,6 +14,7 @@ from pathlib import Path
 from mcp.server.mcpserver import Image, MCPServer
 from mcp_types import ToolAnnotations
 from starlette.applications import Starlette
+from starlette.middleware.base import BaseHTTPMiddleware, RequestResponseEndpoint
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
@@ -92,12 +93,10 @@ def _guarded() -> Starlette:
     """The server over HTTP, behind a token."""
     app = server.streamable_http_app()
 
-    async def guard(request: Request, call_next: object) -> Response:
+    async def guard(request: Request, call_next: RequestResponseEndpoint) -> Response:
         if request.headers.get("authorization") != f"Bearer {os.environ['MCP_TOKEN']}":
             return PlainTextResponse("no", 401)
-        return await call_next(request)  # type: ignore[operator]
-
-    from starlette.middleware.base import BaseHTTPMiddleware
+        return await call_next(request)
 
     app.add_middleware(BaseHTTPMiddleware, dispatch=guard)
     return app
