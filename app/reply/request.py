@@ -232,7 +232,8 @@ def regenerate(store: Store, settings: Settings, message_id: str, *, target: boo
 def resume(store: Store, settings: Settings, message_id: str, text: ChatText) -> Request:
     """The rest of an answer that was cut off, sampled as it was begun. Raises `NoAnswer`, `StorageError`.
 
-    If answers have a limit, it may get as many additional tokens as a new one.
+    If answers have a limit, it may get as many additional tokens as a new one. An answer with tool calls keeps its text
+    up to the last of them.
     """
     cut = store.messages.get(message_id)
     if cut.role != "assistant":
@@ -241,6 +242,8 @@ def resume(store: Store, settings: Settings, message_id: str, text: ChatText) ->
         raise _impossible("That answer is still being written; wait until it is done.")
     if not cut.text and not cut.calls:
         raise _impossible("That answer has no text to continue; ask for another answer.")
+    if cut.calls:  # What the model says of their results is written anew.
+        cut = replace(cut, text=cut.text[: cut.calls[-1].at], tokens=(), provenance=())
     _to_go_on(text, cut)
     pending, sampling = store.messages.resume(message_id), _as_begun(settings, cut.stats)
     return Request(pending, sampling, settings.max_tokens, cut, does="resumes")
@@ -259,6 +262,8 @@ def verify(store: Store, settings: Settings, answer: Message, *, anew: bool = Fa
 
 def _to_go_on(text: ChatText, cut: Message) -> Message:
     """A message that is to be continued, in these tokens. Raises `NoAnswer` if it cannot be."""
+    if not cut.text:  # Only tool calls.
+        return cut
     begun = spelt(text, cut)
     if _is_complete(begun, text.stop_tokens):
         why = unchecked(begun.stats)

@@ -80,7 +80,7 @@ class ToolText(EndpointText):
                 return
             for called in desk.add(self._asked, len(generation.answer.text)):
                 yield called
-            self._known = generation.answer.server_text
+            self._known = generation.answer.server_text or self._known
             self._join = Continuation("", continues=False)
             self._apart = bool(generation.answer.text.strip())
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import sys
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -14,10 +16,11 @@ APPEND = "import sys; open(sys.argv[1], 'a').write(sys.argv[2] + '\\n'); print('
 
 
 class FileTools:
-    """One tool, `append`, of any server. `dies`: the connection ends after the work is done. `holds`: it never ends."""
+    """One tool, `append`, of any server. `dies`: the connection ends after the work is done. `holds`: it never ends.
+    `killed`: this program is, once the work is done."""
 
-    def __init__(self, path: Path, *, dies: bool = False, holds: bool = False) -> None:
-        self._path, self.dies, self.holds = path, dies, holds
+    def __init__(self, path: Path, *, dies: bool = False, holds: bool = False, killed: bool = False) -> None:
+        self._path, self.dies, self.holds, self._killed = path, dies, holds, killed
         self.ran = asyncio.Event()
 
     @property
@@ -34,6 +37,8 @@ class FileTools:
         )
         out, _ = await run.communicate()
         self.ran.set()
+        if self._killed:
+            os.kill(os.getpid(), signal.SIGKILL)
         if self.dies:
             raise ToolGone("files ended in the middle of the call.", begun=True)
         if self.holds:

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
+import signal
+import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from app.config import Settings
-from app.events import ToolCalled
+from app.events import ToolCalled, ToolsLeftOut
 from app.reply.assistant import Assistant
 from app.reply.call_desk import MOST_CALLS, REFUSED, Decision
-from storage import Choices
+from app.reply.call_history import UNKNOWN
+from storage import Call, Choices
 from tests.app.reply.conftest import Connect
 from tests.support.chat_server import ChatServer, Script
-from tests.support.conversing import Heard, ask
+from tests.support.conversing import Heard, ask, hear
 from tests.support.file_tool import FileTools
 
 SETTINGS = Settings(temperature=0.0)
@@ -84,3 +90,76 @@ async def test_a_model_that_calls_on_and_on_is_told_to_end(connect: Connect, tmp
         heard = await ask(opened, "append", conversation(opened), deciding(opened, "always"))
         assert len(tools.runs) == MOST_CALLS == len(server.asked) - 1
         assert server.asked[-1]["tool_choice"] == "none" and "16 tool calls" in heard.done.cut
+
+
+@pytest.mark.parametrize(
+    ("point", "state", "decision", "runs"),
+    [("asked", "asked", "yes", 1), ("ran", "unknown", "no", 1), ("done", "done", "no", 1)],
+)
+async def test_a_program_that_is_killed_in_a_call_makes_it_once(
+    point: str,
+    state: str,
+    decision: Decision,
+    runs: int,
+    connect: Connect,
+    tiny_pair: Path,
+    database: Path,
+    tmp_path: Path,
+) -> None:
+    server, file = ChatServer([wants("one"), Script(["Done."])]), tmp_path / "file"
+    async with server.listening() as port:
+        url = f"http://127.0.0.1:{port}/v1"
+        words = ["-m", "tests.support.tool_victim", str(tiny_pair / "drafter"), str(database), url, str(file), point]
+        victim = await asyncio.create_subprocess_exec(sys.executable, *words)
+        assert await victim.wait() == -signal.SIGKILL
+        tools = FileTools(file)
+        assert len(tools.runs) == (point != "asked")
+        async with connect(url, met=True, settings=SETTINGS, tools=lambda: tools) as opened:
+            (conversation,) = opened.store.conversations.all()
+            cut = opened.store.branches.thread(conversation.id)[-1]
+            assert cut.interrupted and [call.state for call in cut.calls] == [state]
+            watch = deciding(opened, decision)
+            heard = await hear(opened.resume(cut.id), watch)
+            assert heard.text == "Done." and tools.runs == ["one"] * runs
+            assert [event.again for event in watch.asked] == {"asked": [False], "ran": [True], "done": []}[point]
+            assert server.asked[-1]["messages"][-1]["content"] == (UNKNOWN if point == "ran" else "wrote one\n")
+            assert opened.store.messages.get(cut.id).calls == cut.calls, "the answer that was cut stays as it was"
+
+
+async def test_a_line_that_breaks_drops_half_a_call_and_makes_none_twice(connect: Connect, tmp_path: Path) -> None:
+    half = Script(["Now", *calls("two", first=1)], cut=True)
+    server, tools = (
+        ChatServer([wants("one", said="I look."), half, wants("one", first=0), Script(["Done."])]),
+        FileTools(tmp_path / "file"),
+    )
+    async with connect(server, met=True, settings=SETTINGS, tools=lambda: tools) as opened:
+        here = conversation(opened)
+        failed = await ask(opened, "append", here, deciding(opened, "always"))
+        assert failed.failed is not None and failed.failed.code == "broken"
+        cut = opened.store.branches.thread(here)[-1]
+        assert [call.state for call in cut.calls] == ["done"] and tools.runs == ["one"]
+        heard = await hear(opened.resume(cut.id), deciding(opened, "yes"))
+        assert heard.text == "I look.\n\nDone.", "the server repeated a call with its id, which is not made again"
+        assert tools.runs == ["one"] and [call.state for call in heard_calls(opened, here)] == ["done", "refused"]
+
+
+async def test_a_call_that_broke_off_may_have_run_and_is_not_repeated_unasked(connect: Connect, tmp_path: Path) -> None:
+    tools = FileTools(tmp_path / "file", dies=True)
+    server = ChatServer([wants("one"), wants("one", first=1), Script(["Done."])])
+    async with connect(server, met=True, settings=SETTINGS, tools=lambda: tools) as opened:
+        here = conversation(opened)
+        watch = deciding(opened, "always", "no")
+        await ask(opened, "append", here, watch)
+        assert tools.runs == ["one"] and [event.again for event in watch.asked] == [False, True]
+        assert [call.state for call in heard_calls(opened, here)] == ["unknown", "refused"]
+
+
+async def test_a_server_that_takes_no_tools_answers_without(connect: Connect, tmp_path: Path) -> None:
+    server, tools = ChatServer([Script(["Hello."])], takes_tools=False), FileTools(tmp_path / "file")
+    async with connect(server, met=True, settings=SETTINGS, tools=lambda: tools) as opened:
+        heard = await ask(opened, "append", conversation(opened))
+        assert heard.text == "Hello." and heard.of(ToolsLeftOut)
+
+
+def heard_calls(opened: Assistant, conversation_id: str) -> tuple[Call, ...]:
+    return opened.store.branches.thread(conversation_id)[-1].calls
