@@ -139,6 +139,7 @@ async def test_a_line_that_breaks_drops_half_a_call_and_makes_none_twice(connect
         cut = opened.store.branches.thread(here)[-1]
         assert [call.state for call in cut.calls] == ["done"] and tools.runs == ["one"]
         heard = await hear(opened.resume(cut.id), deciding(opened, "yes"))
+        assert heard.judged is None
         assert heard.text == "I look.\n\nDone.", "the server repeated a call with its id, which is not made again"
         assert tools.runs == ["one"] and [call.state for call in heard_calls(opened, here)] == ["done", "refused"]
 
