@@ -127,6 +127,8 @@ class ToolText(EndpointText):
         return fields
 
     def _take(self, stream: ChatStream, piece: str) -> list[Step]:
+        if not piece and stream.calls:
+            return []  # It writes a call, and does not think.
         if piece.strip() and self._apart:
             self._apart, piece = False, f"\n\n{piece.lstrip()}"
         return super()._take(stream, piece)
