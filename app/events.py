@@ -17,6 +17,7 @@ from app.sanitise import sanitise
 if TYPE_CHECKING:
     from drafter.cost import Cost
     from remote.link import State
+    from storage import Call
 
 Mode = Literal["edge", "hosted", "offline", "warming"]
 """Who drafts and who verifies now. edge: the device drafts, the verifier verifies. hosted: the verifier does both.
@@ -94,6 +95,29 @@ class Redrawn:
 
     def __str__(self) -> str:
         return f"Sampled at temperature {self.temperature:g}, because the likeliest answer exists already."
+
+
+@dataclass(frozen=True)
+class ToolCalled:
+    """A tool call of the answer is new, or its state has changed."""
+
+    call: Call
+    asks: bool = False
+    """Whether it waits for the person's yes (`Assistant.decide`)."""
+    said: tuple[str, ...] = ()
+    """What the tool's server says of the tool, which is shown and not believed."""
+    again: bool = False
+    """Whether it, or the same call before it, may have been carried out already."""
+
+
+@dataclass(frozen=True)
+class ToolsLeftOut:
+    """The conversation has tools, and who answers now takes none."""
+
+    writer: str
+
+    def __str__(self) -> str:
+        return f"{self.writer} takes no tools, and answers without them."
 
 
 @dataclass(frozen=True)
@@ -358,6 +382,8 @@ Event = (
     | Reasoned
     | SystemUnread
     | Redrawn
+    | ToolCalled
+    | ToolsLeftOut
     | ModeChanged
     | Stretch
     | RoundEnded

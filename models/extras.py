@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from typing import Literal
 
-Extra = Literal["server", "train", "gguf", "server,gguf", "ray"]
+Extra = Literal["server", "train", "gguf", "server,gguf", "ray", "tools"]
 WITH_PYTORCH: tuple[Extra, ...] = ("server", "train", "server,gguf")
 """Those that install PyTorch."""
 

@@ -1,6 +1,7 @@
 """What the device stores: conversations with full-text search, the queue for the target, and memory."""
 
 from storage.attachments import Attachment
+from storage.calls import Call
 from storage.choices import Choices
 from storage.errors import (
     AlreadyFinished,
@@ -22,6 +23,7 @@ from storage.transfer import PutResult, WholeConversation
 __all__ = [
     "AlreadyFinished",
     "Attachment",
+    "Call",
     "Choices",
     "Conversation",
     "FinalStatus",

@@ -26,6 +26,10 @@ class Choices(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     top_p: Annotated[float, msgspec.Meta(gt=0, le=1)] | None = None
     seed: int | None = None
     max_tokens: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    tools: tuple[str, ...] = ()
+    """Names of the servers whose tools are offered to the model."""
+    allowed: tuple[str, ...] = ()
+    """Tools, as `server/tool`, whose calls need no further yes."""
     origin: str | None = None
     """Where it was started, until it is continued elsewhere: `ask` for the shell, None for the chat."""
 

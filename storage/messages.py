@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from storage.attachments import Attachment
+from storage.calls import insert_calls, leave_unknown
 from storage.database import Database
 from storage.errors import AlreadyFinished, NotFound
 from storage.records import (
@@ -149,12 +150,15 @@ class Messages:
     def resume(self, message_id: str) -> Message:
         """Stores a pending answer next to one that was cut off. It begins with that answer's text and becomes the tip.
 
+        It has that answer's tool calls too, so none of them is asked for again.
+
         Raises `NotFound`.
         """
         with self._database.write() as sql:
             cut = find_message(sql, message_id)
             resumed = self._beside(sql, cut, resumes=message_id)
             _save_partial(sql, resumed.id, cut.tokens, cut.provenance, cut.text)
+            insert_calls(sql, resumed.id, cut.calls)
             sql.execute("UPDATE messages SET stats = ? WHERE id = ?", (pack_stats(cut.stats), resumed.id))
             return find_message(sql, resumed.id)
 
@@ -254,6 +258,7 @@ class Messages:
                 row = next(sql.query(f"{SELECT_MESSAGES} WHERE messages.id = ?", (message_id,)))
                 stats = pack_stats({**message_from(row).stats, "reason": INTERRUPTED})
                 _settle(sql, message_id, row["text"], row["tokens"], row["provenance"], stats, "stopped")
+                leave_unknown(sql, message_id)
             return orphans
 
 

@@ -409,3 +409,32 @@ def m012_written(database: sqlite_utils.Database) -> None:
         );
         CREATE INDEX conversations_by_written ON conversations (written);
     """)
+
+
+# Tool calls of answers (`storage/calls.py`).
+
+
+@migration
+def m013_calls(database: sqlite_utils.Database) -> None:
+    database.executescript("""
+        CREATE TABLE calls (
+            key INTEGER PRIMARY KEY,
+            message_id TEXT NOT NULL REFERENCES messages (id) ON DELETE CASCADE,
+            place INTEGER NOT NULL CHECK (place >= 0),
+            turn INTEGER NOT NULL CHECK (turn >= 0),
+            at INTEGER NOT NULL CHECK (at >= 0),
+            call_id TEXT NOT NULL,
+            server TEXT NOT NULL,
+            tool TEXT NOT NULL,
+            arguments TEXT NOT NULL,
+            state TEXT NOT NULL CHECK (state IN ('asked', 'running', 'done', 'failed', 'refused', 'unknown')),
+            result TEXT NOT NULL DEFAULT '',
+            asked TEXT NOT NULL DEFAULT '',
+            ended TEXT NOT NULL DEFAULT '',
+            UNIQUE (message_id, place)
+        );
+        CREATE TRIGGER calls_end_once
+        BEFORE UPDATE ON calls WHEN old.state IN ('done', 'failed', 'refused') BEGIN
+            SELECT RAISE(ABORT, 'a tool call that has ended never changes');
+        END;
+    """)

@@ -14,6 +14,7 @@ from typing import Any, Literal
 import msgspec
 
 from storage.attachments import Attachment
+from storage.calls import Call
 from storage.choices import NONE, Choices, unpack_choices
 
 Role = Literal["system", "user", "assistant"]
@@ -67,6 +68,8 @@ class Message:
     """Attachments of a question. Empty in search results: only `rows.with_attachments` reads them."""
     reasoning: str = ""
     """The model's thoughts before its answer. They are not part of the answer, and are not sent back."""
+    calls: tuple[Call, ...] = ()
+    """The tool calls of an answer, in order. Read where attachments are."""
 
     @property
     def interrupted(self) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from storage.attachments import Attachment, attachments_of, insert_attachments
+from storage.calls import calls_of, insert_calls
 from storage.choices import pack_choices
 from storage.errors import NotFound
 from storage.records import (
@@ -117,6 +118,8 @@ def insert_messages(
     for message in messages:
         if message.attachments:
             insert_attachments(sql, "message_id", message.id, message.attachments)
+        if message.calls:
+            insert_calls(sql, message.id, message.calls)
 
 
 def new_message(
@@ -218,8 +221,11 @@ def messages_of(sql: Sqlite, conversation_id: str) -> list[Message]:
 
 
 def with_attachments(sql: Sqlite, messages: Sequence[Message]) -> list[Message]:
+    """These messages with what other tables hold of them: attachments of questions, tool calls of answers."""
     found = attachments_of(sql, "message_id", (message.id for message in messages if message.role == "user"))
-    return [replace(one, attachments=found[one.id]) if one.id in found else one for one in messages]
+    messages = [replace(one, attachments=found[one.id]) if one.id in found else one for one in messages]
+    called = calls_of(sql, (message.id for message in messages if message.role == "assistant"))
+    return [replace(one, calls=called[one.id]) if one.id in called else one for one in messages]
 
 
 def new_id() -> str:

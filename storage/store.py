@@ -7,6 +7,7 @@ from typing import Self
 
 from storage.bin import Bin
 from storage.branches import Branches
+from storage.calls import Calls
 from storage.conversations import Conversations
 from storage.database import MEMORY, Database
 from storage.errors import NeedsWriting, StorageError
@@ -29,6 +30,7 @@ class Store:
         self.database = Database(path, read_only=read_only)
         self.conversations = Conversations(self.database)
         self.messages = Messages(self.database)
+        self.calls = Calls(self.database)
         self.branches = Branches(self.database)
         self.bin = Bin(self.database)
         self.queue = Queue(self.database)

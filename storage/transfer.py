@@ -163,7 +163,7 @@ def _same(here: Message, there: Message) -> bool:
         return False
     if not (here.finished and there.finished):
         return True  # One of the two was read while it was being written.
-    if here.attachments != there.attachments:
+    if here.attachments != there.attachments or here.calls != there.calls:
         return False
     return (here.text, here.tokens, here.provenance) == (there.text, there.tokens, there.provenance)
 

@@ -145,7 +145,7 @@ def test_commands_and_options_exist() -> None:
         if getattr(command, "commands", {}):
             assert not rest or rest[0].startswith(("-", "[", "COMMAND")), f"{line} names no command"
         known = {option for one in command.params for option in (*one.opts, *one.secondary_opts)} | {"--help"}
-        for word in rest:
+        for word in rest[: rest.index("--")] if "--" in rest else rest:  # After it, another program's.
             if re.fullmatch(r"--?[a-z][a-z-]*(=.*)?", word) or word.startswith("--") and "|" in word:
                 assert word.partition("=")[0] in known, line
     assert len(found) > 60, "it looks at something"

@@ -8,15 +8,17 @@ that: a reader skips unknown fields.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 
 from app.archive.errors import Unreadable, Unsuitable
 from app.config import Settings
 from app.sanitise import escape_json
-from storage import Attachment, Choices, Conversation, Message, Queued, Role, Status, WholeConversation
+from storage import Attachment, Call, Choices, Conversation, Message, Queued, Role, Status, WholeConversation
+from storage.calls import CallState
 
 FORMAT = "outrider-conversations"
 VERSION = 1
@@ -50,6 +52,21 @@ class AttachmentRecord(msgspec.Struct, omit_defaults=True):
     """The content of any other file, in base64."""
 
 
+class CallRecord(msgspec.Struct, omit_defaults=True):
+    """A tool call of an answer, in the order in which the model asked for them."""
+
+    turn: Annotated[int, msgspec.Meta(ge=0)]
+    at: Annotated[int, msgspec.Meta(ge=0)]
+    call_id: str
+    server: str
+    tool: str
+    arguments: str
+    state: CallState
+    result: str = ""
+    asked: Time | Literal[""] = ""
+    ended: Time | Literal[""] = ""
+
+
 class MessageRecord(msgspec.Struct, omit_defaults=True):
     id: Id
     parent: Id | None
@@ -66,6 +83,8 @@ class MessageRecord(msgspec.Struct, omit_defaults=True):
     """The attachments of a question, in order."""
     reasoning: str = ""
     """The model's thoughts before its answer."""
+    calls: list[CallRecord] = []
+    """The tool calls of an answer."""
 
 
 class QueueRecord(msgspec.Struct, omit_defaults=True):
@@ -157,6 +176,7 @@ def _record(whole: WholeConversation) -> ConversationRecord:
                 created=message.created,
                 attachments=list(map(_attachment_record, message.attachments)),
                 reasoning=message.reasoning,
+                calls=list(map(_call_record, message.calls)),
             )
             for message in whole.messages
         ],
@@ -181,6 +201,10 @@ def _attachment_record(attachment: Attachment) -> AttachmentRecord:
     else:
         record.data = attachment.data
     return record
+
+
+def _call_record(call: Call) -> CallRecord:
+    return CallRecord(**{name: value for name, value in asdict(call).items() if name != "place"})
 
 
 def _relations(message: Message) -> dict[str, str]:
@@ -252,7 +276,7 @@ def conversation(raw: msgspec.Raw) -> WholeConversation:
             created=record.created,
             updated=record.updated,
             pinned=record.pinned,
-            choices=record.choices,
+            choices=msgspec.structs.replace(record.choices, tools=(), allowed=()),  # A file may not say yes.
         ),
         messages,
         queue,
@@ -284,6 +308,8 @@ def _parents_first(records: list[MessageRecord]) -> Iterator[MessageRecord]:
 def _message(record: MessageRecord, conversation_id: str) -> Message:
     if record.attachments and record.role != "user":
         raise Unsuitable(f"message {record.id} has files, and is no question")
+    if record.calls and record.role != "assistant":
+        raise Unsuitable(f"message {record.id} has tool calls, and is no answer")
     if len(record.tokens) != len(record.provenance):
         raise Unsuitable(f"message {record.id} has {len(record.tokens)} tokens, but {len(record.provenance)} verdicts")
     return Message(
@@ -301,7 +327,14 @@ def _message(record: MessageRecord, conversation_id: str) -> Message:
         created=record.created,
         attachments=tuple(map(_attachment, record.attachments)),
         reasoning=record.reasoning,
+        calls=tuple(_call(place, call) for place, call in enumerate(record.calls)),
     )
+
+
+def _call(place: int, record: CallRecord) -> Call:
+    """A call from a file. One that was being made there is not made here: nobody knows how it ended."""
+    call = Call(place, **msgspec.structs.asdict(record))
+    return replace(call, state="unknown") if call.state == "running" else call
 
 
 def _related(record: MessageRecord, relation: str) -> str | None:

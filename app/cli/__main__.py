@@ -21,6 +21,7 @@ from app.cli.keys import keys
 from app.cli.learn import learn
 from app.cli.local import local_commands
 from app.cli.log import log
+from app.cli.mcp import mcp_commands
 from app.cli.models import models
 from app.cli.options import Local, Model, Remote, System, TemplateName, Token
 from app.cli.queue import queue_commands, verify
@@ -47,6 +48,7 @@ cli.add_typer(queue_commands, name="queue", invoke_without_command=True)
 cli.add_typer(remote_commands, name="remote", invoke_without_command=True)
 cli.add_typer(system_commands, name="system", invoke_without_command=True)
 cli.add_typer(local_commands, name="local", invoke_without_command=True)
+cli.add_typer(mcp_commands, name="mcp", invoke_without_command=True)
 
 Mode = Annotated[
     Literal["auto", "edge", "hosted", "offline"] | None,
@@ -176,6 +178,23 @@ def ask(
     extract_all: Annotated[
         bool, typer.Option("--extract-all", help="Print only the code blocks, all of them.")
     ] = False,
+    tools: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--tools",
+            metavar="NAME",
+            help="Offer the model the tools of this MCP server (`outrider mcp list`). May be repeated. "
+            "The conversation keeps it.",
+        ),
+    ] = None,
+    allow: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--allow",
+            metavar="TOOL",
+            help="Make calls of this tool without asking. May be repeated. Others are refused.",
+        ),
+    ] = None,
     no_save: Annotated[
         bool, typer.Option("--no-save", help="Store nothing: keep question and answer in memory only.")
     ] = False,
@@ -208,6 +227,8 @@ def ask(
         template=template,
         variables=param or (),
         extract="all" if extract_all else "last" if extract else None,
+        tools=tools or (),
+        allow=allow or (),
         save=not no_save,
         queue=queue,
     )

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from app.attachments.preview import too_large
 from app.cli.output import print_json
 from app.cli.settings import AskOptions
+from app.cli.tool_consent import ToolConsent
 from app.config import Folders, Settings
 from app.events import (
     Done,
@@ -33,7 +34,10 @@ from app.events import (
     Retracted,
     RoundEnded,
     RoundReport,
+    Started,
     SystemUnread,
+    ToolCalled,
+    ToolsLeftOut,
     Verified,
     parts_here,
 )
@@ -165,6 +169,7 @@ async def ask(
         conversation=options.conversation,
         last=options.last,
         fixed=options.fixed,
+        tools=True,
     )
     async with opening as assistant:
         store = assistant.store
@@ -177,7 +182,9 @@ async def ask(
             context = assistant.context(chosen)
             if said := too_large(attachments, None if context is None else context.limit - context.used):
                 complain(said)
-        result = await listen(assistant.reply(chosen, question, attachments), writer)
+        result = await listen(
+            assistant.reply(chosen, question, attachments), writer, calls=ToolConsent(assistant, options.allow)
+        )
         if (offer := assistant.offer) is not None and Told(folders.offers).first_time(offer):
             complain(offer.hint)
         for name, sentence in assistant.backend.routing.news_by_now:
@@ -229,11 +236,13 @@ async def ask_all(prompts: Sequence[PromptEntry], settings: Settings, folders: F
     code, told = OK, ""
     asks = options.asks
     kept = choices_named(settings, folders, asks)
-    async with open_assistant(settings, folders, asks, draft=options.draft) as assistant:
+    async with open_assistant(settings, folders, asks, draft=options.draft, tools=True) as assistant:
         for prompt in prompts:
             conversation = chosen_conversation(assistant.store, prompt.turns[0], kept, options)
             for number, turn in enumerate(prompt.turns):
-                result = await listen(assistant.reply(conversation, turn), told=told)
+                result = await listen(
+                    assistant.reply(conversation, turn), told=told, calls=ToolConsent(assistant, options.allow)
+                )
                 told = result.told
                 name = {} if prompt.id is None else {"id": prompt.id}
                 asked = request_of(turn, prompt.turns[number - 1] if number else "")
@@ -274,10 +283,16 @@ def complain_of_unchecked(done: Done) -> None:
         complain(f"{drafted} of {tokens} tokens were drafted by the {name} and not checked")
 
 
-async def listen(answer: AsyncGenerator[Event, None], writer: TextWriter | None = None, *, told: str = "") -> AskResult:
+async def listen(
+    answer: AsyncGenerator[Event, None],
+    writer: TextWriter | None = None,
+    *,
+    told: str = "",
+    calls: ToolConsent | None = None,
+) -> AskResult:
     """Follow one answer to its end; messages go to stderr, text to `writer` as it arrives.
 
-    `told`: the last message about the mode that the person saw; it is not repeated.
+    `told`: the last message about the mode that the person saw; it is not repeated. `calls`: decides about tool calls.
     """
     reply = ReplyText()
     done: Done | None = None
@@ -290,6 +305,8 @@ async def listen(answer: AsyncGenerator[Event, None], writer: TextWriter | None 
             reply.apply(event)
             if writer is not None:
                 writer.apply(event)
+            if isinstance(event, Started) and calls is not None:
+                calls.conversation = event.conversation
             if isinstance(event, ModeChanged):
                 before, told = told, str(event)
                 if told != before and (event.mode == "offline" or (event.mode != "edge" and sys.stderr.isatty())):
@@ -303,7 +320,9 @@ async def listen(answer: AsyncGenerator[Event, None], writer: TextWriter | None 
                 trace.append(event.report)
             elif isinstance(event, Reasoned):
                 reasoning.append(event.text)
-            elif isinstance(event, SystemUnread | Redrawn):
+            elif isinstance(event, ToolCalled) and calls is not None:
+                calls.hear(event)
+            elif isinstance(event, SystemUnread | Redrawn | ToolsLeftOut):
                 complain(str(event))
             elif isinstance(event, Judged):
                 judged = event
@@ -377,6 +396,9 @@ def chosen_conversation(store: Store, question: str, kept: Choices, options: Ask
     chosen = store.conversations.to_continue(options.conversation, last=options.last)
     if chosen is None:
         chosen = store.conversations.create(title_from(question), replace(kept, origin=ASKED)).id
+    if options.tools:
+        choices = store.conversations.get(chosen).choices
+        store.conversations.choose(chosen, replace(choices, tools=tuple(dict.fromkeys(options.tools))))
     if options.system is not None:
         keep_system_prompt(store, chosen, options.system)
     return chosen

@@ -102,6 +102,17 @@ def local_models(incomplete: str) -> Candidates:
         return []
 
 
+def mcp_servers(incomplete: str) -> Candidates:
+    """Names of the MCP servers, with their commands or addresses."""
+    from app.config import ConfigError, Folders
+    from app.tools.mcp_file import McpFile
+
+    try:
+        return _described([(name, server.place) for name, server in McpFile(Folders.locate())], incomplete)
+    except ConfigError:
+        return []
+
+
 def catalogue_models(incomplete: str) -> Candidates:
     """Names of the models of the catalogue, and what they are good for."""
     from app.local.catalogue import catalogue

@@ -116,12 +116,13 @@ async def _send_all(settings: Settings, folders: Folders, *, explicit: bool) -> 
     `explicit`: the command line names the server, for all entries; otherwise each conversation's own server is asked.
     """
     from app.cli.ask import listen
+    from app.cli.tool_consent import ToolConsent
     from app.remotes.choice import Asks
     from app.reply.bootstrap import open_assistant
     from app.sanitise import sanitise
 
     code, told = OK, ""
-    async with open_assistant(settings, folders, Asks(explicit=explicit)) as assistant:
+    async with open_assistant(settings, folders, Asks(explicit=explicit), tools=True) as assistant:
         branches = assistant.store.branches
         waiting = assistant.outbox.queued()
         if not waiting:
@@ -135,7 +136,7 @@ async def _send_all(settings: Settings, folders: Folders, *, explicit: bool) -> 
                 continue
             what = "check" if queued.kind == "verify" else queued.kind
             complain(f"{what}: {' '.join(sanitise(queued.text).split())}")
-            result = await listen(assistant.send(queued), told=told)
+            result = await listen(assistant.send(queued), told=told, calls=ToolConsent(assistant))
             told = result.told
             answer = queued.message_id
             _print(result, branches.path(answer) if answer else branches.thread(queued.conversation_id))

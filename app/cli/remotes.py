@@ -177,11 +177,11 @@ def add(
     place = before.token if before is not None and token_env is None else "environment"
     given_token = None
     if provider is None:
-        given_token = None if token_env else _token(name, token_stdin)
+        given_token = None if token_env else read_token(name, token_stdin)
     elif provider.has_key() or token_env is not None:
         place = "environment"
     elif provider.variable is not None or token_stdin:
-        given_token = _token(name, token_stdin, provider)
+        given_token = read_token(name, token_stdin, provider)
     if given_token is not None:
         fields["token_variable"] = None
     added = _checked(Remote(url=url, kind=kind, token=place, **fields))  # type: ignore[arg-type]
@@ -256,7 +256,7 @@ def _say_known(provider: Provider, name: str, added: Remote, remotes: Remotes) -
 
 
 def _keep(name: str, remote: Remote, token: str | None, remotes: Remotes) -> None:
-    with _patience_for_the_keyring():
+    with patience_for_the_keyring():
         kept = remotes.put(name, remote, token)
     complain(f"added {name}; its token: {remotes.token_place(kept)}")
 
@@ -362,13 +362,13 @@ def token(
     remotes = _remotes()
     remote = remotes.get(name)
     if remove:
-        with _patience_for_the_keyring():
+        with patience_for_the_keyring():
             remotes.put(name, msgspec.structs.replace(remote, token="environment"))
         return
-    given = _token(name, token_stdin)
+    given = read_token(name, token_stdin)
     if given is None:
         fail(f"No token was given. Pipe it in: outrider remote token {name} --token-stdin < FILE", USAGE)
-    with _patience_for_the_keyring():
+    with patience_for_the_keyring():
         kept = remotes.put(name, remote, given)
     complain(f"the token of {name}: {remotes.token_place(kept)}")
 
@@ -379,7 +379,7 @@ def remove(name: Name) -> None:
     """Remove a server and its token."""
     remotes = _remotes()
     used = remotes.used == name
-    with _patience_for_the_keyring():
+    with patience_for_the_keyring():
         remotes.remove(name)
     if used:
         complain(f"{name} was in use; the bundled model answers from now on, or: outrider remote use NAME")
@@ -438,7 +438,7 @@ def _checked(remote: Remote) -> Remote:
     return remote
 
 
-def _token(name: str, from_stdin: bool, provider: Provider | None = None) -> str | None:
+def read_token(name: str, from_stdin: bool, provider: Provider | None = None) -> str | None:
     """A token from stdin, or from a terminal without echo, or None if there is none."""
     if from_stdin:
         try:
@@ -458,7 +458,7 @@ def _token(name: str, from_stdin: bool, provider: Provider | None = None) -> str
 
 
 @contextmanager
-def _patience_for_the_keyring() -> Iterator[None]:
+def patience_for_the_keyring() -> Iterator[None]:
     """Report after a while that the command waits for the keyring, which may ask on a screen that nobody looks at."""
 
     from app.remotes.tokens import KEYRING_SECONDS

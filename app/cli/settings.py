@@ -99,6 +99,10 @@ class AskOptions:
     """What its gaps are filled with, each as NAME=TEXT."""
     extract: Literal["last", "all"] | None = None
     """Which code blocks are printed instead of the answer."""
+    tools: Sequence[str] = ()
+    """MCP servers whose tools are offered to the model, from now on in this conversation."""
+    allow: Sequence[str] = ()
+    """Tools whose calls need no further yes in this run."""
     save: bool = True
     queue: bool = False
 

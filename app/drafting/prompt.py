@@ -114,7 +114,7 @@ class ConversationTokens:
         are left out, except the last one, because chat templates require alternating roles. Raises `TemplateFailed`,
         `DrafterCorrupt`.
         """
-        said, messages = system_apart(_answered(thread), system)
+        said, messages = system_apart(answered(thread), system)
         if self._prompt is not None:
             messages = [message for message in messages if message.role != "system"]
         last = max((at for at, message in enumerate(messages) if message.role == "user"), default=0)
@@ -272,7 +272,7 @@ def conversation_messages(thread: Sequence[Message], system: str | None = None) 
 
     `system`: as for `system_apart`.
     """
-    said, messages = system_apart(_answered(thread), system)
+    said, messages = system_apart(answered(thread), system)
     begun: list[tuple[str, Content]] = [("system", said)] if said else []
     return begun + [(message.role, question_content(message)) for message in messages]
 
@@ -298,7 +298,7 @@ def _begun(text: ChatText, system: str) -> list[tuple[str, str]]:
 
 def questions_of(thread: Sequence[Message]) -> list[str]:
     """The questions of a conversation, up to the last one."""
-    return [message.text for message in _answered(thread) if message.role == "user"]
+    return [message.text for message in answered(thread) if message.role == "user"]
 
 
 def shared_prefix(text: ChatText, prompt: Prompt | None = None) -> int:
@@ -311,10 +311,11 @@ def shared_prefix(text: ChatText, prompt: Prompt | None = None) -> int:
     return next((at for at, (one, other) in enumerate(zip(first, second)) if one != other), 0)
 
 
-def _answered(thread: Sequence[Message]) -> list[Message]:
+def answered(thread: Sequence[Message], *, calls: bool = False) -> list[Message]:
     """The messages that belong in the prompt; `thread` ends with the new question or its pending answer.
 
-    Questions and answers alternate, beginning with a question: an import may have other conversations.
+    Questions and answers alternate, beginning with a question: an import may have other conversations. `calls`: an
+    answer that has only tool calls belongs there too.
     """
     kept: list[Message] = []
     for message in thread:
@@ -325,7 +326,7 @@ def _answered(thread: Sequence[Message]) -> list[Message]:
             kept.append(message)
         elif message.text and last is not None and last.role == "assistant":
             kept[kept.index(last)] = replace(last, text=f"{last.text}\n\n{message.text}", tokens=(), provenance=())
-        elif message.text:
+        elif message.text or (calls and message.calls):
             kept += [message] if last is not None else [replace(message, role="user", text=OPENING), message]
     return kept
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from app.remotes.offers import Offer
     from app.remotes.source import Source
     from app.reply.backend import Backend
+    from app.reply.call_desk import Decision
     from app.reply.request import Request
     from app.reply.routing import Options
 
@@ -283,6 +284,11 @@ class Assistant:
         for conversation, stopping in self._replies.items():
             if conversation_id in (None, conversation):
                 stopping.set()
+
+    def decide(self, conversation_id: str, place: int, decision: Decision) -> None:
+        """Answer a `ToolCalled` that asks. `place`: of the call in its answer. Ignored if it asks no longer."""
+        if self._backend is not None:
+            self._backend.decide(conversation_id, place, decision)
 
     def reply(
         self, conversation_id: str, prompt: str, attachments: Sequence[Attachment] = ()

@@ -15,6 +15,7 @@ from app.events import Event, Failed, RoundEnded, Started, SystemUnread
 from app.remotes.connection import Connection
 from app.remotes.peer import Endpoint
 from app.reply.answer import INCOMPLETE
+from app.reply.call_desk import CallDesk, Decision
 from app.reply.errors import NoAnswer, too_long
 from app.reply.generation import Generation
 from app.reply.judgement import drafted, nothing_to_verify, unverified
@@ -34,6 +35,7 @@ from app.reply.request import (
 )
 from app.reply.routing import Options, Routing
 from app.sanitise import sanitise
+from app.tools.tool import Tools
 from drafter.runtime import Drafter
 from models.config import DrafterError
 from storage import Message, Queued, StorageBusy, StorageError, Store
@@ -47,6 +49,9 @@ class Backend:
         outbox.clock = options.clock
         self._store, self._options, self._outbox = store, options, outbox
         self._learnt = Learnt(store, options.learnt if options.settings.learn else None)
+        self._tools: Tools | None = None
+        self._desks: dict[str, CallDesk] = {}
+        """Who makes the tool calls of the running answers, by conversation."""
         self._unread: set[str] = set()
         """Conversations whose system prompt was reported as unread."""
 
@@ -57,6 +62,13 @@ class Backend:
     async def close(self) -> None:
         """Release the servers, and end one that was started here."""
         await self.routing.close()
+        if self._tools is not None:
+            await self._tools.aclose()
+
+    def decide(self, conversation_id: str, place: int, decision: Decision) -> None:
+        """What the person says to a tool call of a running answer."""
+        if (desk := self._desks.get(conversation_id)) is not None:
+            desk.decide(place, decision)
 
     # ---- what is asked: a pending answer is stored, and how to write it ----------------------------------------------
 
@@ -162,6 +174,7 @@ class Backend:
         finally:
             routing.running.discard(writing)
             writing.over(None)
+            self._desks.pop(message.conversation_id, None)
             unsaved = await save(self._store, request, generation, outcome)
             if unsaved is None and generation is not None:
                 self._learnt.keep(message.id, generation)
@@ -203,7 +216,29 @@ class Backend:
             begun=begun,
             stopping=stopping,
             clock=options.clock,
+            desk=await self._desk(request),
         )
+
+    async def _desk(self, request: Request) -> CallDesk | None:
+        """Who makes the tool calls of an answer, or None if its conversation has no tools. Raises `StorageError`."""
+        message, store = request.message, self._store
+        servers = store.conversations.get(message.conversation_id).choices.tools
+        if not servers or self._options.tools is None or request.does == "verifies":
+            return None
+        if self._tools is None:
+            self._tools = await asyncio.to_thread(self._options.tools)  # It takes most of a second to import.
+        *before, answer = store.branches.path(message.id)
+        unsure = [call for one in before for call in one.calls if call.state == "unknown"]
+        desk = self._desks[message.conversation_id] = CallDesk(
+            store,
+            self._tools,
+            servers,
+            conversation=message.conversation_id,
+            message=message.id,
+            begun=answer.calls,
+            unsure=unsure,
+        )
+        return desk
 
     def _checkpoint(self, request: Request, generation: Generation, known: dict[str, Any]) -> dict[str, Any]:
         """Store the answer so far, and its statistics if they differ from `known`. Returns the stored statistics."""

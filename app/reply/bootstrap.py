@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from app.remotes.choice import Asks
     from app.remotes.source import Source
     from app.reply.routing import Options
+    from app.tools.tool import Tools
     from drafter.runtime import Drafter
     from drafter.shelf import Drafters
 
@@ -37,13 +38,15 @@ async def open_assistant(
     conversation: str | None = None,
     last: bool = False,
     fixed: Collection[str] = (),
+    tools: bool = False,
 ) -> AsyncIterator[Assistant]:
     """Open an assistant with its own database. It connects in the background, and ends a verifier that it started.
 
     `asks`: the server named on the command line. `conversation`: the one to be continued, or the beginning of its id;
     `last`: the last one. The assistant connects to its server; each conversation is answered by the server chosen for
-    it. `fixed`: settings that no conversation overrides. Raises `DrafterError`, `StorageError`, `Misconfigured`,
-    `ConfigError`.
+    it. `fixed`: settings that no conversation overrides. `tools`: offer the tools of conversations that have some; then
+    each `ToolCalled` that asks must be answered with `Assistant.decide`. Raises `DrafterError`, `StorageError`,
+    `Misconfigured`, `ConfigError`.
     """
     from app.exits import complain
     from app.remotes.choice import Asks, source_of
@@ -55,7 +58,11 @@ async def open_assistant(
         source = source_of(settings, folders, asks.model)
         options = await options_of(settings, folders, source, complain)
         options = replace(
-            options, draft=draft, chosen=None if asks.explicit else options.chosen, fixed=frozenset(fixed)
+            options,
+            draft=draft,
+            chosen=None if asks.explicit else options.chosen,
+            fixed=frozenset(fixed),
+            tools=partial(mcp_tools, folders) if tools else None,
         )
         async with Assistant(store, options) as assistant:
             assistant.follow(shown)
@@ -80,7 +87,8 @@ def assistant_of_window(
         options = await options_of(settings, folders, source, log.warning)  # `StandIns.trouble` is on the screen.
         # A window is still open when the server is back, so a question may wait; a command has ended by then.
         waits = options.settings.replaced({"offline": options.settings.offline or "queue"}, "the screen")
-        return replace(options, settings=waits, early=True, fixed=frozenset(fixed))
+        tools = partial(mcp_tools, folders)
+        return replace(options, settings=waits, early=True, fixed=frozenset(fixed), tools=tools)
 
     return Assistant(store, load)
 
@@ -128,6 +136,21 @@ def with_stand_in(settings: Settings, folders: Folders, tell: Callable[[str], No
         tell(f"{error} Until then no model on this device stands in.")
         return settings
     return settings.replaced(models.while_away(settings)._asdict(), "the local models")
+
+
+def mcp_tools(folders: Folders) -> Tools:
+    """The tools of the MCP servers that the person has added. Raises `NoAnswer` if the SDK is not installed."""
+    try:
+        from app.tools.servers import Servers
+    except ModuleNotFoundError as missing:
+        if missing.name not in ("mcp", "mcp_types", "httpx2"):
+            raise
+        from app.reply.errors import NoAnswer
+        from models.extras import how_to_install
+
+        told = f"This conversation has tools, which need the MCP SDK: {how_to_install('tools')}, or ask without tools."
+        raise NoAnswer(told, "internal") from None
+    return Servers(folders)
 
 
 def local_model(folders: Folders, name: str | None) -> Source:

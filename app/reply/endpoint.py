@@ -80,13 +80,13 @@ class EndpointText:
         self.could_not = ""
         """Why a model on this device did not answer or continue; empty if it did, or may be started again."""
         answer = generation.answer
-        self._who = self._host if away is None else f"{self._name} on this device"
+        self._who = self._host if away is None else f"{self.name} on this device"
         """Who writes, for a sentence."""
         self._drafts, self._back = drafts, asyncio.Event()
         if away is None:
             self._known = answer.server_text or answer.sent or answer.decoded(answer.verified)
         elif drafts:
-            self._known = answer.join(self._name)
+            self._known = answer.join(self.name)
         else:
             self._known = answer.decoded(len(answer.tokens)).rstrip(INCOMPLETE) or answer.sent
         """The text that the server is to continue."""
@@ -101,7 +101,11 @@ class EndpointText:
         Raises `NoAnswer`.
         """
         generation = self._generation
-        if self._away is None and generation.given.settings.mode == "edge":
+        if (
+            self._away is None
+            and self._endpoint is self._connection.verifier
+            and generation.given.settings.mode == "edge"
+        ):
             advice = "which checks no drafts. Choose --mode auto or hosted"
             raise NoAnswer(f"{self._host} is an {self._endpoint.client.api} server, {advice}.", "incompatible")
         yield self._mode()
@@ -129,7 +133,7 @@ class EndpointText:
             if not self._drafts:
                 generation.figures.carried(stream, here=self.here)
             if self._away is None:
-                generation.answer.model = self._name
+                generation.answer.model = self.name
             if refused := _chosen(stream.left_out, generation.given.sampling):
                 yield self._mode(f"the server does not accept {refused}")
             async for step in self._read(stream):
@@ -142,15 +146,15 @@ class EndpointText:
                 await stream.aclose()
 
     @property
-    def _name(self) -> str:
+    def name(self) -> str:
         """The model's name: a person's own for one on this device."""
         return self._endpoint.model.id if self._away is None else self._connection.source.name or ""
 
     def _mode(self, also: str = "") -> ModeChanged:
         if self._away is None:
             return self._connection.mode("hosted", f"{self._connection.why}; {also}" if also else None)
-        said = f"{self._name} on this device writes: {self._away}"
-        return ModeChanged("offline", f"{said}; {also}" if also else said, model=self._name, checks=False)
+        said = f"{self.name} on this device writes: {self._away}"
+        return ModeChanged("offline", f"{said}; {also}" if also else said, model=self.name, checks=False)
 
     async def _opened(self) -> ChatStream | None:
         """The answer as soon as it begins, or None if it is stopped before. An answer that is not taken is closed."""
@@ -225,7 +229,7 @@ class EndpointText:
     def _take(self, stream: ChatStream, piece: str) -> list[Step]:
         """Process a piece of the stream. An empty piece is reasoning."""
         steps: list[Step] = []
-        generation, name = self._generation, self._name
+        generation, name = self._generation, self.name
         if piece:
             self._connection.gained()
         if piece and not self._speaks and not self._drafts:

@@ -7,7 +7,7 @@ Four writers share it: rounds (`app/reply/edge.py`), a stream (`app/reply/hosted
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
@@ -16,11 +16,24 @@ from app.config import Settings
 from app.drafting.drafting import Drafting
 from app.drafting.lookahead import Lookahead
 from app.drafting.readings import Conversation, Reading
-from app.events import Cut, EndReason, ModeChanged, Reasoned, Redrawn, RoundEnded, Stats, Stretch, SystemUnread
+from app.events import (
+    Cut,
+    EndReason,
+    ModeChanged,
+    Reasoned,
+    Redrawn,
+    RoundEnded,
+    Stats,
+    Stretch,
+    SystemUnread,
+    ToolCalled,
+    ToolsLeftOut,
+)
 from app.remotes.connection import Connection
 from app.remotes.mode_meter import Verifying
 from app.remotes.peer import Verifier, VerifierSession
 from app.reply.answer import Answer, Shown
+from app.reply.call_desk import CallDesk
 from app.reply.errors import NoAnswer, too_long
 from app.reply.figures import Figures
 from drafter.coin import Coins
@@ -36,7 +49,7 @@ from remote.openai.schema import Content
 from remote.protocol import Progress, Sampling, unpack_tokens
 
 T = TypeVar("T")
-Step = Shown | Reasoned | SystemUnread | Redrawn | ModeChanged | Stretch | RoundEnded
+Step = Shown | Reasoned | SystemUnread | Redrawn | ToolCalled | ToolsLeftOut | ModeChanged | Stretch | RoundEnded
 
 PREFILL_SECONDS = 0.01
 """Assumed time of the target for each unread token. A deadline may be too late, but not too early."""
@@ -79,6 +92,8 @@ class GenerationInput:
     """See `app.reply.request.system_digest`."""
     messages: Sequence[tuple[str, Content]]
     """That conversation as (role, content), for a server that does not read our tokens."""
+    spoken: Sequence[Mapping[str, Any]] = field(default=(), kw_only=True)
+    """The same with the tool calls of its answers, if the conversation has tools."""
     images: Sequence[str] = field(default=(), kw_only=True)
     """Names of the images in that conversation."""
     text: ChatText
@@ -130,13 +145,16 @@ class Generation:
         begun: Answer,
         stopping: asyncio.Event,
         clock: Clock = CLOCK,
+        desk: CallDesk | None = None,
     ) -> None:
-        """`connection`: to the server, if any. `begun`: the answer so far, of which the target may replace unverified
-        tokens. `stopping`: set when the answer is to end as soon as possible; its writer then calls `end`.
+        """`connection`: to the server, if any. `desk`: makes its tool calls, if it may have some. `begun`: the
+        answer so far, of which the target may replace unverified tokens. `stopping`: set when the answer is to end as
+        soon as possible; its writer then calls `end`.
         """
         self.given, self.drafting, self.clock = given, drafting, clock
         self.connection, self.session = connection, session
         self.answer = begun
+        self.desk = desk
         self.ahead = Lookahead(drafting, enabled=given.draft and given.settings.ahead and given.draft_sampling is None)
         self.figures = Figures(self.ahead, drafting, begun.verified, clock)
         self.guided = False

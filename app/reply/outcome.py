@@ -67,7 +67,8 @@ def completed(request: Request, generation: Generation) -> ReplyOutcome:
     done = Done(stopped, generation.reason, tokens, provenance, stats, cut, kind, pages, model, drafter, stretches)
     verified = all(provenance)
     judged = _kept(request, generation)
-    if verified and not stopped and request.begun is not None:
+    called = request.stored is not None and request.stored.calls  # Then a server has written it, and none drafted it.
+    if verified and not stopped and request.begun is not None and not called:
         judged = _judged(request.begun, generation)
     all_here = bool(stretches) and stretches[0].here  # A server that has written a part is not asked again.
     settles = request.settles(done=not stopped, verified=verified and not all_here, never=False)

@@ -14,7 +14,7 @@ from typing import Any
 
 from app.battery import battery_is_low
 from app.concurrency import first_of
-from app.events import FailureCode, ModeChanged, Redrawn, RoundEnded, SystemUnread, Verified
+from app.events import FailureCode, ModeChanged, Redrawn, RoundEnded, SystemUnread, ToolsLeftOut, Verified
 from app.remotes.connection import Connection, hopeless, wants_token
 from app.remotes.peer import Endpoint, Peer, Verifier
 from app.remotes.source import SourceFailed
@@ -27,6 +27,7 @@ from app.reply.hosted import Hosted
 from app.reply.offline import Offline
 from app.reply.read_along import ReadAlong
 from app.reply.request import CONTEXT_TOKENS
+from app.reply.tool_text import ToolText, tool_endpoint
 from models.config import DrafterError
 from remote import Broken, Incompatible, Refused, RemoteError
 from remote.errors import quoted
@@ -87,6 +88,7 @@ class Reply:
         """When the target's last token arrived; before that, when the reply began."""
         self._failures: list[RemoteError] = []
         """Failures since then."""
+        self._tools_wanted = generation.desk is not None
         self._asked_again = False
         """Whether the last stream broke and nothing has arrived since."""
         self._said: set[type[Step]] = set()
@@ -165,6 +167,9 @@ class Reply:
         """Who can continue the answer, or None if nobody can. Raises `NoAnswer`, `DrafterError`."""
         connection = self._connection
         if connection is not None and (peer := self._server) is not None:
+            desk = self._generation.desk
+            if desk is not None and (endpoint := tool_endpoint(connection, peer)) is not None:
+                return ToolText(self._generation, connection, peer, endpoint, desk)
             if isinstance(peer, Endpoint):
                 self._read_along(connection)
                 followed = self._may_stand_in and self._stand_in() is not None
@@ -314,9 +319,17 @@ class Reply:
             steps.append(SystemUnread())
         if given.redrawn and not (endpoint and "temperature" in given.left_to_server):
             steps.append(Redrawn(given.sampling.temperature))
+        if self._tools_wanted and not isinstance(writer, ToolText):
+            steps.append(ToolsLeftOut(self._name_of(writer)))
         steps = [step for step in steps if type(step) not in self._said]
         self._said.update(type(step) for step in steps)
         return steps
+
+    def _name_of(self, writer: Writer) -> str:
+        """Who writes, for a sentence."""
+        if isinstance(writer, EndpointText):
+            return writer.name
+        return "The small model" if isinstance(writer, Offline) else writer.verifier.model_name
 
     def _check_readable(self) -> None:
         """Raises `NoAnswer` if neither the drafter nor a verifier can read the conversation."""

@@ -28,6 +28,7 @@ from app.drafting.prompt import (
 from app.drafting.readings import Conversation, Kept
 from app.events import Stretch, stretches_of, unchecked, written_here
 from app.reply.answer import SMALL_MODEL, Answer
+from app.reply.call_history import spoken
 from app.reply.errors import NoAnswer
 from app.reply.generation import GenerationInput
 from app.reply.judgement import drafted, verified_length
@@ -128,7 +129,7 @@ class Request:
         `prompt`: the recipe of the drafter's own target. `most`, `kept`: as for `Conversation`. Raises `StorageError`.
         """
         thread = store.branches.path(self.message.id)[:-1]
-        chosen = store.conversations.get(self.message.conversation_id).choices.system
+        chosen = store.conversations.get(self.message.conversation_id).choices
         unreadable = None
         if images := image_names(thread):
             unreadable = NoAnswer(
@@ -137,11 +138,12 @@ class Request:
                 "refused",
             )
         return GenerationInput(
-            conversation=Conversation(text, thread, chosen, prompt, most, kept),
+            conversation=Conversation(text, thread, chosen.system, prompt, most, kept),
             resumed=len(self.begun.tokens) if self.begun is not None and self.does == "resumes" else 0,
-            system=system_apart(thread, chosen)[0],
-            system_digest=system_digest(chosen),
-            messages=conversation_messages(thread, chosen),
+            system=system_apart(thread, chosen.system)[0],
+            system_digest=system_digest(chosen.system),
+            messages=conversation_messages(thread, chosen.system),
+            spoken=spoken(thread, chosen.system) if chosen.tools else (),
             images=[one_line(file.name) for message in thread for file in message.attachments if is_image(file)],
             text=text,
             settings=settings,
@@ -230,15 +232,18 @@ def regenerate(store: Store, settings: Settings, message_id: str, *, target: boo
 def resume(store: Store, settings: Settings, message_id: str, text: ChatText) -> Request:
     """The rest of an answer that was cut off, sampled as it was begun. Raises `NoAnswer`, `StorageError`.
 
-    If answers have a limit, it may get as many additional tokens as a new one.
+    If answers have a limit, it may get as many additional tokens as a new one. An answer with tool calls keeps its text
+    up to the last of them.
     """
     cut = store.messages.get(message_id)
     if cut.role != "assistant":
         raise _impossible("Only an answer can be continued; this is a question.")
     if cut.status in ("pending", "streaming"):
         raise _impossible("That answer is still being written; wait until it is done.")
-    if not cut.text:
+    if not cut.text and not cut.calls:
         raise _impossible("That answer has no text to continue; ask for another answer.")
+    if cut.calls:  # What the model says of their results is written anew.
+        cut = replace(cut, text=cut.text[: cut.calls[-1].at], tokens=(), provenance=())
     _to_go_on(text, cut)
     pending, sampling = store.messages.resume(message_id), _as_begun(settings, cut.stats)
     return Request(pending, sampling, settings.max_tokens, cut, does="resumes")
@@ -257,6 +262,8 @@ def verify(store: Store, settings: Settings, answer: Message, *, anew: bool = Fa
 
 def _to_go_on(text: ChatText, cut: Message) -> Message:
     """A message that is to be continued, in these tokens. Raises `NoAnswer` if it cannot be."""
+    if not cut.text:  # Only tool calls.
+        return cut
     begun = spelt(text, cut)
     if _is_complete(begun, text.stop_tokens):
         why = unchecked(begun.stats)

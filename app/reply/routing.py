@@ -39,6 +39,7 @@ from app.remotes.substitute import name_of, why_nobody
 from app.reply.outbox import Outbox
 from app.reply.request import CONTEXT_TOKENS
 from app.system_prompts import SystemPrompts
+from app.tools.tool import Tools
 from drafter.floors import why_no_drafts
 from drafter.runtime import Drafter
 from drafter.shelf import Drafters
@@ -84,6 +85,8 @@ class Options:
     """The source of a model on this device that stands in for a server, by name; None: the chosen one."""
     texts: Path | None = None
     """Folder that keeps the tokenizers of such models and of servers' models, or None to keep none."""
+    tools: Callable[[], Tools] | None = None
+    """Opens the tools of the servers that the person has added. They are offered in conversations that name them."""
     most_read: Callable[[], int | None] | None = None
     """Most tokens read by the server for which this assistant's drafter substitutes, if known."""
 

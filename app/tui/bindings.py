@@ -57,6 +57,8 @@ def rooms() -> tuple[Room, ...]:
     from app.tui.screens.remotes import RemotesScreen
     from app.tui.screens.sampling_form import SamplingForm
     from app.tui.screens.system import SystemForm, SystemScreen
+    from app.tui.screens.tool_call import ToolCallScreen
+    from app.tui.screens.tools import ToolsScreen
     from app.tui.widgets.conversation_list import ConversationList
     from app.tui.widgets.prompt import Prompt
     from app.tui.widgets.sidebar import SearchBox, TitleBox
@@ -78,6 +80,8 @@ def rooms() -> tuple[Room, ...]:
         Room("Server form", RemoteForm, False, over=True),
         Room("System prompts", SystemScreen, False, over=True),
         Room("Text of a system prompt", SystemForm, False, over=True),
+        Room("Tools", ToolsScreen, False, over=True),
+        Room("A tool call", ToolCallScreen, False, over=True),
         Room("Sampling", SamplingForm, False, over=True),
         Room("Servers on this device", NearbyScreen, False, over=True),
         Room("Question", Confirm, False, over=True),

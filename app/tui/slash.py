@@ -43,6 +43,7 @@ COMMANDS = (
     SlashCommand("new", "New conversation", "new", key="chat.new", others=("clear",)),
     SlashCommand("model", "Choose the model that answers", "models", "[NAME]", key="app.models", others=("models",)),
     SlashCommand("system", "Choose the system prompt of this conversation", "system", "[NAME]", key="chat.system"),
+    SlashCommand("tools", "Choose the tools of this conversation", "tools"),
     SlashCommand("sampling", "Sampling settings of this conversation", "sampling", key="chat.sampling"),
     SlashCommand("servers", "Servers: add, test, switch", "show_remotes", key="app.remotes", others=("remotes",)),
     SlashCommand("local", "Models on this device, which answer while a server is away", "show_local"),

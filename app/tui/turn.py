@@ -19,6 +19,7 @@ from app.events import (
     ReplyText,
     Started,
     Stretch,
+    ToolCalled,
     Withdrawn,
     ranges_here,
     stretches_of,
@@ -93,6 +94,9 @@ class Turn:
     """What the model thought before its answer."""
     thought_seconds: float = 0.0
     thoughts_unfolded: bool = False
+    calls: tuple[ToolCalled, ...] = ()
+    """The tool calls, in order."""
+    calls_unfolded: bool = False
     withdrawn_shown: bool = False
     """Whether the person wants to see the withdrawn text."""
     revision: int = 0
@@ -125,6 +129,11 @@ class Turn:
         """How many characters of a running answer are not dimmed: the server's, up to where another model continues."""
         here = (stretch.at for stretch in self.stretches if stretch.here)
         return min(len(self.reply.solid), next(here, len(self.reply.solid)))
+
+    @property
+    def asking(self) -> ToolCalled | None:
+        """The tool call that waits for the person's yes."""
+        return next((called for called in self.calls if called.asks), None) if self.running else None
 
     @property
     def verifiable(self) -> bool:
@@ -175,6 +184,8 @@ class Turn:
             parts.append(NOTED[self.outcome])
         if self.cut:
             parts.append(self.cut)
+        if not self.running and any(one.call.state == "unknown" and not one.call.result for one in self.calls):
+            parts.append("a tool call may have run; /continue asks you about it")
         if self.outcome == "failed" and not self.error:
             parts.append("failed before it was complete")
         return " · ".join(parts)
@@ -197,6 +208,9 @@ class Turn:
         elif isinstance(event, Reasoned):
             self.thoughts += event.text
             self.thought_seconds = event.seconds
+        elif isinstance(event, ToolCalled):
+            place = event.call.place
+            self.calls = (*self.calls[:place], event, *self.calls[place + 1 :])
         elif isinstance(event, Stretch):
             self.stretches += (event,)
         elif isinstance(event, Withdrawn):
@@ -266,6 +280,7 @@ class Turn:
                 turn.model, turn.drafted_by = model_of(message.stats), model_of(message.stats, "drafted_by")
                 turn.reply.solid, turn.stretches = sanitise(message.text), stretches_of(message.stats)
                 turn.sources = sources_of(message.stats)
+                turn.calls = tuple(map(ToolCalled, message.calls))
                 turn.thoughts, seconds = sanitise(message.reasoning), message.stats.get("reasoning_seconds")
                 turn.thought_seconds = seconds if isinstance(seconds, float) else 0.0
                 turn.withdrawn = stored_withdrawn(message.stats)

@@ -38,6 +38,8 @@ class ChatServer:
     away: bool = False
     refuses: str = ""
     """An error message with which every question is refused as a bad request."""
+    takes_tools: bool = True
+    """Whether it accepts requests that offer tools."""
     strict: bool = False
     """Whether it refuses models that it does not list."""
     leaves: bool = False
@@ -82,6 +84,9 @@ class ChatServer:
         if self.strict and asked["model"] not in ("talker", "other"):
             told = {"error": {"message": f"No model {asked['model']}.", "code": "model_not_found"}}
             writer.write(http(json.dumps(told).encode(), status="404 Not Found", content_type=JSON))
+        elif "tools" in asked and not self.takes_tools:
+            told = {"error": {"message": "talker does not support tools", "type": "invalid_request_error"}}
+            writer.write(http(json.dumps(told).encode(), status="400 Bad Request", content_type=JSON))
         elif self.refuses:
             told = {"error": {"message": self.refuses, "type": "invalid_request_error"}}
             writer.write(http(json.dumps(told).encode(), status="400 Bad Request", content_type=JSON))

@@ -28,6 +28,7 @@ from app.tui.textual_private import GrowingHeight
 from app.tui.turn import NOTED, Turn
 from app.tui.widgets.markdown_view import WAITING, MarkdownView, TextPlace
 from app.tui.widgets.thoughts import Thoughts
+from app.tui.widgets.tool_calls import ToolCalls
 
 FLUSH_SECONDS = 0.08
 """Seconds between two draws of a running answer: fast enough to read along, and slow enough that rounds share a
@@ -161,6 +162,7 @@ class AnswerView(Vertical, MessageView, GrowingHeight):
         """The lines below the answer, by their CSS class."""
         self._withdrawn: WithdrawnLine | None = None
         self._thoughts = Thoughts(turn) if turn.thoughts else None
+        self._calls = ToolCalls(turn) if turn.calls else None
         if not turn.running:
             self._revision = turn.revision
             self._draw_notes()
@@ -169,6 +171,7 @@ class AnswerView(Vertical, MessageView, GrowingHeight):
         self.prose.display = bool(self.prose.source) or self.turn.running
         return [
             *([self._thoughts] if self._thoughts else []),
+            *([self._calls] if self._calls else []),
             self.prose,
             *([self._withdrawn] if self._withdrawn else []),
             *self._notes.values(),
@@ -185,8 +188,8 @@ class AnswerView(Vertical, MessageView, GrowingHeight):
 
     @property
     def _top(self) -> int:
-        """The first row of the answer itself, below what the model thought."""
-        return 0 if self._thoughts is None else self.prose.virtual_region.y
+        """The first row of the answer itself, below what the model thought and its tool calls."""
+        return 0 if self._thoughts is None and self._calls is None else self.prose.virtual_region.y
 
     def place_at(self, row: int) -> TextPlace | None:
         return None if row < self._top else self.prose.place_at(row - self._top)
@@ -213,6 +216,9 @@ class AnswerView(Vertical, MessageView, GrowingHeight):
     def toggle(self, what: str) -> bool:
         if what == "thoughts" and self._thoughts is not None:
             self._thoughts.toggle()
+            return True
+        if what == "calls" and self._calls is not None:
+            self._calls.toggle()
             return True
         if what == "withdrawn" and self._withdrawn is not None:
             self.turn.withdrawn_shown = not self.turn.withdrawn_shown
@@ -242,6 +248,7 @@ class AnswerView(Vertical, MessageView, GrowingHeight):
             # All at once: an answer may end while its thoughts are mounted, and is then drawn again.
             text, solid, running = turn.text, turn.solid, turn.running
             await self._draw_thoughts()
+            await self._draw_calls()
             if running:
                 await self.prose.grow(text or WAITING, solid)
                 await self._note_blocks()
@@ -272,6 +279,14 @@ class AnswerView(Vertical, MessageView, GrowingHeight):
         elif self.turn.thoughts:
             self._thoughts = Thoughts(self.turn)
             await self.mount(self._thoughts, before=self.prose)
+
+    async def _draw_calls(self) -> None:
+        """Draws the tool calls."""
+        if self._calls is not None:
+            self._calls.draw()
+        elif self.turn.calls:
+            self._calls = ToolCalls(self.turn)
+            await self.mount(self._calls, before=self.prose)
 
     def _draw_notes(self) -> None:
         """Draws the notes of a finished answer."""

@@ -142,7 +142,7 @@ class Transcript(AnchoredScroll, can_focus=True):
             if answer.is_mounted:  # Else it draws everything as soon as it is.
                 await answer.flush()
 
-    def toggle(self, turn: Turn, what: Literal["files", "thoughts", "withdrawn"]) -> bool:
+    def toggle(self, turn: Turn, what: Literal["files", "thoughts", "calls", "withdrawn"]) -> bool:
         """Show or hide what is folded of a turn; False if it has none, or is not mounted."""
         return any(message.toggle(what) for message in self.turn_list.messages if message.turn is turn)
 

@@ -15,6 +15,7 @@ from app.drafting.prompt import Context
 from app.events import Done, Drafted, Event, Failed, Judged, ModeChanged, ReplyText, StandIn, Started, Stats, Verified
 from app.remotes.offers import Offer
 from app.remotes.source import Source
+from app.reply.call_desk import Decision
 from storage import Attachment, Choices, FinalStatus, Message, Queued, Store
 from tests.support.patience import PATIENCE_SECONDS
 
@@ -65,6 +66,8 @@ class ScriptedCore:
     """Answers the nth prompt by the nth script; saves question and answer as the assistant does."""
 
     def __init__(self, store: Store, scripts: Iterable[Sequence[Step]] = (), mode: ModeChanged = READY) -> None:
+        self.decided: list[tuple[int, Decision]] = []
+        """What the person said to tool calls, by their places."""
         self.store = store
         self.scripts = [list(script) for script in scripts]
         self.prompts: list[tuple[str, str]] = []
@@ -141,6 +144,9 @@ class ScriptedCore:
 
     def has_room(self, conversation_id: str | None) -> bool:
         return len(self._stopped) < self.places
+
+    def decide(self, conversation_id: str, place: int, decision: Decision) -> None:
+        self.decided.append((place, decision))
 
     def stop(self, conversation_id: str | None = None) -> None:
         self.stops += 1

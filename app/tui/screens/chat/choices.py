@@ -59,6 +59,38 @@ async def choose_sampling(screen: Screen[None], conversation: OpenConversation, 
     return False
 
 
+async def choose_tools(screen: Screen[None], conversation: OpenConversation) -> None:
+    """Let the person choose whose tools are offered in the conversation."""
+    from app.tools.mcp_file import McpFile
+    from app.tui.screens.tools import ToolsScreen
+
+    with reporting(screen, "Tools"):
+        servers = [(name, server.place) for name, server in McpFile(Folders.locate())]
+        if not servers:
+            screen.notify("There are no tools yet. To add a server: outrider mcp add NAME -- COMMAND", markup=False)
+            return
+        chosen = await screen.app.push_screen_wait(ToolsScreen(servers, conversation.choices.tools))
+        if chosen != conversation.choices.tools:
+            conversation.choose(msgspec.structs.replace(conversation.choices, tools=chosen))
+            screen.notify(f"Tools from the next answer on: {', '.join(chosen) or 'none'}.", markup=False)
+
+
+async def ask_about_call(screen: Screen[None], conversation: OpenConversation) -> None:
+    """Show the tool call of the open conversation that waits for a yes, and pass on what the person says."""
+    from app.tui.screens.tool_call import ToolCallScreen
+
+    reply = conversation.live
+    called = None if reply is None else reply.turn.asking
+    if reply is None or called is None or any(isinstance(one, ToolCallScreen) for one in screen.app.screen_stack):
+        return
+    decision = await screen.app.push_screen_wait(ToolCallScreen(called))
+    with reporting(screen):
+        if decision is None:
+            conversation.stop(reply.conversation)
+        else:
+            conversation.core.decide(reply.conversation, called.call.place, decision)
+
+
 def sampling_text(conversation: OpenConversation) -> str:
     """The sampling chosen for the conversation, in words; empty if none was."""
     chosen = conversation.choices.sampling.items()

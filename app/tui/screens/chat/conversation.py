@@ -116,6 +116,8 @@ class ConversationView(Vertical):
             self._conversation.open(stored)
         self._show_head()
         await self.messages.show(stored.found)
+        if (live := self._conversation.live) is not None and live.turn.asking is not None:
+            self.post_message(Replies.CallAsks())
         if self.alive:
             self._show_changes()
             await self.messages.show_versions()

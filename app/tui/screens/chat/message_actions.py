@@ -63,6 +63,7 @@ class MessageActions(Vertical):
         Binding("p", "shade", "Shade unchecked text", id="message.shade"),
         Binding("w", "show_withdrawn", "Show the drafted words that the model rejected", id="message.withdrawn"),
         Binding("t", "show_thoughts", "Show the model's thoughts", id="message.thoughts"),
+        Binding("o", "show_calls", "Show the tool calls and their results", id="message.calls"),
         Binding("s", "show_sources", "Show the page the answer is based on", id="message.source"),
         Binding("f", "fork", "Fork: a new conversation from here", id="message.fork"),
         Binding("d", "delete_message", "Delete the message and everything after it", id="message.delete"),
@@ -351,6 +352,12 @@ class MessageActions(Vertical):
         with reporting(self):
             if not self.transcript.toggle(self._target().turn, "thoughts"):
                 self.notify("The model showed no thoughts for that answer.")
+
+    def action_show_calls(self) -> None:
+        """Show what the answer's tool calls were asked and gave, or fold them again."""
+        with reporting(self):
+            if not self.transcript.toggle(self._target().turn, "calls"):
+                self.notify("The model called no tools for that answer.")
 
     def action_show_withdrawn(self) -> None:
         with reporting(self):

@@ -8,12 +8,24 @@ from dataclasses import dataclass
 from textual.message import Message
 from textual.widget import Widget
 
-from app.events import Done, Event, ModeChanged, Redrawn, RoundEnded, Started, Stats, SystemUnread
+from app.events import (
+    Done,
+    Event,
+    ModeChanged,
+    Redrawn,
+    RoundEnded,
+    Started,
+    Stats,
+    SystemUnread,
+    ToolCalled,
+    ToolsLeftOut,
+)
 from app.tui.metrics import SessionMetrics
-from app.tui.notices import tell_cut
+from app.tui.notices import excerpt, tell_cut
 from app.tui.open_conversation import OpenConversation
 from app.tui.running_reply import RunningReply
 from app.tui.screens.chat.message_actions import MessageActions
+from app.tui.turn import one_line
 from app.tui.widgets.panel import Rounds
 from app.tui.widgets.prompt import Prompt
 
@@ -39,6 +51,9 @@ class Replies:
 
         conversation: str
         stats: Stats | None
+
+    class CallAsks(Message):
+        """A tool call of the open conversation waits for the person's yes."""
 
     def __init__(
         self,
@@ -85,6 +100,14 @@ class Replies:
                 self._report_figures(reply)
         elif isinstance(event, SystemUnread):
             self._view.notify(str(event), title="System prompt", timeout=15, markup=False)
+        elif isinstance(event, ToolCalled) and event.asks:
+            if here:
+                self._view.post_message(self.CallAsks())
+            else:
+                said = excerpt(one_line(reply.turn.question))
+                self._view.notify(f"{said}\nOpen that conversation to answer.", title="A tool call waits", markup=False)
+        elif isinstance(event, ToolsLeftOut):
+            self._view.notify(str(event), title="Tools", markup=False)
         elif isinstance(event, Redrawn):
             self._view.notify(str(event), title="Another answer", markup=False)
         elif isinstance(event, Done) and event.cut and here:

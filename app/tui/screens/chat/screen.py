@@ -29,8 +29,10 @@ from app.tui.metrics import SessionMetrics
 from app.tui.notices import excerpt, reporting
 from app.tui.open_conversation import UNREACHABLE, OpenConversation
 from app.tui.screens.chat.choices import (
+    ask_about_call,
     choose_sampling,
     choose_system,
+    choose_tools,
     keep_model,
     sampling_text,
     server_now,
@@ -314,6 +316,15 @@ class ChatScreen(Screen[None]):
 
     def action_toggle_system(self) -> None:
         self._view.system.toggle()
+
+    @work(group="choices", exclusive=True)
+    async def action_tools(self) -> None:
+        """Choose the servers whose tools are offered in this conversation."""
+        await choose_tools(self, self.conversation)
+
+    @on(Replies.CallAsks)
+    def ask_about_call(self, event: Replies.CallAsks) -> None:
+        begin(self, partial(ask_about_call, self, self.conversation), group="calls")
 
     @work(group="choices", exclusive=True)
     async def action_sampling(self) -> None:

@@ -1,0 +1,400 @@
+"""The MCP servers at work: started when first needed, asked for their tools, called, and ended with the program.
+
+A call is sent once. A server that ended between two calls is started again for the next one, never in mid-call: whether
+that call was carried out, nobody knows. The SDK takes 0.7 s to import, so only a conversation with tools imports this.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import time
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import AsyncExitStack
+from typing import Any, TypeVar
+
+import httpx2
+import mcp_types as types
+from mcp.client import Client, ClientSession
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.exceptions import MCPError
+from pydantic import ValidationError
+
+from app.config import ConfigError, Folders
+from app.log import HIDDEN, log
+from app.remotes.tokens import Tokens
+from app.sanitise import sanitise
+from app.tools.child import MOST_LINE, Child
+from app.tools.mcp_file import McpFile, McpServer, token_name
+from app.tools.tool import Tool, ToolGone, ToolResult
+from remote.transport import system_trust
+
+Answer = TypeVar("Answer", bound=types.Result)
+
+START_SECONDS = 20.0
+"""Longest time from the start of a server to its greeting."""
+CALL_SECONDS = 120.0
+"""Longest time of one call."""
+LIST_SECONDS = 20.0
+"""Longest time of one page of tools."""
+CONNECT_SECONDS = 10.0
+IDLE_SECONDS = 10.0
+"""Age of an HTTP connection's last answer from which it is tried with a harmless request before a call."""
+MOST_TEXT = 64_000
+"""Longest result, in characters."""
+MOST_TOOLS = 500
+"""Most tools of one server."""
+MOST_DESCRIPTION = 8_000
+"""Longest description of a tool, in characters."""
+SHORTEST_SECRET = 6
+"""Shortest value of a variable or header that is hidden in logs and messages. A shorter one may be an ordinary word."""
+
+
+class Servers:
+    """The tools of the servers in `mcp.json`: `Tools`."""
+
+    def __init__(self, folders: Folders, environment: Mapping[str, str] = os.environ) -> None:
+        self._folders, self._environment = folders, environment
+        self._servers: dict[str, _Server] = {}
+        self._closed = False
+
+    async def offered(self, servers: Collection[str]) -> tuple[Tool, ...]:
+        """The tools of these servers, which are started if need be, all at once. Raises `ToolGone`."""
+        found = await asyncio.gather(*(self._server(name).tools() for name in dict.fromkeys(servers)))
+        return tuple(tool for tools in found for tool in tools)
+
+    async def call(self, tool: Tool, arguments: Mapping[str, Any]) -> ToolResult:
+        """Call once. Never repeated here. Raises `ToolGone`."""
+        return await self._server(tool.server).call(tool, arguments)
+
+    async def aclose(self) -> None:
+        """End the servers that were started."""
+        self._closed = True
+        await asyncio.gather(*(server.aclose() for server in self._servers.values()))
+
+    def _server(self, name: str) -> _Server:
+        if self._closed:
+            raise ToolGone("the program is about to end", begun=False)
+        if name not in self._servers:
+            self._servers[name] = _Server(name, self._folders, self._environment)
+        return self._servers[name]
+
+
+class _Server:
+    """One server, which has a link or none. Several calls share the link."""
+
+    def __init__(self, name: str, folders: Folders, environment: Mapping[str, str]) -> None:
+        self.name, self._folders, self._environment = name, folders, environment
+        self._link: _Link | None = None
+        self._turn = asyncio.Lock()
+        """Held while it is started, so that two calls do not start it twice."""
+
+    async def tools(self) -> tuple[Tool, ...]:
+        link = await self._linked()
+        try:
+            return await link.tools()
+        except ToolGone:
+            if not link.ended:
+                raise
+        return await (await self._linked()).tools()  # It ended before; nothing is done twice by listing again.
+
+    async def call(self, tool: Tool, arguments: Mapping[str, Any]) -> ToolResult:
+        link = await self._linked()
+        if link.stale:
+            await self.tools()
+            link = await self._linked()
+        return await link.call(tool, arguments)
+
+    async def aclose(self) -> None:
+        async with self._turn:
+            if self._link is not None:
+                await self._link.aclose()
+
+    async def _linked(self) -> _Link:
+        """The link, new if the last one has ended. Raises `ToolGone`."""
+        async with self._turn:
+            if self._link is not None and self._link.ended:
+                log.info("the MCP server %s has ended and is started again", self.name)
+                await self._link.aclose()
+                self._link = None
+            if self._link is None:
+                try:
+                    link = _Link(self.name, *self._configured())
+                except ConfigError as error:
+                    raise ToolGone(str(error), begun=False) from None
+                await link.open()
+                self._link = link
+            return self._link
+
+    def _configured(self) -> tuple[McpServer, Mapping[str, str], frozenset[str]]:
+        """The server with the values of its variables, the headers of its requests, and what is secret of it.
+
+        Raises `ConfigError`.
+        """
+        server = McpFile(self._folders).get(self.name)
+        filled = server.filled(self._environment)
+        headers, secrets = dict(filled.headers), server.secrets(self._environment)
+        if server.token is not None:
+            secrets.append(Tokens(self._folders).find(token_name(self.name), filled.url or "", server.token))
+            headers["Authorization"] = f"Bearer {secrets[-1]}"
+        return filled, headers, frozenset(value for value in secrets if len(value) >= SHORTEST_SECRET)
+
+
+class _Link:
+    """One connection to a server, from its start to its end.
+
+    A task of its own holds it open, because the SDK wants to be left by the task that entered it.
+    """
+
+    def __init__(self, name: str, server: McpServer, headers: Mapping[str, str], secrets: frozenset[str]) -> None:
+        self.name, self._server, self._headers = name, server, headers
+        self._secrets = sorted(secrets, key=len, reverse=True)
+        self.child: Child | None = None
+        self._status: int | None = None
+        """Status of its last answer over HTTP that was an error."""
+        self._session: ClientSession | None = None
+        self._ready = asyncio.Event()
+        self._stop = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._error: BaseException | None = None
+        self._heard = 0.0
+        """When it last answered, on the monotonic clock."""
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing can be sent any more, as far as is known."""
+        return self._task is None or self._task.done() or self._stop.is_set() or bool(self.child and self.child.ended)
+
+    @property
+    def stale(self) -> bool:
+        """Whether it may have ended unnoticed."""
+        return self.child is None and time.monotonic() - self._heard > IDLE_SECONDS
+
+    async def open(self) -> None:
+        """Start the server and greet it. Raises `ToolGone`."""
+        self._task = asyncio.create_task(self._keep(), name=f"MCP server {self.name}")
+        begun = time.monotonic()
+        try:
+            async with asyncio.timeout(START_SECONDS):
+                await self._ready.wait()
+        except TimeoutError:
+            await self._abandon()
+            raise ToolGone(self._why_not_started(None), begun=False) from None
+        except BaseException:
+            await self._abandon()
+            raise
+        if self._error is not None or self._session is None:
+            await asyncio.wait([self._task])
+            raise ToolGone(self._why_not_started(self._error), begun=False) from None
+        self._heard = time.monotonic()
+        log.info("the MCP server %s started in %.1f s", self.name, self._heard - begun)
+
+    async def tools(self) -> tuple[Tool, ...]:
+        """All its tools. Raises `ToolGone`."""
+        found: list[types.Tool] = []
+        cursor: str | None = None
+        while len(found) < MOST_TOOLS:
+            request = types.ListToolsRequest(params=types.PaginatedRequestParams(cursor=cursor))
+            page = await self._ask(request, types.ListToolsResult, LIST_SECONDS)
+            if isinstance(page, str):
+                raise ToolGone(f"{self.name} does not list its tools: {page}", begun=False)
+            found += page.tools
+            if not page.tools or (cursor := page.next_cursor) is None:
+                break
+        return tuple(_tool(self.name, tool) for tool in found[:MOST_TOOLS])
+
+    async def call(self, tool: Tool, arguments: Mapping[str, Any]) -> ToolResult:
+        """Call once. Raises `ToolGone`."""
+        params = types.CallToolRequestParams(name=tool.name, arguments=dict(arguments))
+        result = await self._ask(types.CallToolRequest(params=params), types.CallToolResult, CALL_SECONDS, begun=True)
+        if isinstance(result, str):
+            return _bounded(result, failed=True)
+        return _bounded(_text(result), failed=result.is_error)
+
+    async def aclose(self) -> None:
+        self._stop.set()
+        if self._task is not None:
+            await asyncio.wait([self._task])
+
+    async def _ask(
+        self, request: types.Request[Any, Any], kind: type[Answer], seconds: float, *, begun: bool = False
+    ) -> Answer | str:
+        """The server's answer, or its words if it refuses. Raises `ToolGone` if there is no answer.
+
+        `begun`: whether it may have done something all the same.
+        """
+        unknown = "; whether the call was carried out is unknown" if begun else ""
+        if self._session is None or self.ended:
+            raise ToolGone(f"{self.name} has ended", begun=False)
+        self._status = None
+        try:
+            answer = await self._session.send_request(request, kind, seconds)
+        except MCPError as error:
+            if error.code == types.REQUEST_TIMEOUT:
+                raise ToolGone(f"{self.name} did not answer within {seconds:.0f} s{unknown}", begun=begun) from None
+            if error.code == types.CONNECTION_CLOSED:
+                await self._abandon()
+                raise ToolGone(f"{self.name} {self._how_it_ended()}{unknown}", begun=begun) from None
+            if self._status is not None:  # The words are the SDK's own: the status says more.
+                status = self._status
+                self._stop.set()
+                raise ToolGone(f"{self.name} answered with HTTP status {status}{unknown}", begun=begun) from None
+            return self._clean(error.message)
+        except (ValidationError, RuntimeError) as error:
+            log.debug("the MCP server %s sent something unreadable", self.name, exc_info=error)
+            raise ToolGone(f"{self.name} sent an answer that is not MCP{unknown}", begun=begun) from None
+        self._heard = time.monotonic()
+        return answer
+
+    async def _keep(self) -> None:
+        """Hold the connection open until it is to end or breaks."""
+        try:
+            async with AsyncExitStack() as stack:
+                client = Client(
+                    await self._transport(stack),
+                    cache=None,
+                    client_info=types.Implementation(name="outrider", version="0"),
+                )
+                self._session = (await stack.enter_async_context(client)).session
+                self._ready.set()
+                await self._stop.wait()
+        except Exception as error:
+            self._error = _innermost(error)
+            log.debug("the MCP server %s", self.name, exc_info=self._error)
+        finally:
+            self._ready.set()
+
+    async def _transport(self, stack: AsyncExitStack) -> Any:
+        if self._server.command is not None:
+            inherited = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
+            self.child = Child(
+                [self._server.command, *self._server.args],
+                inherited | self._server.env,
+                self._server.cwd and os.path.expanduser(self._server.cwd),
+                lambda line: log.debug("%s: %s", self.name, self._clean(line)),
+            )
+            return self.child
+
+        async def note(response: httpx2.Response) -> None:
+            if response.status_code >= 400 and response.request.method == "POST":
+                self._status = response.status_code
+
+        client = httpx2.AsyncClient(
+            headers=dict(self._headers),
+            timeout=httpx2.Timeout(CALL_SECONDS, connect=CONNECT_SECONDS),
+            verify=system_trust(),
+            event_hooks={"response": [note]},
+        )
+        assert self._server.url is not None
+        return streamable_http_client(self._server.url, http_client=await stack.enter_async_context(client))
+
+    async def _abandon(self) -> None:
+        """End the connection, whatever it is waiting for."""
+        self._stop.set()
+        if self._task is not None:
+            if not self._ready.is_set():
+                self._task.cancel()
+            await asyncio.wait([self._task])
+
+    def _why_not_started(self, error: BaseException | None) -> str:
+        """What went wrong, and what to do. `error`: None if it did not answer in time."""
+        name, child = self.name, self.child
+        if isinstance(error, OSError) and child is not None and child.exit_code is None:
+            if isinstance(error, FileNotFoundError) and not (self._server.cwd and error.filename == self._server.cwd):
+                return f"{name}: there is no command {self._server.command}; install it, or give its whole path"
+            return f"{name}: {error.filename or self._server.command} cannot be used: {error.strerror}"
+        if isinstance(error, RuntimeError | MCPError) and "protocol version" in str(error).lower():
+            return f"{name} speaks another version of MCP: {self._clean(str(error))}; update the older program"
+        if child is not None and child.stray is not None:
+            return f"{name} writes something that is not MCP to its output: {self._clean(child.stray)}"
+        if error is None:
+            return (
+                f"{name} did not greet within {START_SECONDS:.0f} s{self._last_words()}. "
+                "If it is fetched when it first starts, start it once by hand"
+            )
+        if child is not None and isinstance(error, MCPError) and error.code == types.CONNECTION_CLOSED:
+            return f"{name} {self._how_it_ended()}"
+        if self._status in (401, 403):
+            return f"{name} refuses this token, or wants one (HTTP status {self._status}): outrider mcp add {name} URL"
+        if self._status is not None:
+            return (
+                f"{name}: there is no MCP server at {self._server.place} (HTTP status {self._status}); see its manual"
+            )
+        if isinstance(error, httpx2.HTTPError):
+            return f"{name}: {self._server.place} cannot be reached: {self._clean(str(error) or type(error).__name__)}"
+        return f"{name} does not speak MCP as it should: {self._clean(str(error) or type(error).__name__)}"
+
+    def _how_it_ended(self) -> str:
+        """The rest of a sentence after the server's name."""
+        child = self.child
+        if child is None:
+            return "broke off the connection"
+        if child.too_long:
+            return f"was ended, because it sent a message of more than {MOST_LINE >> 20} MB"
+        code = child.exit_code
+        how = "" if code is None else f" (signal {-code})" if code < 0 else f" (exit code {code})"
+        return f"ended{how}{self._last_words()}"
+
+    def _last_words(self) -> str:
+        lines = list(self.child.last_lines) if self.child is not None else []
+        return f". Its last lines: {self._clean(' | '.join(lines))}" if lines else ""
+
+    def _clean(self, text: str) -> str:
+        """Another program's words in a message or the log: one line, without secrets and control characters."""
+        for secret in self._secrets:
+            text = text.replace(secret, HIDDEN)
+        return " ".join(sanitise(text).split())
+
+
+def _tool(server: str, tool: types.Tool) -> Tool:
+    return Tool(server, tool.name, (tool.description or "")[:MOST_DESCRIPTION], tool.input_schema, tuple(_said(tool)))
+
+
+def _said(tool: types.Tool) -> Iterable[str]:
+    """What its annotations say, in words. What they do not say is not assumed."""
+    hints = tool.annotations
+    if hints is None:
+        return
+    if hints.read_only_hint is not None:
+        yield "read-only" if hints.read_only_hint else "writes"
+    if hints.destructive_hint is not None and not hints.read_only_hint:
+        yield "destructive" if hints.destructive_hint else "only adds"
+    if hints.idempotent_hint and not hints.read_only_hint:
+        yield "repeatable"
+    if hints.open_world_hint is not None:
+        yield "open world" if hints.open_world_hint else "closed world"
+
+
+def _text(result: types.CallToolResult) -> str:
+    """What a model reads of a result."""
+    parts: list[str] = []
+    for part in result.content:
+        if isinstance(part, types.TextContent):
+            parts.append(part.text)
+        elif isinstance(part, types.ImageContent | types.AudioContent):
+            parts.append(_left_out(part.mime_type, part.data))
+        elif isinstance(part, types.ResourceLink):
+            parts.append(f"[{part.name}: {part.uri}]")
+        elif isinstance(part.resource, types.TextResourceContents):
+            parts.append(part.resource.text)
+        else:
+            parts.append(_left_out(part.resource.mime_type or str(part.resource.uri), part.resource.blob))
+    if not parts and result.structured_content is not None:
+        parts.append(json.dumps(result.structured_content, ensure_ascii=False))
+    return "\n".join(parts)
+
+
+def _left_out(what: str, encoded: str) -> str:
+    return f"[{what} of {len(encoded) * 3 // 4:,} bytes, left out]"
+
+
+def _bounded(text: str, *, failed: bool) -> ToolResult:
+    return ToolResult(text[:MOST_TEXT], failed, max(0, len(text) - MOST_TEXT))
+
+
+def _innermost(error: BaseException) -> BaseException:
+    """The first error in groups of errors."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

@@ -1,0 +1,61 @@
+"""What a tool is: what a model may call, and what a call gives."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A tool of an MCP server, as the server describes it. Nothing of it is believed."""
+
+    server: str
+    """The name that the person gave the server."""
+    name: str
+    description: str
+    schema: Mapping[str, Any]
+    """JSON Schema of its arguments."""
+    said: tuple[str, ...] = field(default=())
+    """What the server says that it does or does not do, as words to show: "read-only", "destructive", "open world"."""
+
+    @property
+    def full_name(self) -> str:
+        """The name that models see: at most 64 letters, digits, `_` and `-`."""
+        letters = "".join(
+            letter if letter.isalnum() and letter.isascii() or letter in "_-" else "_" for letter in self.name
+        )
+        return f"{self.server}__{letters}"[:64]
+
+
+@dataclass(frozen=True)
+class ToolResult:
+    """What a call gave, as text that a model reads. Bounded, not cleaned for a terminal."""
+
+    text: str
+    failed: bool = False
+    """Whether the tool itself says that it failed."""
+    cut: int = 0
+    """Characters that were left out at the end."""
+
+
+class ToolGone(Exception):
+    """The server of a tool cannot be reached, or broke off. Whether the call was carried out is unknown if `begun`."""
+
+    def __init__(self, message: str, *, begun: bool) -> None:
+        super().__init__(message)
+        self.begun = begun
+
+
+class Tools(Protocol):
+    """The tools of the servers that a person has added (`app/tools/servers.py`)."""
+
+    async def offered(self, servers: Collection[str]) -> tuple[Tool, ...]:
+        """The tools of these servers, which are started if need be. Raises `ToolGone`."""
+
+    async def call(self, tool: Tool, arguments: Mapping[str, Any]) -> ToolResult:
+        """Call once. Never repeated here. Raises `ToolGone`."""
+
+    async def aclose(self) -> None:
+        """End the servers that were started."""

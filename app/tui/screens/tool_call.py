@@ -1,0 +1,76 @@
+"""A tool call that waits for the person's yes: shown in full, over the chat."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from textual import events
+from textual.binding import Binding
+from textual.containers import Vertical, VerticalScroll
+from textual.content import Content
+from textual.widget import Widget
+from textual.widgets import Static
+
+from app.events import ToolCalled
+from app.sanitise import sanitise
+from app.tui.keymap import hint
+from app.tui.screens.dialog import Dialog, titled
+from app.tui.turn import one_line
+from app.tui.widgets.tool_calls import arguments_of
+
+if TYPE_CHECKING:
+    from app.reply.call_desk import Decision
+
+QUIET_SECONDS = 0.7
+"""Time without a key before the first one counts: it may be a letter of a prompt that is being typed."""
+AGAIN = "This call may have run already: the program or the line ended in the middle of it, and nobody knows."
+
+
+class ToolCallScreen(Dialog["Decision | None"]):
+    """Closes with what the person says, or None to stop the answer."""
+
+    BINDINGS = [
+        Binding("y", "say('yes')", "Make the call", id="call.yes"),
+        Binding("n", "say('no')", "Refuse it", id="call.no"),
+        Binding("a", "say('always')", "Make it, and later calls of this tool in this conversation", id="call.always"),
+        Binding("escape", "say('')", "Stop the answer", id="call.stop"),
+    ]
+
+    def __init__(self, called: ToolCalled) -> None:
+        super().__init__()
+        self.called = called
+        self._key_at = 0.0
+
+    def compose(self) -> Iterator[Widget]:
+        call, called = self.called.call, self.called
+        said = f"{sanitise(call.server)} says of it: {', '.join(map(sanitise, called.said))}" if called.said else ""
+        keys = [("call.yes", "yes"), ("call.no", "no"), ("call.always", "always here")]
+        if called.again:
+            keys = [("call.yes", "run it again"), ("call.no", "tell the model")]
+        with titled(Vertical(), "Call a tool?", hint(self, *keys, ("call.stop", "stop"))):
+            yield Static(Content.styled(one_line(f"{call.server} / {call.tool}"), "bold"), markup=False)
+            if said:
+                yield Static(Content.styled(" ".join(said.split()), "$text-muted"), markup=False)
+            if called.again:
+                yield Static(Content.styled(AGAIN, "$text-warning"), markup=False)
+            with VerticalScroll():
+                yield Static(Content(arguments_of(call)), markup=False)
+
+    def on_mount(self) -> None:
+        self._key_at = time.monotonic()
+        self.query_one(VerticalScroll).focus()
+
+    def on_key(self, event: events.Key) -> None:
+        """Drops letters that were meant for the prompt."""
+        now = time.monotonic()
+        if event.is_printable and now - self._key_at < QUIET_SECONDS:
+            event.stop()
+            event.prevent_default()
+        self._key_at = now
+
+    def action_say(self, decision: Decision) -> None:
+        if decision == "always" and self.called.again:
+            return
+        self.dismiss(decision or None)

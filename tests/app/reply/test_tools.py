@@ -1,0 +1,166 @@
+"""Tool calls: each is stored before it runs, runs once with a yes, and its result goes back to the model."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.config import Settings
+from app.events import ToolCalled, ToolsLeftOut
+from app.reply.assistant import Assistant
+from app.reply.call_desk import MOST_CALLS, REFUSED, Decision
+from app.reply.call_history import UNKNOWN
+from storage import Call, Choices
+from tests.app.reply.conftest import Connect
+from tests.support.chat_server import ChatServer, Script
+from tests.support.conversing import Heard, ask, hear
+from tests.support.file_tool import FileTools
+
+SETTINGS = Settings(temperature=0.0)
+
+
+def calls(*lines: str, name: str = "files__append", first: int = 0) -> list[dict[str, Any]]:
+    """The deltas of an answer that wants these lines appended."""
+    return [
+        {"tool_calls": [{"index": at, "id": f"call_{first + at}", "type": "function",
+                         "function": {"name": name, "arguments": f'{{"line":"{line}"}}'}}]}
+        for at, line in enumerate(lines)
+    ]  # fmt: skip
+
+
+def wants(*lines: str, said: str = "", **about: Any) -> Script:
+    return Script([*([said] if said else []), *calls(*lines, **about)], reason="tool_calls")
+
+
+def deciding(opened: Assistant, *decisions: Decision) -> Any:
+    """Says the nth of these to the nth call that asks, then the last one; `asked` has those calls."""
+    asked: list[ToolCalled] = []
+
+    def watch(heard: Heard) -> None:
+        if isinstance(event := heard.last, ToolCalled) and event.asks:
+            asked.append(event)
+            stored = opened.store.messages.get(heard.message).calls
+            assert stored[event.call.place] == event.call, "it is a row before anybody is asked"
+            decision = decisions[min(len(asked), len(decisions)) - 1]
+            opened.decide(heard.started.conversation, event.call.place, decision)
+
+    watch.asked = asked  # type: ignore[attr-defined]
+    return watch
+
+
+def conversation(opened: Assistant) -> str:
+    return opened.store.conversations.create("tools", Choices(tools=("files",))).id
+
+
+async def test_calls_are_made_with_a_yes_and_the_model_reads_what_they_gave(connect: Connect, tmp_path: Path) -> None:
+    server = ChatServer(
+        [wants("one", "two", said="I look."), wants("three", first=2), Script(["Done."]), Script(["Again."])]
+    )
+    tools = FileTools(tmp_path / "file")
+    async with connect(server, met=True, settings=SETTINGS, tools=lambda: tools) as opened:
+        here = conversation(opened)
+        watch = deciding(opened, "yes", "no", "always")
+        heard = await ask(opened, "append", here, watch)
+        assert tools.runs == ["one", "three"] and heard.text == "I look.\n\nDone."
+        answer = opened.store.branches.thread(here)[-1]
+        assert answer.text == heard.text
+        assert [(call.state, call.at, call.turn) for call in answer.calls] == [
+            ("done", 7, 0), ("refused", 7, 0), ("done", 7, 1),
+        ]  # fmt: skip
+        assert [event.said for event in watch.asked] == [("read-only",)] * 3
+        results = [
+            (one["tool_call_id"], one["content"]) for one in server.asked[2]["messages"] if one["role"] == "tool"
+        ]
+        assert results == [("call_0", "wrote one\n"), ("call_1", REFUSED), ("call_2", "wrote three\n")]
+        assert opened.store.conversations.get(here).choices.allowed == ("files/append",)
+        await ask(opened, "and now?", here)
+        roles = [one["role"] for one in server.asked[3]["messages"]]
+        assert roles == ["user", "assistant", "tool", "tool", "assistant", "tool", "assistant", "user"]
+
+
+async def test_a_model_that_calls_on_and_on_is_told_to_end(connect: Connect, tmp_path: Path) -> None:
+    server, tools = ChatServer([wants("more")]), FileTools(tmp_path / "file")
+    server.scripts = [wants(str(at), first=at) for at in range(MOST_CALLS + 2)]
+    async with connect(server, met=True, settings=SETTINGS, tools=lambda: tools) as opened:
+        heard = await ask(opened, "append", conversation(opened), deciding(opened, "always"))
+        assert len(tools.runs) == MOST_CALLS == len(server.asked) - 1
+        assert server.asked[-1]["tool_choice"] == "none" and "16 tool calls" in heard.done.cut
+
+
+@pytest.mark.parametrize(
+    ("point", "state", "decision", "runs"),
+    [("asked", "asked", "yes", 1), ("ran", "unknown", "no", 1), ("done", "done", "no", 1)],
+)
+async def test_a_program_that_is_killed_in_a_call_makes_it_once(
+    point: str,
+    state: str,
+    decision: Decision,
+    runs: int,
+    connect: Connect,
+    tiny_pair: Path,
+    database: Path,
+    tmp_path: Path,
+) -> None:
+    server, file = ChatServer([wants("one"), Script(["Done."])]), tmp_path / "file"
+    async with server.listening() as port:
+        url = f"http://127.0.0.1:{port}/v1"
+        words = ["-m", "tests.support.tool_victim", str(tiny_pair / "drafter"), str(database), url, str(file), point]
+        victim = await asyncio.create_subprocess_exec(sys.executable, *words)
+        assert await victim.wait() == -signal.SIGKILL
+        tools = FileTools(file)
+        assert len(tools.runs) == (point != "asked")
+        async with connect(url, met=True, settings=SETTINGS, tools=lambda: tools) as opened:
+            (conversation,) = opened.store.conversations.all()
+            cut = opened.store.branches.thread(conversation.id)[-1]
+            assert cut.interrupted and [call.state for call in cut.calls] == [state]
+            watch = deciding(opened, decision)
+            heard = await hear(opened.resume(cut.id), watch)
+            assert heard.text == "Done." and tools.runs == ["one"] * runs
+            assert [event.again for event in watch.asked] == {"asked": [False], "ran": [True], "done": []}[point]
+            assert server.asked[-1]["messages"][-1]["content"] == (UNKNOWN if point == "ran" else "wrote one\n")
+            assert opened.store.messages.get(cut.id).calls == cut.calls, "the answer that was cut stays as it was"
+
+
+async def test_a_line_that_breaks_drops_half_a_call_and_makes_none_twice(connect: Connect, tmp_path: Path) -> None:
+    half = Script(["Now", *calls("two", first=1)], cut=True)
+    server, tools = (
+        ChatServer([wants("one", said="I look."), half, wants("one", first=0), Script(["Done."])]),
+        FileTools(tmp_path / "file"),
+    )
+    async with connect(server, met=True, settings=SETTINGS, tools=lambda: tools) as opened:
+        here = conversation(opened)
+        failed = await ask(opened, "append", here, deciding(opened, "always"))
+        assert failed.failed is not None and failed.failed.code == "broken"
+        cut = opened.store.branches.thread(here)[-1]
+        assert [call.state for call in cut.calls] == ["done"] and tools.runs == ["one"]
+        heard = await hear(opened.resume(cut.id), deciding(opened, "yes"))
+        assert heard.judged is None
+        assert heard.text == "I look.\n\nDone.", "the server repeated a call with its id, which is not made again"
+        assert tools.runs == ["one"] and [call.state for call in heard_calls(opened, here)] == ["done", "refused"]
+
+
+async def test_a_call_that_broke_off_may_have_run_and_is_not_repeated_unasked(connect: Connect, tmp_path: Path) -> None:
+    tools = FileTools(tmp_path / "file", dies=True)
+    server = ChatServer([wants("one"), wants("one", first=1), Script(["Done."])])
+    async with connect(server, met=True, settings=SETTINGS, tools=lambda: tools) as opened:
+        here = conversation(opened)
+        watch = deciding(opened, "always", "no")
+        await ask(opened, "append", here, watch)
+        assert tools.runs == ["one"] and [event.again for event in watch.asked] == [False, True]
+        assert [call.state for call in heard_calls(opened, here)] == ["unknown", "refused"]
+
+
+async def test_a_server_that_takes_no_tools_answers_without(connect: Connect, tmp_path: Path) -> None:
+    server, tools = ChatServer([Script(["Hello."])], takes_tools=False), FileTools(tmp_path / "file")
+    async with connect(server, met=True, settings=SETTINGS, tools=lambda: tools) as opened:
+        heard = await ask(opened, "append", conversation(opened))
+        assert heard.text == "Hello." and heard.of(ToolsLeftOut)
+
+
+def heard_calls(opened: Assistant, conversation_id: str) -> tuple[Call, ...]:
+    return opened.store.branches.thread(conversation_id)[-1].calls
