@@ -189,6 +189,7 @@ def _file() -> tuple[Folders, McpFile]:
 
 def _keep(folders: Folders, file: McpFile, name: str, server: dict[str, Any], token: str | None) -> None:
     """Write a server, and its token first, so that no server waits for a token that was never kept."""
+    from app.config import same_server
     from app.remotes.tokens import Tokens
     from app.tools.mcp_file import token_name
     from remote.credentials import bearer_token
@@ -203,7 +204,7 @@ def _keep(folders: Folders, file: McpFile, name: str, server: dict[str, Any], to
         with patience_for_the_keyring():
             server = {**server, "token": Tokens(folders).keep(token_name(name), server["url"], token)}
     now = file.put(name, server)
-    if before is not None and (before.url, before.token) != (now.url, now.token):
+    if before is not None and not (before.token == now.token and same_server(before.url, now.url)):
         _drop_token(folders, name, before)
 
 

@@ -176,6 +176,11 @@ class Generation:
     # ---- what is there -----------------------------------------------------------------------------------------------
 
     @property
+    def called(self) -> bool:
+        """Whether the model has called tools, so that only a server with their results can continue."""
+        return self.desk is not None and bool(self.desk.calls)
+
+    @property
     def prompt(self) -> Sequence[int]:
         """Tokens of the conversation up to the beginning of the answer, for the current writer."""
         return self._reading.tokens

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from app.events import Cut, Done, Dropped, Failed, Judged, PageSource, Withdrawn
+from app.exits import GO_ON
 from app.reply.errors import NoAnswer
 from app.reply.generation import Generation
 from app.reply.judgement import (
@@ -126,6 +127,10 @@ def failed(
         last, never, waits = error.event, error.event.code in NEVER_AGAIN, error.passing and request.waits
     else:
         last, never, waits = Failed(str(error), "internal"), isinstance(error, DrafterError), False
+    if generation is not None and generation.called and waits:
+        # Asked again from the queue, the model would have its calls made again.
+        never, waits = True, False
+        last = replace(last, advice=f"The tool calls are kept, and are not made again. To continue: {GO_ON}.")
     if waits:
         what = "The question waits and is sent"
         if generation is not None and generation.answer.text:

@@ -62,16 +62,25 @@ class Child(Transport):
 
     async def __aenter__(self) -> Streams:
         pipe = asyncio.subprocess.PIPE
-        self._process = await asyncio.create_subprocess_exec(
-            *self._command,
-            stdin=pipe,
-            stdout=pipe,
-            stderr=pipe,
-            env=self._environment,
-            cwd=self._folder,
-            limit=MOST_LINE,
-            start_new_session=True,
+        starting = asyncio.ensure_future(
+            asyncio.create_subprocess_exec(
+                *self._command,
+                stdin=pipe,
+                stdout=pipe,
+                stderr=pipe,
+                env=self._environment,
+                cwd=self._folder,
+                limit=MOST_LINE,
+                start_new_session=True,
+            )
         )
+        try:
+            self._process = await asyncio.shield(starting)
+        except asyncio.CancelledError:  # asyncio itself would wait here for all descendants to end.
+            self._process = await starting
+            self._signal(signal.SIGKILL)
+            self._close_pipes()
+            raise
         self._in, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         write, self._out = anyio.create_memory_object_stream[SessionMessage](0)
         self._tasks = [asyncio.create_task(work) for work in (self._receive(), self._send(), self._listen())]
@@ -96,7 +105,7 @@ class Child(Transport):
         await asyncio.gather(*self._tasks, return_exceptions=True)
         with suppress(TimeoutError):  # Its code; a descendant that left the group may hold its pipes open for ever.
             await asyncio.wait_for(self._process.wait(), GRACE_SECONDS)
-        getattr(self._process, "_transport").close()  # noqa: B009  # Nothing public closes pipes that such a one holds.
+        self._close_pipes()
 
     async def _receive(self) -> None:
         assert self._process.stdout is not None
@@ -127,6 +136,8 @@ class Child(Transport):
         except (ConnectionError, RuntimeError):
             self.ended = True
             self._in.close()
+        finally:
+            self._out.close()  # Otherwise the session would wait for ever to send its next message.
 
     async def _listen(self) -> None:
         assert self._process.stderr is not None
@@ -146,6 +157,9 @@ class Child(Transport):
     def _signal(self, number: signal.Signals) -> None:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, number)
+
+    def _close_pipes(self) -> None:
+        getattr(self._process, "_transport").close()  # noqa: B009  # Nothing public does, while a descendant holds them.
 
     async def _gone(self) -> bool:
         """Whether the whole process group ends within `GRACE_SECONDS`."""

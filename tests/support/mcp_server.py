@@ -1,7 +1,7 @@
-"""A real MCP server, made with the SDK: `python -m tests.support.mcp_server FOLDER [--http]`.
+"""A real MCP server, made with the SDK: `python -m tests.support.mcp_server FOLDER [--http PORT]`.
 
-Each of its tools first appends its name to `calls` in the folder. Over HTTP it prints its port, and takes only the
-token in the variable MCP_TOKEN.
+Each of its tools first appends its name to `calls` in the folder. Over HTTP it prints its port (0: any), and takes only
+the token in the variable MCP_TOKEN.
 """
 
 from __future__ import annotations
@@ -110,6 +110,6 @@ if __name__ == "__main__":
 
         import uvicorn
 
-        listener = socket.create_server(("127.0.0.1", 0))
+        listener = socket.create_server(("127.0.0.1", int(sys.argv[-1])))
         print(listener.getsockname()[1], flush=True)
         uvicorn.Server(uvicorn.Config(_guarded(), log_level="error")).run(sockets=[listener])

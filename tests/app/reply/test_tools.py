@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -164,3 +165,24 @@ async def test_a_server_that_takes_no_tools_answers_without(connect: Connect, tm
 
 def heard_calls(opened: Assistant, conversation_id: str) -> tuple[Call, ...]:
     return opened.store.branches.thread(conversation_id)[-1].calls
+
+
+async def test_a_question_whose_calls_were_made_is_not_queued_to_make_them_again(
+    connect: Connect, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.reply.reply.RETURN_SECONDS", 0.1)
+    server, tools = ChatServer([wants("one"), Script(["Done."])]), FileTools(tmp_path / "file")
+    async with AsyncExitStack() as listening:
+        url = f"http://127.0.0.1:{await listening.enter_async_context(server.listening())}/v1"
+        waits = Settings(temperature=0.0, offline="queue")
+        async with connect(url, met=True, settings=waits, tools=lambda: tools) as opened:
+            decide = deciding(opened, "always")
+
+            async def leave(heard: Heard) -> None:
+                decide(heard)
+                if isinstance(event := heard.last, ToolCalled) and event.call.state == "done":
+                    await listening.aclose()
+
+            heard = await ask(opened, "append", conversation(opened), leave)
+            assert heard.failed is not None and "The tool calls are kept" in heard.failed.advice
+            assert tools.runs == ["one"] and opened.outbox.queued() == [] and len(server.asked) == 1

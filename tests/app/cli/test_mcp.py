@@ -1,0 +1,85 @@
+"""`outrider mcp`: servers are added, tested, imported from other clients' files, and removed with their tokens."""
+
+from __future__ import annotations
+
+import json
+import stat
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.commands import Outrider
+from tests.support.patience import PATIENCE_SECONDS
+
+VS_CODE = """\
+{ // as VS Code writes it
+  "inputs": [{"id": "github-token", "type": "promptString"}],
+  "servers": {
+    "My GitHub": {"type": "http", "url": "https://api.example/mcp", "headers": {"Authorization": "Bearer ${input:github-token}"}},
+    "old": {"type": "sse", "url": "https://old.example/sse"},
+    "files": {"command": "files // not a comment", "args": ["${HOME},}"]}, /* and a comma too many: */
+  },
+}
+"""  # noqa: E501
+
+
+def test_a_server_is_added_tested_listed_and_removed(
+    outrider: Outrider, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.tools.servers.START_SECONDS", PATIENCE_SECONDS)
+    assert outrider("mcp").says(0, "no MCP servers; add one: outrider mcp add NAME -- COMMAND…")
+    command = [sys.executable, "-m", "tests.support.mcp_server", str(tmp_path)]
+    assert outrider("mcp", "add", "t", "--env", "TOKEN", "--env", "A=b=c", "--", *command).says(
+        0, "outrider mcp test t"
+    )
+    file = home / "config" / "mcp.json"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    kept = json.loads(file.read_text())["mcpServers"]["t"]
+    assert kept == {"command": command[0], "args": command[1:], "env": {"TOKEN": "${TOKEN}", "A": "b=c"}}
+    assert outrider("mcp", "test", "t").says(3, "the variable TOKEN is not set")
+    assert outrider("mcp", "add", "t", "--", "x").says(2, "--replace replaces it")
+    assert outrider("mcp", "add", "t", "--replace", "--", *command).code == 0
+    tested = outrider("mcp", "test", "t")
+    assert tested.says(0, "t answered in ") and tested.says(0, "has 8 tools")
+    assert tested.out.splitlines()[0] == "write_file  (writes, destructive)  Write a file."
+    assert outrider("mcp", "list", "--json").json == {"name": "t", "command": command[0], "args": command[1:]}
+    assert outrider("mcp", "rm", "t").code == 0 and outrider("mcp", "list").out == ""
+    assert outrider("mcp", "test", "t").says(2, "there is no MCP server 't'")
+
+
+@pytest.mark.usefixtures("no_ring")
+def test_a_token_belongs_to_its_address_and_goes_with_the_server(outrider: Outrider, home: Path) -> None:
+    add = ("mcp", "add", "wiki", "https://wiki.example/mcp")
+    assert outrider(*add, "--token-stdin", stdin="sesame-123").code == 0
+    assert "sesame" not in (home / "config" / "mcp.json").read_text()
+    tokens = home / "config" / "tokens.json"
+    assert json.loads(tokens.read_text()) == {"mcp:wiki https://wiki.example:443": "sesame-123"}
+    moved = (*add[:-1], f"{add[-1]}/2", "--replace", "--token-stdin")
+    assert outrider(*moved, stdin="sesame-456").code == 0
+    assert json.loads(tokens.read_text()) == {"mcp:wiki https://wiki.example:443": "sesame-456"}
+    assert outrider(*add, "--replace", "--token-env", "WIKI").code == 0 and json.loads(tokens.read_text()) == {}
+    assert outrider("mcp", "list").out == "wiki  https://wiki.example/mcp  Authorization\n"
+    assert outrider(*add, "--replace", "--token-stdin", stdin="sesame-123").code == 0
+    assert outrider("mcp", "rm", "wiki").code == 0 and json.loads(tokens.read_text()) == {}
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_the_servers_of_another_client_are_imported(outrider: Outrider, home: Path, tmp_path: Path, kept: bool) -> None:
+    file, other = home / "config" / "mcp.json", tmp_path / "other.json"
+    if kept:
+        file.parent.mkdir(parents=True)
+        file.write_text('{"mine": 1, "mcpServers": {"files": {"command": "a", "disabled": true}}}')
+    other.write_text(VS_CODE)
+    done = outrider("mcp", "import", str(other))
+    assert done.out.split() == ["My-GitHub"] + ["files"] * (not kept)
+    assert done.says(1, "left out old: it is reached over SSE") and done.says(1, "My-GitHub needs GITHUB_TOKEN in the")
+    content = json.loads(file.read_text())
+    assert content["mcpServers"]["My-GitHub"]["headers"] == {"Authorization": "Bearer ${GITHUB_TOKEN}"}
+    files = {"command": "files // not a comment", "args": ["${HOME},}"]}
+    assert content["mcpServers"]["files"] == ({"command": "a", "disabled": True} if kept else files)
+    assert content.get("mine") == (1 if kept else None)
+    broken = '{"mcpServers": {"x": {}}}'
+    file.write_text(broken)
+    assert outrider("mcp", "import", str(other)).says(2, "the MCP server x cannot be read: it needs either a command")
+    assert file.read_text() == broken

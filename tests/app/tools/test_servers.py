@@ -1,0 +1,239 @@
+"""Tools of real MCP servers: they are called once, whatever breaks, and nothing of a server stays behind."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.config import Folders
+from app.tools import servers as module
+from app.tools.servers import MOST_TEXT, Servers
+from app.tools.tool import Tool, ToolGone
+from tests.support.patience import PATIENCE_SECONDS
+
+SERVER = ["-m", "tests.support.mcp_server"]
+
+
+class Place:
+    """A settings folder with an `mcp.json`, and what the test server notes."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.folders = Folders(folder / "config", folder / "data", folder / "logs")
+        self.folders.config.mkdir()
+        self.environment = dict(os.environ)
+
+    def servers(self, **servers: dict[str, Any]) -> Servers:
+        (self.folders.config / "mcp.json").write_text(json.dumps({"mcpServers": servers}))
+        return Servers(self.folders, self.environment)
+
+    def local(self) -> dict[str, Any]:
+        return {"command": sys.executable, "args": [*SERVER, str(self.folder)], "env": {"SECRET": "${SECRET}"}}
+
+    @property
+    def calls(self) -> list[str]:
+        return (self.folder / "calls").read_text().split() if (self.folder / "calls").exists() else []
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+    for limit in ("START_SECONDS", "LIST_SECONDS", "CONNECT_SECONDS"):
+        monkeypatch.setattr(module, limit, PATIENCE_SECONDS)
+    place = Place(tmp_path)
+    place.environment["SECRET"] = "open sesame"
+    return place
+
+
+@pytest.fixture
+async def close() -> AsyncIterator[Callable[[Servers], Servers]]:
+    opened: list[Servers] = []
+    yield lambda servers: opened.append(servers) or servers  # type: ignore[func-returns-value]
+    for servers in opened:
+        await servers.aclose()
+
+
+async def named(servers: Servers, name: str) -> dict[str, Tool]:
+    return {tool.name: tool for tool in await servers.offered([name])}
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
+def alive(process: int) -> bool:
+    """Whether it runs. One that has ended may wait for a parent that never asks."""
+    state = subprocess.run(["ps", "-o", "stat=", "-p", str(process)], capture_output=True, text=True).stdout.strip()
+    return bool(state) and not state.startswith("Z")
+
+
+async def test_calls_give_bounded_text_and_run_at_once(place: Place, close: Callable[[Servers], Servers]) -> None:
+    servers = close(place.servers(t=place.local()))
+    tools = await named(servers, "t")
+    assert tools["write_file"].full_name == "t__write_file" and tools["write_file"].said == ("writes", "destructive")
+    assert tools["write_file"].schema["required"] == ["name", "text"] and tools["slow"].said == ()
+    assert (await servers.call(tools["write_file"], {"name": "a", "text": "hello"})).text == "wrote 5 characters"
+    assert (place.folder / "a").read_text() == "hello"
+    seen = set((await servers.call(tools["environment"], {})).text.split())
+    assert {"HOME", "PATH", "SECRET"} <= seen and not {"USER", "PYTEST_CURRENT_TEST"} & seen
+    met = await asyncio.gather(*(servers.call(tools["meet"], {"name": name}) for name in ("a", "b")))
+    assert [one.text for one in met] == ["a met somebody", "b met somebody"]
+    huge = await servers.call(tools["huge"], {})
+    assert (len(huge.text), huge.cut) == (MOST_TEXT, 1_000_000 - MOST_TEXT)
+    assert (await servers.call(tools["picture"], {})).text == "a picture\n[image/png of 300 bytes, left out]"
+    wrong = await servers.call(tools["wrong"], {})
+    assert wrong.failed and "wrong" in wrong.text
+
+
+async def test_a_call_whose_server_ends_is_not_repeated_and_the_next_one_starts_it(
+    place: Place, close: Callable[[Servers], Servers], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    servers = close(place.servers(t=place.local()))
+    tools = await named(servers, "t")
+    other = asyncio.create_task(servers.call(tools["slow"], {}))
+    await until(lambda: place.calls == ["slow"])
+    with pytest.raises(ToolGone, match=r"exit code 7.*the roof is on fire.*carried out is unknown") as gone:
+        await servers.call(tools["die"], {})
+    assert gone.value.begun
+    with pytest.raises(ToolGone) as gone:
+        await other
+    assert gone.value.begun and place.calls == ["slow", "die"]
+    both = (servers.call(tools["write_file"], {"name": name, "text": ""}) for name in "ab")
+    await asyncio.gather(*both)  # One of them starts it.
+    link = servers._servers["t"]._link
+    assert link is not None and link.child is not None
+    os.kill(link.child._process.pid, signal.SIGKILL)
+    await until(lambda: link.ended)
+    assert (await servers.call(tools["write_file"], {"name": "c", "text": ""})).text
+    assert place.calls == ["slow", "die", *["write_file"] * 3]
+    monkeypatch.setattr(module, "CALL_SECONDS", 0.1)
+    with pytest.raises(
+        ToolGone, match="did not answer within 0 s; whether the call was carried out is unknown"
+    ) as gone:
+        await servers.call(tools["slow"], {})
+    assert gone.value.begun
+
+
+async def test_what_does_not_start_is_explained_and_leaves_nothing_behind(
+    place: Place, close: Callable[[Servers], Servers], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    stubborn = (
+        f"trap '' TERM; (trap '' TERM; echo > {tmp_path}/up; while :; do sleep 1; done)& echo $! > {tmp_path}/pid; wait"
+    )
+    servers = close(
+        place.servers(
+            none={"command": "no-such-command"},
+            ended={"command": "sh", "args": ["-c", 'echo "no key: $KEY" >&2; exit 3'], "env": {"KEY": "${SECRET}"}},
+            echo={"command": "cat"},
+            chat={"command": "echo", "args": ["Hello!"]},
+            stubborn={"command": "sh", "args": ["-c", stubborn]},
+            variable={"command": "${NOWHERE}"},
+            closed={"url": "http://127.0.0.1:1/mcp"},
+        )
+    )
+    wanted = {
+        "none": "there is no command no-such-command; install it",
+        "ended": r"ended \(exit code 3\). Its last lines: no key: \[hidden\]",
+        "echo": "does not speak MCP",
+        "chat": "not MCP to its output: Hello!",
+        "variable": "NOWHERE is not set",
+        "closed": "http://127.0.0.1:1/mcp cannot be reached",
+        "unknown": "there is no MCP server 'unknown'; yours: none, ended",
+    }
+    for name, words in wanted.items():
+        with pytest.raises(ToolGone, match=words) as gone:
+            await servers.offered([name])
+        assert not gone.value.begun
+    monkeypatch.setattr("app.tools.child.GRACE_SECONDS", 0.2)
+    given_up = asyncio.create_task(servers.offered(["stubborn"]))
+    await until(lambda: (tmp_path / "up").exists() and bool((tmp_path / "pid").read_text()))
+    given_up.cancel()
+    await asyncio.wait([given_up])
+    process = int((tmp_path / "pid").read_text())
+    await until(lambda: not alive(process))
+
+
+@contextmanager
+def over_http(place: Place, port: int = 0) -> Iterator[int]:
+    process = subprocess.Popen(
+        [sys.executable, *SERVER, str(place.folder), "--http", str(port)],
+        env=os.environ | {"MCP_TOKEN": "open sesame"},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        yield int(process.stdout.readline())
+    finally:
+        process.kill()
+        process.communicate()
+
+
+async def test_a_server_over_http_takes_its_token_and_may_be_restarted_between_calls(
+    place: Place, close: Callable[[Servers], Servers], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with over_http(place) as port:
+        url = f"http://127.0.0.1:{port}/mcp"
+        servers = close(
+            place.servers(
+                right={"url": url, "headers": {"Authorization": "Bearer ${SECRET}"}},
+                wrong={"url": url, "headers": {"Authorization": "Bearer no"}},
+                nothing={"url": url + "/x", "headers": {"Authorization": "Bearer ${SECRET}"}},
+            )
+        )
+        tools = await named(servers, "right")
+        assert (await servers.call(tools["write_file"], {"name": "a", "text": ""})).text
+        with pytest.raises(ToolGone, match=r"refuses this token, or wants one \(HTTP status 401\)"):
+            await servers.offered(["wrong"])
+        with pytest.raises(ToolGone, match="no MCP server at"):
+            await servers.offered(["nothing"])
+    monkeypatch.setattr(module, "IDLE_SECONDS", 0.0)
+    with pytest.raises(ToolGone) as gone:
+        await servers.call(tools["write_file"], {"name": "b", "text": ""})
+    assert not gone.value.begun  # It was tried before the call.
+    with over_http(place, port):
+        assert (await servers.call(tools["write_file"], {"name": "b", "text": ""})).text
+        monkeypatch.setattr(module, "IDLE_SECONDS", 1e9)
+        with pytest.raises(ToolGone, match="unknown") as gone:
+            await servers.call(tools["die"], {})
+        assert gone.value.begun
+    assert place.calls == ["write_file", "write_file", "die"]
+
+
+async def test_a_server_ends_with_the_program_even_if_it_is_killed(place: Place) -> None:
+    place.servers(t=place.local())
+    program = (
+        "import asyncio, pathlib, sys\n"
+        "from app.config import Folders\nfrom app.tools import servers as module\n"
+        "from app.tools.servers import Servers\n"
+        "async def main():\n"
+        "    folder = pathlib.Path(sys.argv[1])\n"
+        "    module.START_SECONDS = 90\n"
+        "    servers = Servers(Folders(folder / 'config', folder / 'data', folder / 'logs'))\n"
+        "    await servers.offered(['t'])\n"
+        "    print(servers._servers['t']._link.child._process.pid, flush=True)\n"
+        "    await asyncio.Event().wait()\n"
+        "asyncio.run(main())\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", program, str(place.folder)],
+        env=os.environ | {"SECRET": "open sesame"},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    server = int(process.stdout.readline())
+    process.kill()
+    process.communicate()
+    await until(lambda: not alive(server))
