@@ -155,8 +155,7 @@ def test_an_empty_database_and_one_of_an_older_version_are_brought_up_to_date(pa
     with as_somebody():
         with Store.open(path) as store, store.database.write() as sql:
             sql.execute("DELETE FROM _sqlite_migrations WHERE name = ?", (MIGRATIONS.known[-1],))
-            sql.execute("DROP INDEX conversations_by_written")
-            sql.execute("ALTER TABLE conversations DROP COLUMN written")
+            sql.execute("DROP TABLE calls")
         with Store.read(path) as store:
             assert titles(store) == ["kept"]
 
