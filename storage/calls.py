@@ -118,7 +118,7 @@ def calls_of(sql: Sqlite, ids: Iterable[str]) -> Mapping[str, tuple[Call, ...]]:
 
 
 def leave_unknown(sql: Sqlite, message_id: str) -> None:
-    """Marks the calls of an answer that were running when its program died."""
+    """Marks the calls of an answer that were running when its program died, or when it was copied."""
     sql.execute("UPDATE calls SET state = 'unknown' WHERE message_id = ? AND state = 'running'", (message_id,))
 
 

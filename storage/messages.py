@@ -159,6 +159,7 @@ class Messages:
             resumed = self._beside(sql, cut, resumes=message_id)
             _save_partial(sql, resumed.id, cut.tokens, cut.provenance, cut.text)
             insert_calls(sql, resumed.id, cut.calls)
+            leave_unknown(sql, resumed.id)
             sql.execute("UPDATE messages SET stats = ? WHERE id = ?", (pack_stats(cut.stats), resumed.id))
             return find_message(sql, resumed.id)
 

@@ -150,7 +150,8 @@ class Queue:
 
         The prompt keeps the answer's place in the queue, if it had one. Otherwise it comes before the other entries of
         its conversation, which were asked after it. Returns None and changes nothing if the question has other versions
-        or is not the end of the conversation. Raises `NotFound`.
+        or is not the end of the conversation, or if the answer has tool calls, which must not be made again. Raises
+        `NotFound`.
         """
         with self._database.write() as sql:
             answer = find_message(sql, message_id)
@@ -165,7 +166,7 @@ class Queue:
                 """,
                 (conversation.id, question.id, answer.id, question.parent_id, question.id, answer.id),
             ).fetchone()
-            if beside or conversation.tip_id != answer.id:
+            if beside or answer.calls or conversation.tip_id != answer.id:
                 return None
             sql.execute("UPDATE conversations SET tip_id = ? WHERE id = ?", (question.parent_id, conversation.id))
             placed = sql.execute("SELECT id FROM queue WHERE message_id = ?", (answer.id,)).fetchone()

@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from storage.attachments import Attachment, attachments_of, insert_attachments
-from storage.calls import calls_of, insert_calls
+from storage.calls import calls_of, insert_calls, leave_unknown
 from storage.choices import pack_choices
 from storage.errors import NotFound
 from storage.records import (
@@ -120,6 +120,8 @@ def insert_messages(
             insert_attachments(sql, "message_id", message.id, message.attachments)
         if message.calls:
             insert_calls(sql, message.id, message.calls)
+            if owner is None:  # What is copied is not being made here.
+                leave_unknown(sql, message.id)
 
 
 def new_message(

@@ -9,7 +9,18 @@ from typing import NamedTuple
 
 from app.events import parts_here, stretches_of
 from app.sanitise import sanitise
-from storage import Conversation, Message, WholeConversation
+from storage import Call, Conversation, Message, WholeConversation
+from storage.calls import CallState
+
+STATES: dict[CallState, str] = {
+    "asked": "not made",
+    "running": "may have run",
+    "done": "done",
+    "failed": "failed",
+    "refused": "refused",
+    "unknown": "may have run",
+}
+"""What became of a tool call, for a person."""
 
 
 class NumberedMessage(NamedTuple):
@@ -85,6 +96,12 @@ def system_heading(conversation: Conversation) -> str:
 def when(time: str) -> str:
     """A stored time for people, to the minute."""
     return f"{time[:16].replace('T', ' ')} UTC"
+
+
+def called(call: Call) -> str:
+    """A tool call in one line: what became of it, and the tool."""
+    tool = f"{call.server}/{call.tool}" if call.server else call.tool
+    return f"Tool call, {STATES[call.state]}: {' '.join(sanitise(tool).split())}"
 
 
 def remark(message: Message) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from html import escape
 
-from app.archive.branches import Branch, NumberedMessage, branches, names, remark, system_heading, when
+from app.archive.branches import Branch, NumberedMessage, branches, called, names, remark, system_heading, when
 from app.archive.html_markdown import Decode, Span, drafted_spans, render
 from app.attachments.images import is_image
 from app.attachments.reader import one_line
@@ -17,7 +17,7 @@ from app.attachments.renderer import data_url, described
 from app.events import ranges_here, stretches_of
 from app.sanitise import sanitise
 from models.guide.names import Marks, names_said
-from storage import Attachment, Conversation, Message, WholeConversation
+from storage import Attachment, Call, Conversation, Message, WholeConversation
 
 POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 STYLE = """
@@ -129,7 +129,7 @@ def _message(numbered: NumberedMessage, level: int, decoder: Callable[[], Decode
     number, message = numbered
     heading = f'{names(message)} <span class="number">{number}</span> {_when(message.created)}'
     text = _answer(message, level, decoder) if message.role == "assistant" else escape(sanitise(message.text))
-    above = _files(message.attachments) + _thoughts(message)
+    above = _files(message.attachments) + _thoughts(message) + _calls(message.calls)
     return _article(message.role, level, heading, text, remark(message), above=above)
 
 
@@ -162,6 +162,17 @@ def _thoughts(message: Message) -> str:
     """The model's thoughts before its answer, folded; empty if there are none."""
     thoughts = sanitise(message.reasoning).strip()
     return _folded("Thoughts before the answer", f"<pre>{escape(thoughts)}</pre>") if thoughts else ""
+
+
+def _calls(calls: Sequence[Call]) -> str:
+    """The tool calls of an answer, each folded, with its arguments and its result."""
+    return "".join(
+        _folded(
+            called(call),
+            "".join(f"<pre>{escape(sanitise(text))}</pre>" for text in (call.arguments, call.result) if text),
+        )
+        for call in calls
+    )
 
 
 def _folded(summary: str, shown: str) -> str:

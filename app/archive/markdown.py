@@ -12,24 +12,14 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from markdown_it import MarkdownIt
 
-from app.archive.branches import Branch, NumberedMessage, branches, names, remark, system_heading, when
+from app.archive.branches import Branch, NumberedMessage, branches, called, names, remark, system_heading, when
 from app.attachments.renderer import described, fenced, language
 from app.sanitise import sanitise
 from storage import Attachment, Call, Conversation, WholeConversation
-from storage.calls import CallState
 
 _PUNCTUATION = re.compile(r"([\\`*_\[\]<>#|~&$])")
 _BLOCKS = MarkdownIt("commonmark", {"html": True}).disable("inline")
 """Parses blocks only. Inline markup does not matter here, and a hostile text could make its parsing slow."""
-STATES: dict[CallState, str] = {
-    "asked": "not made",
-    "running": "may have run",
-    "done": "done",
-    "failed": "failed",
-    "refused": "refused",
-    "unknown": "may have run",
-}
-"""What became of a tool call, for a person."""
 _AFTER = "what comes after it"
 
 
@@ -97,7 +87,7 @@ def _files(attachments: Sequence[Attachment]) -> Iterator[str]:
 def _calls(calls: Sequence[Call]) -> Iterator[str]:
     """The tool calls of an answer, with arguments and results in fences that their content cannot end."""
     for call in calls:
-        yield f"\n*Tool call, {STATES[call.state]}: {escaped(f'{call.server}/{call.tool}')}*\n"
+        yield f"\n*{escaped(called(call))}*\n"
         yield f"\n{fenced(sanitise(call.arguments), 'json')}\n"
         if call.result:
             yield f"\n{fenced(sanitise(call.result), '')}\n"

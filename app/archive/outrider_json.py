@@ -55,8 +55,8 @@ class AttachmentRecord(msgspec.Struct, omit_defaults=True):
 class CallRecord(msgspec.Struct, omit_defaults=True):
     """A tool call of an answer, in the order in which the model asked for them."""
 
-    turn: Annotated[int, msgspec.Meta(ge=0)]
-    at: Annotated[int, msgspec.Meta(ge=0)]
+    turn: Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
+    at: Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
     call_id: str
     server: str
     tool: str

@@ -157,13 +157,14 @@ async def _verify_last(conversation_id: str | None, settings: Settings, folders:
     `explicit`: the command line names the server; otherwise the conversation's own server is asked.
     """
     from app.cli.ask import listen
+    from app.cli.tool_consent import ToolConsent
     from app.remotes.choice import Asks
     from app.reply.bootstrap import open_assistant
     from app.reply.judgement import nothing_to_verify, unverified
     from app.sanitise import sanitise
 
     asks = Asks(explicit=explicit)
-    async with open_assistant(settings, folders, asks, conversation=conversation_id) as assistant:
+    async with open_assistant(settings, folders, asks, conversation=conversation_id, tools=True) as assistant:
         store = assistant.store
         if conversation_id is None:
             conversation_id = next((conversation.id for conversation in store.conversations.recent(1)), "")
@@ -179,7 +180,7 @@ async def _verify_last(conversation_id: str | None, settings: Settings, folders:
             complain(nothing_to_verify(answer))
             return OK
         await assistant.settled(answer.conversation_id)
-        result = await listen(assistant.verify(answer.id))
+        result = await listen(assistant.verify(answer.id), calls=ToolConsent(assistant))
         _print(result, store.branches.path(answer.id))
         if result.failed is None:
             return OK

@@ -97,6 +97,8 @@ class Backend:
             raise NoAnswer(problem.message, problem.code)
         if not unverified(answer):
             raise NoAnswer(nothing_to_verify(answer), "internal")
+        if answer.calls and not drafted(answer):
+            return self.rest(message_id)  # With its calls, so that none is made again.
         # Only the rest is requested if no part of the answer was drafted here.
         anew = connection is not None and isinstance(connection.verifier, Endpoint) and drafted(answer)
         return verify(self._store, self._settings_of(conversation), answer, anew=anew)
@@ -228,7 +230,9 @@ class Backend:
         if self._tools is None:
             self._tools = await asyncio.to_thread(self._options.tools)  # It takes most of a second to import.
         *before, answer = store.branches.path(message.id)
-        unsure = [call for one in before for call in one.calls if call.state == "unknown"]
+        versions = [one.id for one in store.branches.siblings(answer.id) if one.id not in (answer.id, answer.resumes)]
+        before += map(store.messages.get, versions)
+        unsure = [call for one in before for call in one.calls if call.state in ("running", "unknown")]
         desk = self._desks[message.conversation_id] = CallDesk(
             store,
             self._tools,

@@ -46,7 +46,8 @@ log = logging.getLogger("outrider.tools")
 class CallDesk:
     """Makes the calls of one answer.
 
-    `begun`: the calls that it already has. `unsure`: calls of earlier answers whose result is unknown.
+    `begun`: the calls that it already has. `unsure`: calls of earlier answers, and of other versions of this
+    one, whose result is unknown.
     """
 
     def __init__(
@@ -63,7 +64,7 @@ class CallDesk:
         self._store, self._tools, self._servers = store, tools, servers
         self._conversation, self._message = conversation, message
         self.calls = list(begun)
-        self._unsure = [*unsure, *(call for call in begun if call.state == "unknown")]
+        self._unsure = [*unsure, *(call for call in self.calls if call.state == "unknown")]
         self._offered: dict[str, Tool] | None = None
         self._asking: dict[int, asyncio.Future[Decision]] = {}
 

@@ -50,7 +50,9 @@ class Offline:
 
     @property
     def possible(self) -> bool:
-        """Whether the drafter can continue this answer now."""
+        """Whether the drafter can continue this answer now. It would not know the results of tool calls."""
+        if (desk := self._generation.desk) is not None and desk.calls:
+            return False
         if not self.allowed or self._generation.answer.is_text or self._generation.drafting.is_model:
             return False
         return self._nobody() is None and not (self._connection is not None and self._connection.refuses)

@@ -133,7 +133,7 @@ def failed(
         last = replace(last, advice=f"The tool calls are kept, and are not made again. To continue: {GO_ON}.")
     if waits:
         what = "The question waits and is sent"
-        if generation is not None and generation.answer.text:
+        if generation is not None and (generation.answer.text or (generation.desk and generation.desk.calls)):
             what = "The answer so far is kept. The rest follows"
         last = replace(last, message=f"{error} {what} when the server is back.", queued=True, advice="")
     settles = request.settles(done=False, verified=False, never=never)

@@ -213,7 +213,9 @@ class Reply:
         """Another model may continue the answer: the server is out of reach, and has not refused to answer."""
         given, connection = self._generation.given, self._connection
         refuses = connection is not None and connection.refuses
-        return given.settings.offline == "local" and not (given.images or refuses or self._cannot)
+        desk = self._generation.desk
+        called = desk is not None and desk.calls  # Nobody else would know their results.
+        return given.settings.offline == "local" and not (given.images or refuses or called or self._cannot)
 
     @property
     def _preparing(self) -> ModeChanged | None:

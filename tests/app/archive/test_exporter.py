@@ -25,7 +25,7 @@ from app.config import Folders, Settings
 from app.events import Stretch
 from models.guide.names import MARKS
 from models.text.chat_text import ChatText
-from storage import Attachment, Choices, FinalStatus, NotFound, Store
+from storage import Attachment, Call, Choices, FinalStatus, NotFound, Store
 from storage.records import INTERRUPTED
 from tests.app.archive.test_html_markdown import HOSTILE, Tags
 from tests.app.attachments.conftest import PNG
@@ -299,6 +299,18 @@ def test_json_keeps_what_a_text_was_read_from(store: Store, tmp_path: Path) -> N
     with Store.open(tmp_path / "other.db") as other:
         import_file(other, tmp_path / "out.json")
         assert other.transfer.whole(conversation).messages[0].attachments == (page,)
+
+
+@pytest.mark.parametrize("form", ["md", "html"])
+def test_what_a_person_reads_has_the_tool_calls(store: Store, tmp_path: Path, form: Format) -> None:
+    conversation = store.conversations.create("tools").id
+    answer = store.messages.ask(conversation, "append", parent_id=None)
+    call = Call(0, 0, 0, "a", "files", "app<b>end", '{"line": "<i>one"}', state="done", result="wrote\x1b[2J <b>one")
+    store.calls.add(answer.id, [call])
+    store.messages.finish(answer.id, (), (), "Done.", "done", {})
+    text = exported(store, conversation, form, tmp_path)
+    assert "Tool call, done: files/app" in text and "wrote" in text and "\x1b" not in text
+    assert form == "md" or ("<pre>wrote" in text and "<b>" not in text and "<i>one" not in text)
 
 
 def test_files_that_make_no_sense_are_not_imported(store: Store, conversation: str, tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from app.reply.call_history import UNKNOWN
 from storage import Call, Choices
 from tests.app.reply.conftest import Connect
 from tests.support.chat_server import ChatServer, Script
-from tests.support.conversing import Heard, ask, hear
+from tests.support.conversing import Heard, ask, hear, until_connected
 from tests.support.file_tool import FileTools
 
 SETTINGS = Settings(temperature=0.0)
@@ -143,6 +143,51 @@ async def test_a_line_that_breaks_drops_half_a_call_and_makes_none_twice(connect
         assert heard.judged is None
         assert heard.text == "I look.\n\nDone.", "the server repeated a call with its id, which is not made again"
         assert tools.runs == ["one"] and [call.state for call in heard_calls(opened, here)] == ["done", "refused"]
+
+
+async def test_an_answer_with_calls_that_waits_in_the_queue_is_continued_and_not_asked_anew(
+    connect: Connect, tmp_path: Path
+) -> None:
+    broken, tools = Script(["Now"], cut=True), FileTools(tmp_path / "file")
+    server = ChatServer([wants("one"), broken, Script(["Done."])])
+    async with connect(server, met=True, settings=SETTINGS, tools=lambda: tools) as opened:
+        here = conversation(opened)
+        assert (await ask(opened, "append", here, deciding(opened, "yes"))).failed is not None
+        cut = opened.store.branches.thread(here)[-1]
+        assert opened.store.queue.defer(cut.id) is None, "its calls would be lost, and made again"
+        queued = opened.outbox.enqueue_verification(cut.id)
+        await until_connected(opened)
+        heard = await hear(opened.send(queued), deciding(opened, "yes"))
+        assert heard.text == "Done." and tools.runs == ["one"] and not opened.outbox.queued()
+        assert [one["role"] for one in server.asked[-1]["messages"]] == ["user", "assistant", "tool"]
+
+
+async def test_a_call_that_another_version_of_the_answer_may_have_made_asks_again(
+    connect: Connect, tmp_path: Path
+) -> None:
+    tools = FileTools(tmp_path / "file", dies=True)
+    server = ChatServer([wants("one"), Script(["Lost."]), wants("one"), Script(["Done."])])
+    async with connect(server, met=True, settings=SETTINGS, tools=lambda: tools) as opened:
+        here = conversation(opened)
+        await ask(opened, "append", here, deciding(opened, "always"))
+        watch = deciding(opened, "no")
+        await hear(opened.regenerate(opened.store.branches.thread(here)[-1].id), watch)
+        assert tools.runs == ["one"] and [event.again for event in watch.asked] == [True]
+
+
+async def test_a_copy_of_a_conversation_asks_about_the_call_that_was_running(connect: Connect, tmp_path: Path) -> None:
+    tools, server = FileTools(tmp_path / "file", holds=True), ChatServer([wants("one"), Script(["Done."])])
+    async with connect(server, met=True, settings=SETTINGS, tools=lambda: tools) as opened:
+        here = conversation(opened)
+        opened.store.conversations.choose(here, Choices(tools=("files",), allowed=("files/append",)))
+        running = asyncio.create_task(ask(opened, "append", here))
+        await tools.ran.wait()
+        copy = opened.store.branches.duplicate(here, opened.store.branches.thread(here)[-1].id)
+        opened.stop(here)
+        await running
+        watch = deciding(opened, "no")
+        await hear(opened.resume(str(copy.tip_id)), watch)
+        assert tools.runs == ["one"] and [event.again for event in watch.asked] == [True]
 
 
 async def test_a_call_that_broke_off_may_have_run_and_is_not_repeated_unasked(connect: Connect, tmp_path: Path) -> None:

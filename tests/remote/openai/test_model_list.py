@@ -201,3 +201,25 @@ async def test_geminis_own_list_tells_the_context() -> None:
         [model] = await client.models(PATIENCE, wanted="gemini-flash-latest")
     assert (model.id, model.max_model_len, model.most_written) == ("gemini-flash-latest", 1048576, 65536)
     assert heads[0].startswith(b"GET /v1beta/models?pageSize=1000 ") and b"x-goog-api-key: AIza" in heads[0]
+
+
+async def test_gemini_is_told_that_calls_have_no_signature() -> None:
+    bodies: list[Any] = []
+
+    async def serve(number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        bodies.append(json.loads((await request_of(reader))[1]))
+        writer.write(http(b"data: [DONE]\n\n", content_type="text/event-stream"))
+        await writer.drain()
+
+    signed = {"id": "b", "extra_content": {"google": {"thought_signature": "its own"}}}
+    said: list[dict[str, Any]] = [
+        {"role": "user", "content": "hi"},
+        {"role": "assistant", "tool_calls": [{"id": "a"}, signed, "odd"]},
+    ]
+    async with listening(serve) as port, GeminiClient(f"http://127.0.0.1:{port}/v1beta/openai", "AIza") as client:
+        stream = await client.relay({"messages": said}, deadline=PATIENCE, silence=PATIENCE)
+        await stream.aclose()
+    unsigned = {"google": {"thought_signature": "skip_thought_signature_validator"}}
+    sent = bodies[0]["messages"]
+    assert sent[0] == said[0] and sent[1]["tool_calls"] == [{"id": "a", "extra_content": unsigned}, signed, "odd"]
+    assert said[1]["tool_calls"][0] == {"id": "a"}
