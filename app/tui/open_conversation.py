@@ -186,6 +186,8 @@ class OpenConversation:
     def choose(self, choices: Choices) -> None:
         """Apply this choice from the next answer on. A new conversation stores it when it is begun."""
         if self.id is not None:
+            # A yes to all calls of a tool is stored by the answer that it was said to.
+            choices = replace(choices, allowed=self.core.store.conversations.get(self.id).choices.allowed)
             self.core.store.conversations.choose(self.id, choices)
         self.choices = choices
         self.core.follow(choices)
