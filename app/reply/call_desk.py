@@ -123,7 +123,7 @@ class CallDesk:
                 yield await self._end(place, *impossible)
                 continue
             assert tool is not None
-            if not self._allowed(call):
+            if not self._allowed(call, tool):
                 asking = self._asking[place] = asyncio.get_running_loop().create_future()
                 yield ToolCalled(call, asks=True, said=tool.said, again=self._may_have_run(call))
                 decision = await unless_stopped(_wait(asking))
@@ -135,7 +135,7 @@ class CallDesk:
                     yield await self._end(place, *(("unknown", UNKNOWN) if unknown else ("refused", REFUSED)))
                     continue
                 if decision == "always":
-                    self._allow(call)
+                    self._allow(tool)
             self.calls[place] = replace(call, state="running")
             await self._store_call(place)
             yield ToolCalled(self.calls[place])
@@ -189,15 +189,15 @@ class CallDesk:
         """Whether this call, or the same one before, may have been carried out."""
         return call.state == "unknown" or any(_same(call, other) for other in self._unsure)
 
-    def _allowed(self, call: Call) -> bool:
+    def _allowed(self, call: Call, tool: Tool) -> bool:
         """Whether the person has said yes to every call of this tool. Raises `StorageError`."""
         if self._may_have_run(call):
             return False
-        return _key(call) in self._store.conversations.get(self._conversation).choices.allowed
+        return tool.key in self._store.conversations.get(self._conversation).choices.allowed
 
-    def _allow(self, call: Call) -> None:
+    def _allow(self, tool: Tool) -> None:
         choices = self._store.conversations.get(self._conversation).choices
-        allowed = tuple(dict.fromkeys([*choices.allowed, _key(call)]))
+        allowed = tuple(dict.fromkeys([*choices.allowed, tool.key]))
         self._store.conversations.choose(self._conversation, structs.replace(choices, allowed=allowed))
 
     # ---- what is stored ----------------------------------------------------------------------------------------------
@@ -219,17 +219,14 @@ class CallDesk:
             await asyncio.sleep(0.2)
 
 
-def _key(call: Call) -> str:
-    return f"{call.server}/{call.tool}"
-
-
 def _is_of(call: Call, tool: Tool) -> bool:
     return (call.server, call.tool) == (tool.server, tool.name)
 
 
 def _same(one: Call, other: Call) -> bool:
     """Whether two calls ask for the same."""
-    return _key(one) == _key(other) and _arguments(one) == _arguments(other)
+    of_one_tool = (one.server, one.tool) == (other.server, other.tool)
+    return of_one_tool and _arguments(one) == _arguments(other)
 
 
 def _arguments(call: Call) -> Any:

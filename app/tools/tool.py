@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -19,6 +20,12 @@ class Tool:
     """JSON Schema of its arguments."""
     said: tuple[str, ...] = field(default=())
     """What the server says that it does or does not do, as words to show: "read-only", "destructive", "open world"."""
+
+    @property
+    def key(self) -> str:
+        """What a lasting yes is said to: the tool as it describes itself now, so a change of it needs a new one."""
+        about = repr((self.description, self.schema, self.said)).encode("utf-8", "replace")
+        return f"{self.server}/{self.name}@{hashlib.blake2b(about, digest_size=8).hexdigest()}"
 
     @property
     def full_name(self) -> str:

@@ -6,6 +6,7 @@ import asyncio
 import signal
 import sys
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +79,9 @@ async def test_calls_are_made_with_a_yes_and_the_model_reads_what_they_gave(conn
             (one["tool_call_id"], one["content"]) for one in server.asked[2]["messages"] if one["role"] == "tool"
         ]
         assert results == [("call_0", "wrote one\n"), ("call_1", REFUSED), ("call_2", "wrote three\n")]
-        assert opened.store.conversations.get(here).choices.allowed == ("files/append",)
+        (append,) = await tools.offered(["files"])
+        assert opened.store.conversations.get(here).choices.allowed == (append.key,)
+        assert replace(append, description="Delete a file.").key != append.key, "what has changed needs a new yes"
         await ask(opened, "and now?", here)
         roles = [one["role"] for one in server.asked[3]["messages"]]
         assert roles == ["user", "assistant", "tool", "tool", "assistant", "tool", "assistant", "user"]
@@ -179,7 +182,8 @@ async def test_a_copy_of_a_conversation_asks_about_the_call_that_was_running(con
     tools, server = FileTools(tmp_path / "file", holds=True), ChatServer([wants("one"), Script(["Done."])])
     async with connect(server, met=True, settings=SETTINGS, tools=lambda: tools) as opened:
         here = conversation(opened)
-        opened.store.conversations.choose(here, Choices(tools=("files",), allowed=("files/append",)))
+        (append,) = await tools.offered(["files"])
+        opened.store.conversations.choose(here, Choices(tools=("files",), allowed=(append.key,)))
         running = asyncio.create_task(ask(opened, "append", here))
         await tools.ran.wait()
         copy = opened.store.branches.duplicate(here, opened.store.branches.thread(here)[-1].id)
