@@ -7,7 +7,7 @@ A conversation is translated when it is sent, and events when they arrive; deadl
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -18,10 +18,8 @@ from remote.anthropic.messages import MAX_TOKENS, last_words, messages_request
 from remote.openai.client import CompletionsClient
 from remote.openai.delta import AnswerDelta
 from remote.openai.model_list import ModelList
-from remote.openai.schema import EVENTS, JSON, ChatRequest, Content, Model
+from remote.openai.schema import EVENTS, JSON, ChatRequest, Model
 from remote.openai.server_errors import BadRequest
-from remote.openai.stream import ChatStream
-from remote.protocol import Sampling
 from remote.wire import common_headers
 
 VERSION = "2023-06-01"
@@ -44,6 +42,7 @@ class MessagesClient(CompletionsClient):
     api = "Anthropic-compatible"
     list_path = f"/models?limit={LISTED}"
     chat_path = "/messages"
+    lacks = ("seed",)
     relays = False
     _limits: Mapping[str, int] = MappingProxyType({})
     """Most tokens that each model may write, from the last list."""
@@ -61,34 +60,6 @@ class MessagesClient(CompletionsClient):
 
     def may_predict(self, model: Model) -> bool:
         return False
-
-    async def chat(
-        self,
-        messages: Sequence[tuple[str, Content]],
-        sampling: Sampling,
-        *,
-        model: str,
-        most: int | None,
-        deadline: float,
-        silence: float,
-        unset: Collection[str] = (),
-        continued: bool = False,
-        prediction: str = "",
-    ) -> ChatStream:
-        """As in `CompletionsClient`. A seed is left out, because the API has none."""
-        stream = await super().chat(
-            messages,
-            sampling,
-            model=model,
-            most=most,
-            deadline=deadline,
-            silence=silence,
-            unset={*unset, "seed"},
-            continued=continued,
-        )
-        if "seed" not in unset:
-            stream.left_out = (*stream.left_out, "seed")
-        return stream
 
     def _encoded(self, request: ChatRequest) -> bytes:
         most = self._limits.get(request.model or "", MAX_TOKENS)

@@ -64,6 +64,8 @@ class CompletionsClient(Wire):
     """The API that the server speaks, as an adjective."""
     list_path: str = "/models"
     chat_path: ClassVar[str] = "/chat/completions"
+    lacks: ClassVar[tuple[str, ...]] = ()
+    """Fields of a request that the API does not have."""
     relays: ClassVar[bool] = True
     """Whether it takes other programs' requests as they are (`relay`)."""
 
@@ -154,7 +156,8 @@ class CompletionsClient(Wire):
         request = _request(
             messages, sampling, unset, model=model, most=most, continued=continued, prediction=prediction
         )
-        left_out = tuple(field for field in self._refused.get(model, ()) if getattr(request, field) is not None)
+        never = (*self.lacks, *self._refused.get(model, ()))
+        left_out = tuple(field for field in never if getattr(request, field) is not None)
         for field in left_out:
             request = without_field(request, field)
         traffic, begun, mends = Traffic(), self.clock.now(), MENDS
