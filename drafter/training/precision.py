@@ -9,9 +9,10 @@ import torch
 
 SIDE, TIMES = 512, 10
 """Rows and columns of the matrices that are multiplied for the comparison, and how often."""
-NOISE = 2.0
-"""How many times as long bfloat16 may take in such a short test: other work on the processor disturbs it, and without
-instructions for bfloat16 it takes some hundred times as long."""
+NOISE = 10.0
+"""How many times as long bfloat16 may take in such a short test. Without instructions for it, it takes some hundred
+times as long; with them, half to twice as long. A bound among those would let processes that train together, and a run
+that is resumed, choose differently."""
 
 
 def autocast(device: str) -> torch.autocast:
