@@ -127,7 +127,8 @@ async def test_it_goes_on_where_the_line_breaks_before_its_first_token(
             tokens = tokens_of(await frames_at(client, kept(1, len(PROMPT))))
             # The prompt's last forward gives the first of the tokens that it may have written before it noticed.
             early = max(0, allowed + 1 - len(PROMPT))
-            assert tokens == own[: len(tokens)] and AWAY <= len(tokens) <= AWAY + 2 + early
+            # Some more come while it notices; the answer itself has no end.
+            assert tokens == own[: len(tokens)] and AWAY <= len(tokens) <= 2 * AWAY + early
 
 
 async def test_it_is_read_while_it_is_written(target: Engine, endless: Card, own: list[int]) -> None:
