@@ -92,37 +92,6 @@ def test_a_condition_is_typed_exactly_if_the_question_named_it(tmp_path: Path) -
     assert all(slot.optional for slot, _ in slots(command))
 
 
-def test_the_index_leaves_out_a_choice_that_need_not_be_made(tmp_path: Path) -> None:
-    text = FIND.replace("larger than {size}", "larger than {size}[, {order}]").replace(
-        "+{size.find}", "+{size.find} {order}"
-    )
-    text = text.replace("over {size}", "over {size}, {order}").replace(
-        "slots.dir", 'slots.order = { choices = [["sorted", "| sort"]], default = "" }\nslots.dir'
-    )
-    task, command = intent(text, tmp_path).outlined("find {dir} ⟨-size +{size.find}⟩ {order}")
-    assert unfilled(task) == "find files larger than 100 MB" and unfilled(command) == "find ."
-
-
-def test_two_sizes_rise_whatever_their_units(tmp_path: Path) -> None:
-    text = FIND.replace("over {size}", "between {size} and {size2}").replace(
-        "+{size.find}", "+{size.find} -{size2.find}"
-    )
-    find = intent(text.replace("[[intent.then]]", 'increasing = ["size", "size2"]\n[[intent.then]]', 1), tmp_path)
-    drawn = [find.values(["size", "size2"], rng(seed), {}) for seed in range(40)]
-    assert all(int(one["size"].forms["bytes"]) < int(one["size2"].forms["bytes"]) for one in drawn)
-
-
-def test_one_week_is_the_last_week(tmp_path: Path) -> None:
-    text = FIND.replace("larger than {size}", "of the last {age}").replace(
-        "(bigger|larger) than {size}", "of the last {age}"
-    )
-    find = intent(text.replace("over {size}", "{age}").replace("-size +{size.find}", "{age.newer}"), tmp_path)
-    drawer = Drawer()
-    drawn = [drawer.conversation(find, rng(seed), follow=0)[0] for seed in range(400)]
-    said = [one for one in drawn if "the last week" in one.question]
-    assert said and all("-mtime -7" in one.command and "of the last week" in one.task for one in said)
-
-
 def test_a_follow_up_keeps_the_values(tmp_path: Path) -> None:
     find, drawer = intent(FIND, tmp_path), Drawer()
     said = [drawer.conversation(find, rng(seed), follow=1.0) for seed in range(40)]

@@ -8,7 +8,6 @@ import pytest
 
 from recipes.shell_guide.conversations import evaluation_questions
 from recipes.shell_guide.everyday import normalise
-from recipes.shell_guide.grammar.talk import read_talk
 from recipes.shell_guide.ordinary import Ordinary
 
 pytestmark = pytest.mark.training
@@ -27,7 +26,3 @@ def test_a_question_depends_on_seed_and_index_alone() -> None:
     one, other = Ordinary(seed=3), Ordinary(seed=3)
     assert [one.draw(index) for index in range(9)] == [other.draw(index) for index in reversed(range(9))][::-1]
     assert list(islice(Ordinary(seed=4).different(9), 9)) != [one.draw(index) for index in range(9)]
-
-
-def test_they_have_no_reply_of_shell_guide() -> None:
-    assert all(answer for talk in read_talk() for answer in talk.answers)

@@ -13,10 +13,8 @@ from app.attachments.renderer import question_text
 from app.commands.blocks import shell_blocks
 from app.commands.syntax import parse
 from recipes.shell_guide.piped import drawing
-from recipes.shell_guide.piped.diffs import CHANGES, LONGEST_MESSAGE, diff
-from recipes.shell_guide.piped.failures import pytest as failed_tests
 from recipes.shell_guide.piped.parts import Text
-from recipes.shell_guide.piped.tables import processes, separated
+from recipes.shell_guide.piped.tables import separated
 from storage import Attachment, Message
 
 DRAWS = 200
@@ -63,39 +61,6 @@ def test_a_row_with_the_largest_number_is_named() -> None:
         (said,) = answers(text, f"(who|which one) has the (highest|largest|biggest) {head[-1]}")
         assert said == f"`{largest[1]}` has the highest {head[-1]}, {largest[-1]}."
         assert answers(text, "how many (rows")[0].startswith(f"It has {len(rows)} row")
-
-
-def test_the_process_with_the_most_memory_is_named() -> None:
-    for seed in range(DRAWS):
-        text = processes(rng(seed))
-        rows = [line.split(maxsplit=10) for line in text.body.splitlines()[1:]]
-        most = max(rows, key=lambda row: float(row[3]))
-        (said,) = answers(text, "(which|what) process (uses|takes|eats|needs) the most (memory")
-        assert said == f"`{most[10]}` with process id `{most[1]}`: {float(most[3]):.1f} % of the memory."
-
-
-def test_the_line_of_a_failure_is_where_it_is_said_to_be() -> None:
-    for seed in range(DRAWS):
-        text = failed_tests(rng(seed))
-        said = re.fullmatch(r"Line (\d+) of the text has the error:\n\n```text\n(.+)\n```", answers(text, "line")[0])
-        assert said is not None and text.body.splitlines()[int(said[1]) - 1] == said[2]
-
-
-def test_a_commit_message_is_an_imperative_of_one_short_line() -> None:
-    assert len(CHANGES) >= 40
-    for seed in range(DRAWS):
-        for message in answers(diff(rng(seed)), "commit")[:1]:
-            assert len(message) < LONGEST_MESSAGE and "\n" not in message and "<" not in message
-            assert not re.match(r"\w+(?:ed|ing|s)\b", message.removeprefix("Address").removeprefix("Process")), message
-
-
-def test_diffs_are_well_formed() -> None:
-    for seed in range(DRAWS):
-        body = diff(rng(seed)).body
-        for old, new, lines in re.findall(r"^@@ -\d+,(\d+) \+\d+,(\d+) @@\n(.*)", body, re.M | re.S):
-            signs = [line[:1] for line in lines.split("\n")]
-            assert set(signs) <= {" ", "-", "+"}
-            assert (int(old), int(new)) == (len(signs) - signs.count("+"), len(signs) - signs.count("-"))
 
 
 def test_no_answer_about_piped_text_knows_the_name_of_a_file() -> None:
