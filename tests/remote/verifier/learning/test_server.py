@@ -21,6 +21,7 @@ from remote.verifier.learning.artefacts import Artefacts, Learnt
 from remote.verifier.learning.learning import ENOUGH
 from remote.verifier.options import ServeOptions
 from remote.verifier.serve import build_app
+from tests.remote.verifier.test_http import running
 from tests.support.learnable import bewilder, build_learnable
 from tests.support.made_once import made_once
 from tests.support.patience import IDLE_PATIENCE_SECONDS, PATIENCE_SECONDS
@@ -47,13 +48,13 @@ def tokens(tmp_path: Path) -> Path:
     return path
 
 
-def server(pair: Path, tmp_path: Path, tokens: Path | None) -> VerifierProcess:
+def server(pair: Path, tmp_path: Path, tokens: Path) -> VerifierProcess:
     options = ("--engine", "torch", "--learn", "own")  # Its forwards are slow enough for drafts to pay.
     home, said = tmp_path / "home", tmp_path / "said"
     return VerifierProcess(pair, token_file=tokens, options=options, home=home, said=said)
 
 
-async def ask(url: str, token: str | None, drafter: Drafter, count: int) -> float:
+async def ask(url: str, token: str, drafter: Drafter, count: int) -> float:
     """Ask in conversations of their own. Returns the tokens a round."""
     rounds = gained = 0
     async with VerifierClient(url, token) as client:
@@ -68,7 +69,7 @@ async def ask(url: str, token: str | None, drafter: Drafter, count: int) -> floa
     return gained / rounds
 
 
-async def card_of(url: str, token: str | None) -> Card:
+async def card_of(url: str, token: str) -> Card:
     async with VerifierClient(url, token) as client:
         return await client.card(PATIENCE_SECONDS)
 
@@ -105,14 +106,27 @@ def assert_no_text(drafter: Drafter, *places: Path) -> None:
 
 
 @pytest.mark.usefixtures("forward")
-async def test_each_holder_gets_a_drafter_that_learnt_from_their_answers_alone(
+async def test_a_holder_gets_a_drafter_of_their_own_answers_and_a_kill_leaves_nothing(
     learnable_pair: Path, tmp_path: Path, tokens: Path
 ) -> None:
-    drafter = Drafter.load(learnable_pair / "drafter")
+    drafter, said, made = (
+        Drafter.load(learnable_pair / "drafter"),
+        tmp_path / "said",
+        tmp_path / "home/data/drafters/made",
+    )
+
+    def kept() -> set[Path]:
+        return {path for path in made.rglob("*") if path.is_file()}
+
     with server(learnable_pair, tmp_path, tokens) as serving:
         first = await card_of(serving.url, ANNA)
-        before = await ask(serving.url, ANNA, drafter, 32)
+        before = await ask(serving.url, ANNA, drafter, FEWEST)
+        await until(lambda: learners(serving), "nobody learns")
+        os.kill(learners(serving)[0], signal.SIGKILL)
+        await until(lambda: "ended early" in said.read_text(), "it is not noticed")
+        assert (await card_of(serving.url, ANNA)).drafter == first.drafter
         await ask(serving.url, BERT, drafter, 4)
+        await ask(serving.url, ANNA, drafter, ENOUGH)
 
         async def published() -> bool:
             return (await card_of(serving.url, ANNA)).drafter != first.drafter
@@ -133,43 +147,32 @@ async def test_each_holder_gets_a_drafter_that_learnt_from_their_answers_alone(
             with pytest.raises(Refused):
                 async for _ in client.delivered(learnt.drafter.digest, None, 0, PATIENCE_SECONDS):
                     pass
-        assert_no_text(drafter, tmp_path / "home", tmp_path / "said", tmp_path / "shelf")
-    said = (tmp_path / "said").read_text()
-    assert "each of 2 token holders separately" in said and "learnt for anna" in said and "learnt for bert" not in said
-    with server(learnable_pair, tmp_path, tokens) as serving:
-        assert (await card_of(serving.url, ANNA)).drafter == learnt.drafter, "it is there after a restart"
-        assert (await card_of(serving.url, BERT)).drafter == first.drafter
-        await ask(serving.url, BERT, drafter, 4)  # Drafts are as large as pays, which a new server has to find out.
-        assert await ask(serving.url, ANNA, drafter, 8) > 1.2 * before
+        assert_no_text(drafter, tmp_path / "home", said, tmp_path / "shelf")
+        files = kept()
 
-
-@pytest.mark.usefixtures("forward")
-async def test_learning_stands_back_and_a_kill_leaves_nothing_of_it(learnable_pair: Path, tmp_path: Path) -> None:
-    drafter, home = Drafter.load(learnable_pair / "drafter"), tmp_path / "home"
-    with server(learnable_pair, tmp_path, None) as serving:
-        first = await card_of(serving.url, None)
-        await ask(serving.url, None, drafter, FEWEST)
-        await until(lambda: learners(serving), "nobody learns")
-        os.kill(learners(serving)[0], signal.SIGKILL)
-        await until(lambda: "ended early" in (tmp_path / "said").read_text(), "it is not noticed")
-        assert (await card_of(serving.url, None)).drafter == first.drafter
-
-        await ask(serving.url, None, drafter, ENOUGH)
+        await ask(serving.url, ANNA, drafter, ENOUGH)
         await until(lambda: learners(serving), "nobody learns again")
         (process,) = learners(serving)
 
         async def stopped() -> bool:
-            await ask(serving.url, None, drafter, 1)  # Each round stops it, until somebody is quiet for a while.
+            await ask(serving.url, BERT, drafter, 1)  # Each round stops it, until somebody is quiet for a while.
             return state(process) == "T"
 
         await until(stopped, "it goes on")
         serving.kill()
         await until(lambda: state(process) in ("", "Z"), "it outlives its server, though it was stopped")
-    with server(learnable_pair, tmp_path, None) as again:
-        assert (await card_of(again.url, None)).drafter == first.drafter
-        files = [path.name for path in (home / "data/drafters/made").rglob("*") if path.is_file()]
-        assert files == ["lock"], "nothing is left of a try that was not finished"
-        assert_no_text(drafter, home, tmp_path / "said")
+    text = said.read_text()
+    assert "each of 2 token holders separately" in text and "learnt for anna" in text and "learnt for bert" not in text
+
+    options = {"engine": "torch", "learn": "own", "token_file": tokens, "made": made}
+    app = build_app(ServeOptions(str(learnable_pair / "target"), learnable_pair / "drafter", **options).read())
+    assert app.beside is not None
+    with app.beside, running(app) as url:
+        assert (await card_of(url, ANNA)).drafter == learnt.drafter, "it is there after a restart"
+        assert (await card_of(url, BERT)).drafter == first.drafter
+        assert kept() == files, "nothing is left of a try that was not finished"
+        await ask(url, BERT, drafter, 4)  # Drafts are as large as pays, which a new server has to find out.
+        assert await ask(url, ANNA, drafter, 8) > 1.2 * before
 
 
 def test_too_few_token_holders_share_nothing(
