@@ -191,12 +191,3 @@ def test_what_is_drafted_and_generated_is_the_same(tiny, seed, happens):
                     end = min(event[1] + event[2], length)
                     context.remember(event[1], piece(memory, event[1], end))
     assert write_alone(reads, 8) == write_alone(waits, 8)
-
-
-def test_it_reads_as_many_as_it_is_told_and_leaves_the_last_token(tiny):
-    context = tiny.context(tiny.tokens(1, 20))
-    for read, waiting in ((True, 8), (True, 1), (False, 1)):
-        assert context.read_ahead(12, known=False) == read and context.waiting == waiting
-    known = tiny.context(tiny.tokens(1, 20), tiny.memory(1, 7))
-    assert known.read_ahead(12, known=True) and known.waiting == 13
-    assert not known.read_ahead(12, known=True), "only tokens with memory, where that is asked for"

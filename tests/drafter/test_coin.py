@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from drafter.coin import Coins, arrivals, coin, contenders, race
 from drafter.context import DraftContext
 from drafter.cost import Cost
-from drafter.multicandidate import DraftSampling, draw_order, grow_sampled, sibling_chances
+from drafter.multicandidate import DraftSampling, draw_order, grow_sampled
 from drafter.search import Pace
 from models.tree import MAX_WEIGHT, ROOT
 from tests.drafter.test_search import Table, paces, paths_of
@@ -181,13 +181,6 @@ def test_weights_are_those_of_transformers_warpers_on_the_list(seed, sampling):
     np.testing.assert_allclose(sampling.weights(log_probs)[0] / MAX_WEIGHT, expected, atol=0.51 / MAX_WEIGHT)
 
 
-def test_cold_sampling_is_the_greedy_chain_and_hot_sampling_is_uniform():
-    cold = sampled(Table(3), Pace(5, 4, 9), DraftSampling(1e-6))
-    assert cold.tokens.tolist() == Table(3).grow(Pace(5, 1, 5)).tokens.tolist()
-    assert all(len(candidates) == 1 for candidates in cold.candidates.values())
-    assert DraftSampling(1e9).weights(np.array([[0.0, -3.0, -9.0]])).tolist() == [[MAX_WEIGHT] * 3]
-
-
 def test_lists_are_drawn_from_one_after_the_other():
     weights = np.array([[5, 3, 0, 1, 1]]).repeat(20_000, 0)
     orders = draw_order(weights, np.random.default_rng(1))
@@ -222,16 +215,6 @@ def test_what_is_drawn_has_no_say_in_whether_it_is_sent():
         others = [token for token in range(4) if token != one]
         assert agrees([second[one, token] for token in others], weights[others])
     assert 0.1 * runs < sum(second.values()) < 0.9 * runs
-
-
-@given(st.lists(st.integers(0, MAX_WEIGHT), min_size=1, max_size=12).filter(any), seeds, st.floats(-9, 0))
-def test_at_most_one_sibling_is_accepted(weights, seed, shift):
-    weights = np.array([weights])
-    drawn = np.take_along_axis(weights, draw_order(weights, np.random.default_rng(seed)), axis=1)
-    for acceptance in (None, lambda log_probs, depth, attempt: log_probs + shift / attempt):
-        chances = sibling_chances(weights, drawn, 1, acceptance)[0]
-        assert (np.diff(chances) <= 0).all() and chances.min() >= 0 and chances.sum() <= 1 + 1e-9
-        assert ((chances > 0) <= (drawn[0] > 0)).all()
 
 
 def test_the_draft_and_the_coin_that_judges_it_are_unrelated_and_no_room_gives_the_empty_tree():

@@ -65,11 +65,3 @@ def test_without_one_the_graph_gives_what_it_gave_before(tiny: Tiny, graphs: Pat
     assert now.states is None and before.states is None and tiny.step.correction == ()
     with pytest.raises(ValueError, match="no hidden states"):
         StepGraph(tiny.path, tiny.config, states=True)
-
-
-def test_rows_do_not_touch_one_another_with_it(tiny: Tiny, graphs: Path) -> None:
-    step, plain = (StepGraph(graphs / "int8.onnx", tiny.correctable) for _ in range(2))
-    if not plain.independent_rows:
-        pytest.skip("this machine's kernels add up in an order that depends on the number of rows")
-    step.correction = some_correction(tiny.config, 4)
-    assert step.independent_rows

@@ -19,12 +19,12 @@ from transformers import (
 )
 from transformers.models.auto import AutoModelForCausalLM
 
-from drafter.model import SelfAttentionLayer, load_draft_model, save_weights
+from drafter.model import load_draft_model, save_weights
 from drafter.training.batches import AnsweredConversation
 from drafter.training.distil import Distiller, train
 from drafter.training.recipe import Recipe
-from drafter.training.target import UnsupportedTarget, check_head, copy_layers, drafter_config, everything
-from models.config import FLOAT, DrafterConfig, write_config
+from drafter.training.target import UnsupportedTarget, check_head, copy_layers, drafter_config
+from models.config import FLOAT, write_config
 from models.engines.torch_engine import TorchEngine
 from models.tree import DraftTree
 
@@ -94,36 +94,6 @@ def test_a_drafter_begins_as_its_target_without_the_layers_between(name, count, 
     past = [tuple(torch.zeros(2, *shape)) for shape in ([theirs] * first + [own] * blocks + [theirs] * count)]
     hidden, _ = draft(ids, positions, mask, past, past[0])
     torch.testing.assert_close(draft.head(hidden), target(input_ids=ids[None]).logits[0], atol=1e-3, rtol=1e-3)
-
-
-@pytest.mark.parametrize(("name", "count"), [*((name, 1) for name in INFERABLE), ("qwen3", 0)])
-def test_its_cross_attention_begins_as_the_layer_that_it_replaces(name, count):
-    target = tiny(name)
-    model = Distiller(drafter_config(target, name, inference_layers=count), target).requires_grad_(False)
-    copy_layers(model.draft, target)
-    config = model.config
-    replaced = target.base_model.layers[config.replaced]
-    ids, positions, causal = seven_tokens()
-    keys_values, states, _ = everything(target, ids, positions, causal, [config.replaced])
-    memory = [side.transpose(0, 1) for side in model.encoder(keys_values[0], positions[0])[0]]
-    cross = model.draft.cross_attention
-    cross.null_key.fill_(0)
-    # The layer itself, with a null row beside the tokens: the row's key is 0, and so are its score and its value.
-    query, keys, values = SelfAttentionLayer.project(as_layer(replaced, config), states[0], positions[0])
-    keys, values = (torch.cat((torch.zeros_like(side[:, :1]), side), dim=1) for side in (keys, values))
-    mask = torch.cat((torch.zeros(7, 1), torch.where(causal[0, 0], 0.0, -1e9)), dim=1)
-    expected = as_layer(replaced, config).finish(states[0], query, keys, values, mask[None])
-    found = cross(states[0], positions[0], tuple(memory), mask[None, :, 1:])
-    torch.testing.assert_close(found, expected, atol=1e-3, rtol=1e-3)
-
-
-def as_layer(theirs: torch.nn.Module, config: DrafterConfig) -> SelfAttentionLayer:
-    """The target's layer in our own class, which other tests compare with transformers' own."""
-    sizes = (config.target_heads, config.target_kv_heads, config.target_head_size, config.target_ffn)
-    extras = {"qkv_bias": config.target_qkv_bias, "qk_norm": config.target_qk_norm}
-    layer = SelfAttentionLayer(config.hidden, *sizes, config.rope, config.norm_eps, **extras)
-    layer.load_state_dict(theirs.state_dict())
-    return layer.requires_grad_(False)
 
 
 @pytest.mark.parametrize("name", FAMILIES)

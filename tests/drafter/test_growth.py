@@ -12,7 +12,7 @@ from drafter.training.batches import AnsweredConversation, Batch
 from drafter.training.birth import Shape, born
 from drafter.training.distil import Distiller
 from drafter.training.growth import Growth, Stock
-from drafter.training.self_talk import ANSWER, QUESTION, SelfTalk
+from drafter.training.self_talk import SelfTalk
 from drafter.training.target import features
 from models.engines.target import Target, load_target
 
@@ -35,21 +35,6 @@ def talk(tiny_pair: Path, target: Target) -> SelfTalk:
 def grown(target: Target, talk: SelfTalk, folder: Path) -> Growth:
     torch.manual_seed(0)
     return Growth(born(target.model, "tiny", Shape(0, 1, 1 << 20, "auto")), target.model, talk, folder / "growth.pt")
-
-
-def test_every_conversation_has_a_question_and_an_answer_and_every_second_answer_is_greedy(talk: SelfTalk) -> None:
-    said = talk.some(3, 8)
-    assert len({tuple(one.ids) for one in said}) == 8
-    greedy = 0
-    for one in said:
-        assert one.ids[: len(talk.opening)] == talk.opening and one.learn == [(len(talk.opening), len(one.ids))]
-        places = range(len(talk.opening), len(talk.opening) + QUESTION + 1)
-        (question,) = [at for at in places if one.ids[at : at + len(talk.closing)] == talk.closing][:1]
-        answer = question + len(talk.closing)
-        assert one.ids[-1] in talk.stops or len(one.ids) - answer == ANSWER
-        logits = talk.model(input_ids=torch.tensor([one.ids])).logits[0, answer - 1 : -1]
-        greedy += logits.argmax(-1).tolist() == one.ids[answer:]
-    assert greedy == 4
 
 
 def test_a_template_that_does_not_end_a_question_allows_no_talk(tiny_pair: Path, target: Target) -> None:

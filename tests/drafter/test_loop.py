@@ -6,7 +6,6 @@ import io
 import itertools
 import json
 from collections.abc import Callable, Iterator
-from contextlib import redirect_stderr
 
 import pytest
 import torch
@@ -15,22 +14,12 @@ from hypothesis import strategies as st
 from torch import nn
 
 from drafter import progress
-from drafter.progress import stage, track
+from drafter.progress import stage
 from drafter.training import precision
 from drafter.training.loop import Schedule, fit
 from drafter.training.losses import Losses, divergence
 from drafter.training.muon import Muon
 from tests.support.clock import HeldClock
-
-
-@given(st.integers(1, 500), st.integers(1, 60), st.floats(0, 1))
-def test_the_rate_rises_stays_and_falls_to_zero(steps, warmup, decay):
-    schedule = Schedule(steps=steps, rate=2.0, warmup=warmup, decay=decay)
-    rates = [schedule.rate_at(step) for step in range(steps)]
-    assert all(0 < rate <= 2.0 for rate in rates)
-    falls = [later < earlier for earlier, later in itertools.pairwise(rates)]
-    assert falls == sorted(falls)
-    assert schedule.rate_at(steps) == 0.0
 
 
 class Tiny(nn.Module):
@@ -150,23 +139,3 @@ def test_a_log_gets_a_line_now_and_then(clock, capsys):
         training.advance()
         training.tell("loss 2", '{"loss": 2}')
     assert capsys.readouterr().err.splitlines() == ['training: {"loss": 2}, 1.0 min left'], "told on a line of its own"
-
-
-@pytest.mark.parametrize(("done", "shown"), [(5, True), (0, False)])
-def test_nothing_is_said_of_what_is_done_or_of_another_process(capsys, done, shown):
-    with stage("features", 5, done, shown=shown) as features:
-        features.advance(5 - done)
-        features.tell("brief", "line")
-    assert capsys.readouterr().err == ""
-
-
-def test_a_terminal_gets_a_bar_and_one_that_cannot_draw_lines(terminal, monkeypatch):
-    with redirect_stderr(terminal), stage("training", 100, 40) as training:
-        training.tell("loss 1.25", "{}")
-        training.advance(60)
-    drawn = terminal.getvalue()
-    assert "100/100" in drawn and "loss 1.25" in drawn and "{}" not in drawn
-    monkeypatch.setenv("TERM", "dumb")
-    with redirect_stderr(terminal):
-        assert list(track("tau", ["a", "b"])) == ["a", "b"]
-    assert terminal.getvalue().removeprefix(drawn) == "tau: 2/2\n"

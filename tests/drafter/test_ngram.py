@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drafter.ngram import BREAK, LONGEST, OCCURRENCES, SHORTEST, Match, NGramIndex, load_datastore, save_datastore
+from drafter.ngram import BREAK, LONGEST, OCCURRENCES, SHORTEST, NGramIndex, load_datastore, save_datastore
 from drafter.second_stage import MOST, SecondStage
 from drafter.training.batches import AnsweredConversation
 from drafter.training.pipeline import datastore_texts
@@ -63,13 +63,6 @@ def test_going_back_leaves_no_trace(tokens, changes):
         tokens = tokens[:length] + more
     fresh = index_of(tokens)
     assert vars(index) == vars(fresh)
-
-
-@given(stored, st.integers(0, 40), st.integers(0, 20))
-def test_what_follows_is_what_stood_there(tokens, position, at):
-    position = min(position, len(tokens))
-    following = Match(2, position, index_of([*tokens, BREAK])).following(at)
-    assert following == (tokens[position:] + [BREAK] * 30)[at]
 
 
 def test_a_repetition_goes_on_and_a_frequent_ngram_costs_no_more_than_its_newest_occurrences():
@@ -190,12 +183,3 @@ def test_guesses_that_fail_cease_and_begin_again_when_they_would_hold():
         second.commit([PERIOD[3]])
     second.commit([next(strange), *PERIOD[:3]])
     assert second.guess()[0] == PERIOD[3]
-
-
-@given(st.lists(st.integers(0, 3), max_size=30), st.integers(0, 30), st.lists(st.integers(0, 3), max_size=10))
-def test_going_back_leaves_no_trace_in_what_is_guessed(tokens, length, more):
-    second = stage(tokens)
-    second.guess()
-    second.rewind(length)
-    second.commit(more)
-    assert second.guess() == stage(tokens[:length], more).guess()

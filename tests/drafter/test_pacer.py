@@ -142,16 +142,6 @@ def test_it_follows_what_rounds_have_shown(kind, pays, worth):
     assert shares(taught(**kind), shared=shared) == (pytest.approx(pays), pytest.approx(worth))
 
 
-def test_what_pays_no_more_is_noticed_and_what_pays_again_too():
-    adoption = taught()
-    for _ in range(600):
-        adoption.gained(7.0, 2, adopted=True)
-    assert shares(adoption) == (pytest.approx(RARE), pytest.approx(RARE))
-    for _ in range(1500):  # Rounds in which it was not tried, so what was found fades.
-        adoption.worth(LEVEL, shared=False)
-    assert shares(adoption) == (pytest.approx(USUAL), pytest.approx(USUAL))
-
-
 # ---- what rounds take ------------------------------------------------------------------------------------------------
 
 
@@ -165,24 +155,6 @@ def metered(cost: Cost, rounds: int, sizes: tuple[int, ...]) -> CostMeter:
         meter.drafted(1 + number % 8, (1 + number % 8) * cost.level)
         meter.judged(nodes, cost.round + nodes * cost.node)
     return meter
-
-
-def test_nothing_is_known_before_a_draft_and_its_verdict_and_rows_are_told_from_calls():
-    meter = CostMeter()
-    assert meter.cost is None
-    meter.judged(8, 0.1)
-    meter.drafted(0, 0.5)
-    assert meter.cost is None
-    meter.drafted(4, 0.02)
-    assert meter.cost is not None and meter.cost.level == pytest.approx(0.005)
-    meter = CostMeter()
-    meter.judged(4, 0.1)
-    meter.drafted(4, 0.06)
-    assert meter.cost.row == 0.0, "where they are not counted, they are part of the call"
-    for number in range(60):
-        calls, rows = 1 + number % 6, number * 7 % 20
-        meter.drafted(calls, 0.015 * calls + 0.004 * rows, rows)
-    assert meter.cost.level == pytest.approx(0.015, rel=0.1) and meter.cost.row == pytest.approx(0.004, rel=0.1)
 
 
 @given(milliseconds, milliseconds, st.floats(1e-4, 5e-3))

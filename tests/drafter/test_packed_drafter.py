@@ -74,15 +74,6 @@ def test_it_drafts_and_its_graph_is_made_again_from_what_it_holds(made: Path, tm
         type(drafter._step)(folder / GRAPH, config)
 
 
-def test_another_scheme_keeps_its_weights_as_float_ones(made: Path, tmp_path: Path) -> None:
-    folder = Path(shutil.copytree(made / "drafter", tmp_path / "drafter"))
-    whole = load_draft_model(folder).state_dict()
-    requantise(folder, "nbits8")
-    assert FLOAT in read_config(folder).files and Drafter.load(folder).context()
-    for name, weight in load_draft_model(folder).state_dict().items():
-        np.testing.assert_allclose(weight.numpy(), whole[name].numpy(), rtol=0.01)  # They are bfloat16.
-
-
 def test_what_its_own_layers_learn_is_written_and_the_targets_stay(made: Path, tmp_path: Path) -> None:
     graph, config = made / "drafter" / GRAPH, read_config(made / "drafter")
     before, name = read_weights(graph, config), "cross_attention.mlp.up_proj.weight"
