@@ -13,7 +13,6 @@ from remote.link import (
     EAGER_SECONDS,
     FIRST_BYTES_PER_SECOND,
     FIRST_DEADLINE_SECONDS,
-    LARGE,
     MARGIN_SECONDS,
     MAX_DEADLINE_SECONDS,
     PROBE_SECONDS,
@@ -31,13 +30,6 @@ def observed(*rtts: float) -> Link:
     for rtt in rtts:
         link.observe(rtt + 0.25, 0.25, 100, 1000)
     return link
-
-
-@given(st.lists(st.floats(0, 5), min_size=1))
-def test_the_mean_stays_within_what_was_observed(rtts: list[float]) -> None:
-    link = observed(*rtts)
-    assert min(rtts) - 1e-9 <= link.rtt_seconds <= max(rtts) + 1e-9
-    assert link.deadline(0.0) >= min(link.rtt_seconds + MARGIN_SECONDS, MAX_DEADLINE_SECONDS)
 
 
 def test_a_steady_line_has_a_tight_deadline_and_a_jittery_one_a_wide_one() -> None:
@@ -93,17 +85,6 @@ def test_probe_delays_double_with_jitter_within_their_bounds(seed: int) -> None:
     assert len(set(delays)) > 1000
     link.observe(0.1, 0.0, 0, 0)
     assert link.next_probe_delay() <= 2 * least
-
-
-def test_bandwidths_come_from_what_is_large_and_leave_the_round_trip_alone() -> None:
-    link = observed(0.1, 0.1)
-    assert (link.up_bytes_per_second, link.down_bytes_per_second) == (None, None)
-    link.observe(0.1 + 0.5 + 0.2, 0.2, 100 + 50_000, 0)
-    assert link.up_bytes_per_second == pytest.approx(100_000)
-    assert link.rtt_seconds == pytest.approx(0.1)
-    for size, seconds in ((LARGE - 1, 1e-6), (30_000, 0.1), (30_000, 0.2), (30_000, 3.0)):
-        link.received(size, seconds)
-    assert link.down_bytes_per_second == pytest.approx(150_000)
 
 
 def test_a_large_request_gets_the_time_that_it_takes_to_go_up() -> None:

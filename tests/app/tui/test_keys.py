@@ -10,7 +10,7 @@ from textual.content import Content
 from textual.widgets import OptionList, Static
 
 from app.config import ConfigError, Settings
-from app.events import ModeChanged, Verified
+from app.events import Verified
 from app.tui.bindings import actions, checked, rooms
 from app.tui.palette import MOVES, ActionCommands
 from app.tui.screens.chat import screen as chat_screen
@@ -97,23 +97,6 @@ async def test_a_remapped_key_acts_and_the_help_and_the_palette_list_keys_as_the
         await press(pilot, "f7", until=lambda: shows(app, QueueScreen))
         rows = await listed("f1")
         assert rows[0] == "Queue" and "Everywhere" in rows and not {"Conversation", "Prompt"} & set(rows)
-
-
-async def test_hints_name_the_keys_as_they_are_mapped_and_screens_open_once(store: Store) -> None:
-    conversation = store_turns(store, "old", [("q", "a")])
-    keys = {"app.help": "f13", "prompt.send": "f10", "prompt.keep": "alt+escape,f14"}
-    keys |= {"message.edit": "j", "queue.close": "z"}
-    core = ScriptedCore(store, mode=ModeChanged("offline", "no route"))
-    async with started(Window(core, Settings(keys=keys)), (100, 40), conversation) as (app, pilot):
-        hint = lambda: str(app.prompt.border_subtitle)  # noqa: E731
-        await wait_until(pilot, lambda: hint() == "f10 ask the small model · alt+esc queue for the server · f13 keys")
-        await press(pilot, "alt+up", until=lambda: "c copy · j edit" in hint())
-        await press(pilot, "f7", until=lambda: shows(app, QueueScreen))
-        await wait_until(pilot, lambda: "z close" in str(app.screen.query_one("Vertical").border_subtitle))
-        await pilot.press("f7")
-        await pilot.pause()
-        assert len(app.screen_stack) == 3, "it opens once"
-        await press(pilot, "z", until=lambda: app.screen is app.screen_stack[1])
 
 
 async def test_the_palette_runs_actions_and_themes_that_are_remembered(store: Store) -> None:

@@ -191,27 +191,6 @@ class Host(App[None]):
         return str(self.query_one(part, Static).content)
 
 
-async def test_the_bar_says_what_holds_now() -> None:
-    async with started(Host(), (120, 5)) as (host, pilot):
-        host.bar.show_mode(ModeChanged("edge", "checked by target"))
-        host.bar.show_stats(LINE)
-        host.bar.show_mode(ModeChanged("offline", "no route"))
-        assert host.shown("#figures") == "9 tokens/s  9 tokens checked", "none of them is of the line"
-        host.bar.show_mode(ModeChanged("offline", "no route", model="qwen"))
-        host.bar.show_stats(LINE)
-        host.bar.show_mode(ModeChanged("hosted", "answered by office", model="talker"))
-        assert not host.shown("#figures"), "the speed of a model does not stand next to the name of another"
-        host.bar.show_mode(ModeChanged("offline", "no route", model="qwen"))
-        assert host.shown("#figures") == "9 tokens/s  9 tokens checked"
-        host.bar.show_stats(None)
-        await pilot.resize_terminal(80, 5)
-        await wait_until(pilot, lambda: host.bar.size.width == 80)
-        host.bar.show_mode(ModeChanged("edge", "checked by target " * 5, model="target"))
-        assert host.shown("#why") == "" and host.shown("#model") == "target", "a reason fits, or there is none"
-        host.bar.show_mode(ModeChanged("offline", "qwen on this device writes: no route", model="qwen"))
-        assert host.shown("#why") == "on this device writes: no route", "the name of who writes is said once"
-
-
 async def test_nothing_is_cut_off_in_80_columns() -> None:
     async with started(Host(), (80, 5)) as (host, pilot):
         why = "nothing listens at 127.0.0.1:11434; start the server or check the address, as `outrider doctor` says."

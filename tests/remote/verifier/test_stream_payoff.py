@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import random
 from collections.abc import Sequence
 from types import SimpleNamespace
 
@@ -11,31 +10,8 @@ import pytest
 
 from drafter.pacer import SHARE
 from models.tree import Candidates, DraftTree
-from remote.verifier.drafting.forward_times import FIRST_ROW, ForwardTimes
 from remote.verifier.drafting.pruner import WINDOW, Pruner
 from remote.verifier.drafting.stream_payoff import PLAIN, REST, SAVED, TRIAL, Judged, StreamPayoff
-
-
-def taken(sessions: int, rows: int) -> float:
-    """A target that needs 1 ms, 0.2 ms for each session, and 0.1 ms for each row."""
-    return 0.001 + 0.0002 * sessions + 0.0001 * rows
-
-
-def test_sessions_and_rows_are_told_apart() -> None:
-    times, rng = ForwardTimes(), random.Random(1)
-    times.add(1, 1, 0.004)
-    assert times.row == pytest.approx(0.004 * FIRST_ROW, rel=0.01), "a first guess, before two sizes were seen"
-    for _ in range(400):
-        sessions = rng.choice([1, 4, 16])
-        rows = sessions * rng.randint(1, 4)
-        times.add(sessions, rows, taken(sessions, rows) * rng.uniform(0.9, 1.1))
-    assert times.row == pytest.approx(0.0001, rel=0.2)
-    for sessions, rows in ((1, 1), (1, 5), (16, 16), (64, 64)):
-        assert times.seconds(sessions, rows - sessions)[-1] == pytest.approx(taken(sessions, rows), rel=0.15)
-    for _ in range(1000):
-        times.add(16, 16, taken(16, 16))
-    assert times.row == pytest.approx(0.0001, rel=0.3), "it stays known while all forwards are alike"
-
 
 # ---- which draft pays ------------------------------------------------------------------------------------------------
 
@@ -90,18 +66,6 @@ def test_it_stops_where_rounds_without_its_drafts_gain_more_and_is_tried_again(p
     for _ in range(REST):
         payoff.gained(tokens=1, nodes=0, seconds=0.0, drafted=False)
     assert payoff.pays and payoff.gain == math.inf
-
-
-def test_what_was_not_read_is_read_only_where_that_is_within_the_allowance(payoff: StreamPayoff) -> None:
-    assert payoff.reads(1000), "what it takes is not known"
-    payoff.read(100, 0.002)
-    assert payoff.reads(100) and not payoff.reads(5000) and payoff.reads(1)
-    for _ in range(TRIAL):
-        payoff.gained(tokens=8, nodes=8, seconds=0.004, drafted=True)
-    assert payoff.reads(5000), "drafts pay"
-    for _ in range(4):
-        payoff.read(100, 0.2)  # And what is read for them takes longer than they save.
-    assert not payoff.reads(5000) and payoff.pays, "what was read already was not in vain"
 
 
 # ---- pruning ---------------------------------------------------------------------------------------------------------
