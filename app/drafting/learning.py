@@ -14,7 +14,6 @@ import importlib.util
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -165,18 +164,9 @@ class Learner:
             newest = compare(self.hits(judging, *now), self.hits(judging, *(new or now)))
             oldest = compare(self.hits(fixed, *now), self.hits(fixed, *(new or now)))
             better = new is not None and is_better(newest, oldest)
-            version = Version(
-                number=0,
-                created=datetime.now(UTC).isoformat(timespec="seconds"),
-                state="not better",
-                answers=len(lessons),
+            version = msgspec.structs.replace(
+                Version.judged(len(lessons), newest, oldest, time.monotonic() - begun),
                 tokens=sum(len(one.samples) for one in learnt),
-                tau_before=newest.before,
-                tau_after=newest.after,
-                low=newest.low,
-                high=newest.high,
-                fixed=oldest.gain,
-                seconds=time.monotonic() - begun,
                 messages=tuple(dict.fromkeys((*taught, *(one.message_id for one in lessons)))),
                 deep=deep,
                 graph=in_use.graph if in_use else 0,

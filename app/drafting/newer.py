@@ -10,7 +10,6 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
@@ -90,22 +89,8 @@ def judge(
         better = True
     else:
         raise _too_few(len(lessons), server)
-    version = Version(
-        number=0,
-        created=datetime.now(UTC).isoformat(timespec="seconds"),
-        state="not better",
-        answers=newest.answers,
-        tokens=0,
-        tau_before=newest.before,
-        tau_after=newest.after,
-        low=newest.low,
-        high=newest.high,
-        fixed=oldest.gain,
-        seconds=time.monotonic() - begun,
-        deep=True,
-        server=server,
-        offered=folder.name,
-    )
+    version = Version.judged(newest.answers, newest, oldest, time.monotonic() - begun)
+    version = msgspec.structs.replace(version, deep=True, server=server, offered=folder.name)
     return learner.versions.publish(version, None, graph if better else None)
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection, Coroutine
-from typing import Any
+from collections.abc import Awaitable, Callable, Collection, Coroutine
+from typing import Any, TypeVar
 
 import msgspec
 from starlette.applications import Starlette
@@ -26,7 +26,7 @@ from app.gateway.apis.responses_request import Conversations, read_responses
 from app.gateway.apis.text_api import TextApi, read_text
 from app.gateway.call import read_call
 from app.gateway.checks import Checks
-from app.gateway.completions import Completions
+from app.gateway.completions import Api, Completions
 from app.gateway.refusals import SERVER, GatewayRefused
 from app.gateway.seats import Seats
 from remote.openai.schema import JSON
@@ -34,7 +34,10 @@ from remote.openai.sse import QUIET_SECONDS
 from remote.verifier.holders import Tokens
 from remote.verifier.security import OPEN_PATHS, BearerAuth, open_to_pages
 
+T = TypeVar("T")
+Handler = Callable[[Request], Awaitable[Response]]
 log = logging.getLogger("outrider.gateway")
+MESSAGES = "/v1/messages"
 MOST_BODY_BYTES = 16 << 20
 """More than the longest readable conversation needs: some two million tokens as JSON."""
 MOST_THROWN_AWAY = 64 << 20
@@ -80,9 +83,12 @@ def create_app(
     completions = Completions(seats, answers, checks, quiet_seconds)
     conversations = Conversations()
 
-    async def chat(request: Request) -> Response:
-        call = await asyncio.to_thread(read_call, await _body(request))
-        return await _unless_gone(request, completions.answer(ChatApi(call)))
+    def answering(read: Callable[[bytes], T], api: Callable[[T], Api]) -> Handler:
+        async def answer(request: Request) -> Response:
+            asked = await asyncio.to_thread(read, await _body(request))
+            return await _unless_gone(request, completions.answer(api(asked)))
+
+        return answer
 
     async def models(request: Request) -> Response:
         return await completions.model_list()
@@ -97,35 +103,21 @@ def create_app(
     async def health(request: Request) -> Response:
         return PlainTextResponse("ok\n")
 
-    async def responses(request: Request) -> Response:
-        asked = await asyncio.to_thread(read_responses, await _body(request), conversations)
-        return await _unless_gone(request, completions.answer(ResponsesApi(asked, conversations)))
-
-    async def text(request: Request) -> Response:
-        call = await asyncio.to_thread(read_text, await _body(request))
-        return await _unless_gone(request, completions.answer(TextApi(call)))
-
-    async def messages(request: Request) -> Response:
-        try:
-            call = await asyncio.to_thread(read_messages, await _body(request))
-            return await _unless_gone(request, completions.answer(MessagesApi(call)))
-        except GatewayRefused as error:
-            return _in_their_shape(error)
-
     async def count(request: Request) -> Response:
-        try:
-            fields = await asyncio.to_thread(chat_fields, await _body(request))
-            return await completions.count(fields)
-        except GatewayRefused as error:
-            return _in_their_shape(error)
+        return await completions.count(await asyncio.to_thread(chat_fields, await _body(request)))
 
+    chat, text = answering(read_call, ChatApi), answering(read_text, TextApi)
+    messages = answering(read_messages, MessagesApi)
+    responses = answering(
+        lambda body: read_responses(body, conversations), lambda asked: ResponsesApi(asked, conversations)
+    )
     app = Starlette(
         routes=[
             Route("/v1/chat/completions", chat, methods=["POST"]),
             Route("/v1/responses", responses, methods=["POST"]),
             Route("/v1/completions", text, methods=["POST"]),
-            Route("/v1/messages", messages, methods=["POST"]),
-            Route("/v1/messages/count_tokens", count, methods=["POST"]),
+            Route(MESSAGES, messages, methods=["POST"]),
+            Route(f"{MESSAGES}/count_tokens", count, methods=["POST"]),
             Route("/v1/models", models),
             Route("/v1/models/{name:path}", model),
             Route(PATH + "{name}", answer),
@@ -191,16 +183,11 @@ async def _hung_up(request: Request) -> None:
 async def _refuse(request: Request, error: Exception) -> Response:
     assert isinstance(error, GatewayRefused)
     response = error.response
+    if request.url.path.startswith(MESSAGES):  # Anthropic's shape.
+        response.body = error_body(error)
+        response.headers["content-length"] = str(len(response.body))
     if error.status == 413:  # Part of the body may be unread, so this connection carries no other request.
         response.headers["Connection"] = "close"
-    return response
-
-
-def _in_their_shape(error: GatewayRefused) -> Response:
-    """The response in Anthropic's shape."""
-    response = error.response
-    response.body = error_body(error)
-    response.headers["content-length"] = str(len(response.body))
     return response
 
 

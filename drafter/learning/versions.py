@@ -14,12 +14,14 @@ import shutil
 import tempfile
 import zipfile
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
 import msgspec
 import numpy as np
 
+from drafter.learning.comparison import Judged
 from drafter.step import Correction
 from models.config import DrafterConfig, DrafterCorrupt, sha256
 
@@ -66,6 +68,23 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
     """Name of the server that taught it; empty if this device did."""
     offered: str = ""
     """Digest by which that server offered it, hex."""
+
+    @classmethod
+    def judged(cls, answers: int, newest: Judged, fixed: Judged, seconds: float) -> Self:
+        """One that was compared with the version in use, on the newest answers and on the fixed set."""
+        return cls(
+            number=0,
+            created=datetime.now(UTC).isoformat(timespec="seconds"),
+            state="not better",
+            answers=answers,
+            tokens=0,
+            tau_before=newest.before,
+            tau_after=newest.after,
+            low=newest.low,
+            high=newest.high,
+            fixed=fixed.gain,
+            seconds=seconds,
+        )
 
     @property
     def kept(self) -> bool:
