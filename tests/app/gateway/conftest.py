@@ -1,7 +1,5 @@
 """Gateways behind a line that fails on demand, and what the model says by itself."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
@@ -23,8 +21,9 @@ Opened = Callable[..., Any]
 def gateway(
     tiny_pair: Path, verifier: VerifierProcess, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[GatewayProcess]:
-    """A gateway with a server, for all tests of a file."""
-    with GatewayProcess(tmp_path_factory.mktemp("gateway"), tiny_pair / "drafter", verifier.url) as process:
+    """A gateway with a server, for all tests of a file. Pages of one origin may ask it."""
+    home, options = tmp_path_factory.mktemp("gateway"), ["--allow-origin", "app://obsidian.md"]
+    with GatewayProcess(home, tiny_pair / "drafter", verifier.url, options) as process:
         yield process
 
 

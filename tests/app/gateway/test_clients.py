@@ -1,7 +1,5 @@
 """Clients as they are: many at once, some that hang up, some hostile; and the end of the gateway itself."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import json
@@ -61,29 +59,27 @@ async def test_who_comes_when_too_many_wait_is_told_when_to_come_again(behind_a_
         assert [answered.status_code for answered in await asyncio.gather(*waiting)] == [200, 200]
 
 
-@pytest.mark.parametrize("streams", [True, False])
-async def test_hanging_up_stops_an_answer(behind_a_line: Opened, verifier: VerifierProcess, streams: bool) -> None:
+async def test_hanging_up_stops_an_answer(behind_a_line: Opened, verifier: VerifierProcess) -> None:
     async with behind_a_line(*ONE_SEAT, mode="edge") as (proxy, _, client):
-        proxy.line = late(0.05)
-        place = ""
-        if streams:
-            async with client.stream("POST", CHAT, json={**BODY, "stream": True}) as response:
-                place = response.headers["x-outrider-answer"]
-                async for line in response.aiter_lines():
-                    if line.startswith("data: {") and text_of(json.loads(line[6:])):
-                        break
-        else:
-            asked = proxy.asked
-            hanging = asyncio.create_task(client.post(CHAT, json=BODY))
-            await until(lambda: proxy.asked > asked)
-            hanging.cancel()
-        await proxy.heal()
-        answered = await client.post(CHAT, json={**BODY, "max_tokens": 5})
-        assert answered.status_code == 200, "the only seat is free again"
-        if place:
-            report = (await client.get(place)).json()
-            assert report["state"] == "failed" and "disconnected" in report["why"]
-            assert len(report["text"]) < len(await own_text(verifier, [QUESTION], 60))
+        for streams in (True, False):
+            proxy.line = late(0.05)
+            if streams:
+                async with client.stream("POST", CHAT, json={**BODY, "stream": True}) as response:
+                    place = response.headers["x-outrider-answer"]
+                    async for line in response.aiter_lines():
+                        if line.startswith("data: {") and text_of(json.loads(line[6:])):
+                            break
+            else:
+                asked = proxy.asked
+                hanging = asyncio.create_task(client.post(CHAT, json=BODY))
+                await until(lambda before=asked: proxy.asked > before)
+                hanging.cancel()
+            await proxy.heal()
+            answered = await client.post(CHAT, json={**BODY, "max_tokens": 5})
+            assert answered.status_code == 200, "the only seat is free again"
+        report = (await client.get(place)).json()
+        assert report["state"] == "failed" and "disconnected" in report["why"]
+        assert len(report["text"]) < len(await own_text(verifier, [QUESTION], 60))
 
 
 async def test_a_client_that_hangs_up_stops_an_answer_whose_words_come_quickly(running: Opened) -> None:

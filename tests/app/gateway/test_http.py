@@ -1,7 +1,5 @@
 """The gateway's routes with a real server behind it: answers, models, errors, strangers."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -260,9 +258,8 @@ async def test_with_a_token_file_only_its_tokens_open(running: Opened, tokens: P
         assert report["state"] == "unchecked" and "offline" in report["why"]
 
 
-async def test_web_pages_that_may_ask_do(running: Opened) -> None:
-    async with running(None, "--allow-origin", "app://obsidian.md") as (_, client):
-        await read_by_a_page(client)
+async def test_web_pages_that_may_ask_do(client: httpx.AsyncClient) -> None:
+    await read_by_a_page(client)
 
 
 async def test_a_missing_token_of_the_gateways_own_is_told(running: Opened, tiny_pair: Path, tokens: Path) -> None:

@@ -1,7 +1,5 @@
 """Requests with tools: the server's calls come back as they are, and a call that breaks off is nobody's to complete."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import AsyncIterator
@@ -10,7 +8,6 @@ from typing import Any
 
 import httpx
 import openai
-import pytest
 
 from tests.app.gateway.conftest import Opened
 from tests.support.chat_server import ChatServer, Script
@@ -108,17 +105,19 @@ async def test_what_cannot_be_passed_on_is_refused_by_name(running: Opened) -> N
         assert away.status_code == 503 and "Tools need a server" in json.dumps(away.json())
 
 
-@pytest.mark.parametrize("odd", ["unnumbered", "all zero", "without ids", "as objects"])
-async def test_odd_servers_calls_are_neither_joined_nor_doubled(running: Opened, odd: str) -> None:
-    def call(city: str, name: str) -> dict[str, Any]:
-        index = {} if odd == "unnumbered" else {"index": 0} if odd == "all zero" else {"index": int(name)}
-        named = {} if odd == "without ids" else {"id": name}
-        given: Any = {"city": city} if odd == "as objects" else json.dumps({"city": city})
-        return {"tool_calls": [{**index, **named, "function": {"name": "weather", "arguments": given}}]}
+def odd_call(odd: str, city: str, name: str) -> dict[str, Any]:
+    index = {} if odd == "unnumbered" else {"index": 0} if odd == "all zero" else {"index": int(name)}
+    named = {} if odd == "without ids" else {"id": name}
+    given: Any = {"city": city} if odd == "as objects" else json.dumps({"city": city})
+    return {"tool_calls": [{**index, **named, "function": {"name": "weather", "arguments": given}}]}
 
-    script = Script([call("Bonn", "0"), call("Rome", "1")])
-    async with between(running, script) as (_, client), sdk(client) as ai:
-        answer = await ai.chat.completions.create(**BODY)
-    calls = answer.choices[0].message.tool_calls
-    assert [json.loads(call.function.arguments)["city"] for call in calls] == ["Bonn", "Rome"]
-    assert len({call.id for call in calls}) == 2 and answer.choices[0].finish_reason == "tool_calls"
+
+async def test_odd_servers_calls_are_neither_joined_nor_doubled(running: Opened) -> None:
+    kinds = ("unnumbered", "all zero", "without ids", "as objects")
+    scripts = [Script([odd_call(odd, "Bonn", "0"), odd_call(odd, "Rome", "1")]) for odd in kinds]
+    async with between(running, *scripts) as (_, client), sdk(client) as ai:
+        for odd in kinds:
+            choice = (await ai.chat.completions.create(**BODY)).choices[0]
+            calls = choice.message.tool_calls
+            assert [json.loads(call.function.arguments)["city"] for call in calls] == ["Bonn", "Rome"], odd
+            assert len({call.id for call in calls}) == 2 and choice.finish_reason == "tool_calls", odd
