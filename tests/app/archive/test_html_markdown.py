@@ -1,15 +1,12 @@
 """Answers as HTML: nothing in them becomes markup, and every word that nobody verified is marked."""
 
-from __future__ import annotations
-
 import re
 from html.parser import HTMLParser
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.archive.html_markdown import CLOSE, LONGEST, OPEN, drafted_spans, render
-from models.text.chat_text import ChatText
+from app.archive.html_markdown import CLOSE, LONGEST, OPEN, render
 
 SAMPLE = (
     "Use **tar** to _unpack it_ now:\n\n```sh\ntar -xf a.tgz\nls -l\n```\n\n- first item\n"
@@ -54,11 +51,6 @@ def test_marks_never_change_the_page_and_cover_what_was_drafted() -> None:
             assert without_spans(html) == plain
             for word in re.findall(r"\b(?:unpack|first|second|words|tgz|head)\b", SAMPLE[start:end]):
                 assert word in shaded(html)
-
-
-def test_several_stretches_and_a_text_with_our_marks_in_it() -> None:
-    assert shaded(render("one two three four five", [(4, 7), (14, 18)])) == "two four "
-    assert render("a \u2e40b", [(0, 4)]) == "<p>a \u2e40b</p>\n"
 
 
 HOSTILE = [
@@ -128,18 +120,3 @@ def test_no_text_becomes_markup(pieces: list[str]) -> None:
 def test_a_link_to_the_web_stays_one_and_what_is_too_long_to_parse_is_shown_as_it_is() -> None:
     assert '<a href="https://a.b/?c=1&amp;d">x</a>' in render("[x](https://a.b/?c=1&d)")
     assert render("<" * (LONGEST + 1)).startswith("<pre>&lt;&lt;")
-
-
-def test_spans_follow_the_tokens(text: ChatText) -> None:
-    said = "list the files now"
-    tokens = text.encode(said)
-    half = len(tokens) // 2
-    provenance = [at < half for at in range(len(tokens))]
-    start = len(text.decode(tokens[:half]))
-    assert drafted_spans(said, tokens, provenance, text.decode) == [(start, len(said))]
-    assert drafted_spans(said, tokens, [not flag for flag in provenance], text.decode) == [(0, start)]
-    assert drafted_spans(said, tokens, [True] * len(tokens), text.decode) == []
-    assert drafted_spans(said, tokens, [False] * len(tokens), None) == [(0, len(said))]
-    assert drafted_spans(said, tokens, provenance, None) == []
-    assert drafted_spans("something else", tokens, provenance, text.decode) == []
-    assert drafted_spans("", [], [], text.decode) == []

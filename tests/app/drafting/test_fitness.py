@@ -1,7 +1,5 @@
 """A drafter without figures is measured by the answers on its device, and kept or retired. Calibrations are kept."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import msgspec
@@ -12,14 +10,13 @@ from app.drafting.calibrations import Calibrations
 from app.drafting.fitness import judge_unmeasured
 from app.drafting.pool import MOST_SHARED, OPEN_CONVERSATIONS, DraftingPool
 from drafter.calibration import Calibration
-from drafter.fitness import measure_alone, repeated
 from drafter.runtime import Drafter
 from drafter.shelf import FIGURES, Drafters, kept
 from drafter.whole_model import NOBODY
 from models.config import Measured, read_config
 from models.tree import DraftTree
 from storage import Store
-from tests.support.checked_answers import answered, own_words
+from tests.support.checked_answers import answered
 from tests.support.figures import GOOD, on_shelf
 
 
@@ -80,20 +77,6 @@ def test_one_with_figures_is_not_measured_and_one_that_is_halted_is_measured_lat
     answered(store, drafter, well=True)
     assert judge_unmeasured(store, drafters, lambda: True) == [] and len(drafters.unmeasured()) == 1
     assert drafters.has(drafter.memory_digest), "the one with figures is used meanwhile"
-
-
-def test_what_is_counted(drafter: Drafter) -> None:
-    assert measure_alone(drafter, []) is None
-    prompt = drafter.asked_as("hello")
-    words = own_words(drafter, prompt, 60)
-    wrong = [word if at % 3 else 5 for at, word in enumerate(words)]
-    few = measure_alone(drafter, [(prompt, words[:20])])
-    whole = measure_alone(drafter, [(prompt, words)])
-    worse = measure_alone(drafter, [(prompt, wrong)])
-    assert few is None and whole is not None and worse is not None
-    assert whole.alone == 1.0 and whole.tau == 60.0
-    assert worse.alone < 0.7 and worse.tau == pytest.approx(1 / (1 - worse.alone))
-    assert sum(repeated([1, 2, 3, 4, 1, 2, 3, 4])) == 1 and repeated([1, 2, 3]) == []
 
 
 # ---- calibrations survive a restart, each version has its own, and few are in memory ---------------------------------

@@ -1,7 +1,5 @@
 """An answer that was drafted offline is verified when the line is back: what is kept, replaced, and said of it."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 
@@ -10,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.config import Settings
-from app.events import AnsweredAgain, Judged
+from app.events import Judged
 from app.reply.assistant import Assistant
-from app.reply.judgement import MOST_UNITS, compare, judge, stored_judgement, texts_dropped
+from app.reply.judgement import MOST_UNITS, compare, judge, stored_judgement
 from app.sanitise import sanitise
 from drafter.runtime import Drafter
 from storage import Message, Store
@@ -181,18 +179,3 @@ def test_long_texts_are_compared_by_lines_and_a_hostile_answer_costs_little_time
     began = time.process_time()
     compare("a b " * MOST_UNITS, "b a\n" * 200_000)
     assert time.process_time() - began < 20
-
-
-@pytest.mark.parametrize(
-    ("kept", "said"),
-    [(99.9, "99 % of the words are"), (100, "all words are"), (0, "no word is"), (0.1, "1 % of the words are")],
-)
-def test_the_share_of_equal_words_is_told(kept: float, said: str) -> None:
-    judged = Judged("id", round(10 * kept), 1000, "", again=AnsweredAgain("m", False))
-    assert str(judged) == f"answered again by m; {said} the same"
-
-
-@pytest.mark.parametrize("drafts", [["one two", "one two three"], ["one two three", "one two"]])
-def test_the_longer_of_two_drafts_with_one_beginning_is_shown_once(drafts: list[str]) -> None:
-    (lost,) = texts_dropped(drafts, "one four")
-    assert lost.text == "two three"

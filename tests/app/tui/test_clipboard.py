@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import base64
 import os
 import re
@@ -11,7 +9,6 @@ from typing import Self
 import pytest
 
 from app.tui.clipboard import LONGEST_OSC, TIMEOUT_SECONDS, copy, osc52, programs
-from app.tui.clipboard_image import NoImage, image_command
 from storage import Attachment, Store
 from tests.app.attachments.conftest import PNG
 from tests.app.tui.scripted import ScriptedCore, finished, press, verified, wait_until
@@ -133,12 +130,6 @@ async def test_in_tmux_it_arrives_in_the_terminal_around_it(tmp_path: Path, monk
             assert "`set-clipboard` is off" in (await copy(TEXT, inner.environment)).note
 
 
-async def test_of_a_tmux_that_does_not_answer_nothing_is_claimed(tmp_path: Path) -> None:
-    silent = program(tmp_path, "tmux", '[ "$1" = load-buffer ]') | {"TMUX": "/nowhere/tmux,1,0"}
-    copied = await copy(TEXT, silent)
-    assert (copied.title, copied.note) == ("Copied to tmux", "tmux's prefix and ] paste it.")
-
-
 async def test_what_no_terminal_takes_is_saved_and_the_person_told_where(store: Store) -> None:
     text = "é" * LONGEST_OSC
     async with started(ScriptedCore(store)) as (app, pilot):
@@ -176,26 +167,3 @@ async def test_the_image_in_the_clipboard_is_attached_by_a_key_and_a_command(
         await press(pilot, "ctrl+v", until=lambda: app.prompt.text == "copied here")
         app.prompt.write("/paste")
         await press(pilot, "enter", until=lambda: app.toasted("There is no image in the clipboard."))
-
-
-@pytest.mark.parametrize(
-    ("environment", "platform", "said"),
-    [
-        (
-            {"SSH_TTY": "/dev/pts/0", "DISPLAY": ":0"},
-            "linux",
-            "Over SSH, the clipboard of your desktop",
-        ),
-        ({}, "linux", "There is no desktop here whose clipboard could have an image."),
-        (
-            {"WAYLAND_DISPLAY": "w"},
-            "linux",
-            "wl-paste is missing, which reads images from the clipboard. Install wl",
-        ),
-        ({"DISPLAY": ":0"}, "linux", "xclip is missing, which reads images from the clipboard. Install xclip."),
-        ({}, "darwin", "pngpaste is missing, which reads images from the clipboard. Install pngpaste."),
-    ],
-)
-def test_why_no_image_can_be_pasted_is_said(environment: dict[str, str], platform: str, said: str) -> None:
-    with pytest.raises(NoImage, match=re.escape(said)):
-        image_command(environment | {"PATH": "/nowhere"}, platform)

@@ -1,7 +1,5 @@
 """The list of conversations: by age, searched, named, pinned, deleted and brought back, exported."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from datetime import UTC, datetime, timedelta, timezone
@@ -203,13 +201,6 @@ async def test_the_mouse_opens_and_the_wheel_lists_more(store: Store) -> None:
         app.chat.query_one(Sidebar).refresh_list()
         await wait_until(pilot, lambda: app.titles[-1] == "  still the last one")
         assert conversations.chosen and conversations.chosen.id == "c0", "it stays highlighted"
-
-
-async def test_the_palette_opens_conversations_by_what_was_said(store: Store) -> None:
-    conversation = store_turns(store, "unrelated", [("where is the needle?", "there")])
-    async with started(ScriptedCore(store)) as (app, pilot):
-        await app.choose(pilot, "needle", "open: unrelated")
-        await wait_until(pilot, lambda: len(app.screen_stack) == 2 and app.chat.conversation.id == conversation)
 
 
 async def test_conversations_are_exported_or_the_person_told_why_not(

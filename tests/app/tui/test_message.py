@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from dataclasses import replace
 
 from rich.style import Style
@@ -139,17 +137,6 @@ def test_stored_text_is_sanitised_and_a_question_without_an_answer_shows_as_stop
     store.messages.add(conversation, "user", "e", parent_id=tip, status="done")
     turns = Turn.of_thread(store.branches.thread(conversation))
     assert [(turn.question, turn.text, turn.note) for turn in turns] == [("ab", "cd", ""), ("e", "", "stopped")]
-
-
-def test_what_was_not_kept_is_code_where_it_was_code() -> None:
-    for dropped, shown in (
-        ("so:\n\n```sh\nls\n```\n", "so:\n\n```sh\nls\n```\n"),
-        ("x -l\n```\n", "```\nx -l\n```\n"),
-        ("x -l\n```\n\nOr:\n\n```sh\nls -a\n```", "```\nx -l\n```\n\nOr:\n\n```sh\nls -a\n```"),
-        ("x -l\n```\n\nOr:\n\n```sh\nls", "```\nx -l\n```\n\nOr:\n\n```sh\nls"),
-    ):
-        turn = played(Verified("ls", 1, 0), Judged("a", 1, 9, dropped), finished(1))
-        assert [struck.text for struck in turn.dropped] == [shown]
 
 
 # ---- what the check of a draft did not keep: struck through where it stood, as far as it is wanted -------------------

@@ -1,7 +1,5 @@
 """Commands in the prompt: each one is typed, done, and stored nowhere."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
@@ -12,12 +10,11 @@ from hypothesis import strategies as st
 from textual.command import CommandPalette
 from textual.pilot import Pilot
 
-from app.tui.completion import Completion
 from app.tui.screens.export import ExportScreen
 from app.tui.screens.help import HelpScreen
 from app.tui.screens.log import LogScreen
 from app.tui.screens.queue import QueueScreen
-from app.tui.slash import COMMANDS, Question, TypedCommand, UnknownCommand, completion_of_commands, parse
+from app.tui.slash import COMMANDS, Question, TypedCommand, UnknownCommand, parse
 from app.tui.theme import LIGHT
 from app.tui.widgets.panel import Panel, Rounds
 from app.tui.widgets.sidebar import SearchBox, TitleBox
@@ -195,26 +192,3 @@ def test_no_letter_of_a_question_is_lost(text: str) -> None:
 @given(st.text(alphabet="/ahelpnwtc .\n", max_size=30))
 def test_a_space_before_it_always_makes_a_question(text: str) -> None:
     assert parse(f" {text}", COMMANDS) == Question(text.strip())
-
-
-def completed(text: str, cursor: int | None = None) -> Completion | None:
-    values = lambda command: ("md", "html") if command.word == "export" else ()  # noqa: E731
-    complete = completion_of_commands(lambda: COMMANDS, values, lambda one: one.help)
-    return complete(text, len(text) if cursor is None else cursor)
-
-
-def offered(text: str) -> list[str]:
-    completion = completed(text)
-    return [] if completion is None else [one.text for one in completion.candidates]
-
-
-def test_a_word_is_replaced_whole_and_what_follows_stays() -> None:
-    completion = completed("/exp md notes.md", 3)
-    assert completion is not None and (completion.start, completion.end) == (0, 4)
-
-
-def test_the_first_word_after_a_command_is_completed_but_enter_waits_for_a_choice() -> None:
-    completion = completed("/export h")
-    assert completion is not None and not completion.eager
-    assert (completion.start, completion.end, [one.text for one in completion.candidates]) == (8, 9, ["html"])
-    assert offered("/export ") == ["md", "html"] and offered("/export md notes") == offered("/new ") == []

@@ -1,7 +1,5 @@
 """What a question names, the marks of names, and an example with each thing in the place that it belongs to."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,7 +7,7 @@ from hypothesis import strategies as st
 from models.guide.assignment import fill
 from models.guide.mentions import Named, named
 from models.guide.names import MARKS, Marks, NoMarks, marked, names, names_said
-from models.guide.outline import Slot, perhaps, put
+from models.guide.outline import Slot, perhaps
 
 ONE, TWO, *_, LAST = MARKS
 
@@ -225,11 +223,3 @@ def test_what_stayed_empty_is_told_and_a_follow_up_keeps_what_was_named() -> Non
     todo = f"list all TODO notes in {slot('folder')}", f"grep -rn TODO {slot('folder', placeholder='.')}"
     filled = fill(*todo, things("list TODO notes"))
     assert filled.command == "grep -rn TODO ." and filled.used > 0.5
-
-
-def test_what_is_said_perhaps_needs_its_slots_and_lines_keep_their_spaces() -> None:
-    file, size = slot("file"), slot("size")
-    text = f"list files {perhaps(f'like {file}')} {perhaps(f'over {size}, fast')}"
-    for values, wanted in (({}, ""), ({"file": "a.md"}, " like a.md"), ({"size": "2M"}, " over 2M, fast")):
-        assert put(text, lambda slot: values.get(slot.name)) == f"list files{wanted}"  # noqa: B023
-    assert put(f"cat {file} << EOF\n  a  b\nEOF", lambda _: "y") == "cat y << EOF\n  a  b\nEOF"
