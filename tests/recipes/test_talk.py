@@ -1,7 +1,5 @@
 """Remarks that Shell Guide declines: no reply holds a command, and no intent answers the same words."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -11,7 +9,7 @@ from recipes.shell_guide.grammar.talk import Talk, read_talk
 
 pytestmark = pytest.mark.training
 
-DRAWS = 1_500
+DRAWS = 300
 
 
 @pytest.fixture(scope="module")
