@@ -1,7 +1,5 @@
 """A drafter that is cut out of its target's layers: where it guesses badly, nobody uses, offers or makes it again."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
@@ -65,11 +63,13 @@ def deep(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def hasty() -> Iterator[pytest.MonkeyPatch]:
-    """Little time between checkpoints, short talks, and a low floor."""
+    """Little time between checkpoints, short talks, large steps, and a low floor."""
     with pytest.MonkeyPatch.context() as patch:
         for name, value in {"QUESTION": 4, "ANSWER": 12}.items():
             patch.setattr(f"drafter.training.self_talk.{name}", value)
-        for name, value in {"SAVED": 1.5, "MEASURED": 1, "PATIENCE": 20}.items():
+        patch.setattr("drafter.training.growth.RECIPE", replace(RECIPE, rate=1e-2))
+        patch.setattr("drafter.training.growth.AVERAGED", 0.95)
+        for name, value in {"SAVED": 1.0, "MEASURED": 1, "PATIENCE": 20}.items():
             patch.setattr(f"remote.verifier.making.birth.{name}", value)
         patch.setattr("drafter.floors.LEAST_TAU", FLOOR)
         yield patch
