@@ -11,8 +11,7 @@ from app.commands.blocks import shell_blocks
 from app.commands.risk import Kind
 from app.commands.syntax import parse
 from recipes.shell_guide import errors
-from recipes.shell_guide.given import Given, GivenSource, asked, known_risks, own_command, safe
-from recipes.shell_guide.grammar.intents import read_intents
+from recipes.shell_guide.given import Given, asked, known_risks, own_command, safe
 from recipes.shell_guide.grammar.talk import read_talk
 
 DRAWS = 200
@@ -22,12 +21,6 @@ _LOST = re.compile(r"deletes?|overwrites|replace|throws?|empt(?:y|ies)|removes?|
 
 def rng(*seed: int) -> np.random.Generator:
     return np.random.default_rng(seed)
-
-
-@pytest.fixture(scope="module")
-def source() -> GivenSource:
-    intents = read_intents()
-    return GivenSource(intents, np.cumsum(np.ones(len(intents))))
 
 
 @pytest.mark.parametrize(
@@ -55,15 +48,6 @@ def test_what_only_reads_is_known(command: str, only: bool) -> None:
 def test_an_answer_about_safety_names_every_risk() -> None:
     given = Given("rm -rf build/", "It does that.", known_risks("rm -rf build/"))
     assert safe(given) == "Be careful. It deletes `build/` and everything in it, without asking."
-
-
-def test_conversations_about_commands_depend_on_their_number_alone(source) -> None:
-    drawn = [source.draw(rng(3, index)) for index in range(DRAWS)]
-    assert drawn == [source.draw(rng(3, index)) for index in range(DRAWS)]
-    for turns in drawn:
-        for question, answer in turns:
-            assert not _SLOT.search(question) and not _SLOT.search(answer)
-            assert answer and "it only reads" not in answer or not answer.startswith("Yes")
 
 
 def test_what_a_command_of_our_own_takes_away_is_said() -> None:

@@ -77,10 +77,3 @@ def test_the_form_is_that_of_a_question_with_a_file() -> None:
     file = Attachment(text.name, "text/plain", text.body.encode())
     stored = Message("", "", None, "user", "what is it", "done", (), (), {}, "", attachments=(file,))
     assert asked == question_text(stored)
-
-
-def test_a_conversation_depends_on_its_number_alone() -> None:
-    drawn = [drawing.draw(rng(7, index)) for index in range(DRAWS)]
-    assert drawn == [drawing.draw(rng(7, index)) for index in range(DRAWS)]
-    assert all(question and answer for turns in drawn for question, answer in turns)
-    assert len({turns[0][0] for turns in drawn}) == DRAWS
