@@ -6,13 +6,15 @@ import asyncio
 import json
 import os
 import shutil
+import socket
 import sqlite3
 from contextlib import closing
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 
 import pytest
 
-from app.cli import checks
+from app.cli import checks, doctor
 from app.config import BUNDLED_DRAFTER, Folders
 from app.remotes.registry import Remote, Remotes
 from storage import Store
@@ -180,6 +182,27 @@ def test_proxies_of_the_environment(outrider: Outrider, monkeypatch: pytest.Monk
     found = outrider("doctor", "--remote", "https://far.example")
     assert found.code == 0 and "hunter2" not in found.out
     assert "far.example is reached through http://proxy.example:8080" in said(found, "proxy")
+
+
+@pytest.mark.parametrize("installed", [True, False])
+def test_a_gguf_file_needs_llama_cpp_and_no_pytorch(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, installed: bool
+) -> None:
+    known = {"torch": None, "llama_cpp": ModuleSpec("llama_cpp", None) if installed else None}
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: known[name])
+    (tmp_path / "some.gguf").write_bytes(b"GGUF")
+    found = doctor._torch(str(tmp_path / "some.gguf"))
+    assert (found.state, "llama.cpp" in found.text) == ("ok" if installed else "warning", True)
+
+
+def test_a_port_that_is_taken() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        (found,) = checks.port(taken.getsockname()[1])
+        assert "--port" in found.text and "in use" in found.text
+        free = taken.getsockname()[1]
+    assert list(checks.port(free)) == []
 
 
 def test_what_terminals_can_show(monkeypatch: pytest.MonkeyPatch) -> None:
