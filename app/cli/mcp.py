@@ -1,4 +1,4 @@
-"""`outrider mcp`: add, list, test, import and remove the MCP servers whose tools a model may call.
+"""`outrider mcp`: add, sign in to, list, test, import and remove the MCP servers whose tools a model may call.
 
 stdout is data; exit codes: 0 ok, 1 some were left out, 2 usage, 3 the server cannot be used.
 """
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from app.tools.mcp_file import McpFile, McpServer
 
 mcp_commands = typer.Typer(
-    help="Add, list, test, import and remove MCP servers, whose tools a model may call. Without a command, list them.",
+    help="Add, sign in to, list, test, import and remove MCP servers, whose tools a model may call. Without a command, "
+    "list them.",
     rich_markup_mode=None,
 )
 Name = Annotated[
@@ -102,10 +103,20 @@ def show(json: Json = False) -> None:
         if json:
             print_json({"name": name, **_described(server)})
             continue
-        names = [*server.env, *server.headers, *([f"token: {server.token}"] if server.token is not None else [])]
+        names = [*server.env, *server.headers, *([f"token: {server.kept}"] if server.kept is not None else [])]
         print(sanitise("  ".join([name, server.place, *names])))
     if not servers:
         complain("no MCP servers; add one: outrider mcp add NAME -- COMMAND…, or import them: outrider mcp import FILE")
+
+
+@mcp_commands.command("login")
+def login(name: Name) -> None:
+    """Sign in to a server with the browser (OAuth). It stays signed in until it refuses, or is removed."""
+    folders, file = _file()
+    server = file.get(name)
+    if server.url is None or server.headers or server.token is not None:
+        fail(f"{name} is not a server to sign in to: it is a command, or has a token already.", USAGE)
+    raise typer.Exit(run(_login(folders, file, name)))
 
 
 @mcp_commands.command("test")
@@ -157,6 +168,29 @@ def remove(name: Name) -> None:
     _drop_token(folders, name, server)
 
 
+async def _login(folders: Folders, file: McpFile, name: str) -> int:
+    import os
+
+    from app.remotes.tokens import Tokens
+    from app.sanitise import sanitise
+    from app.tools.sdk import servers_of
+    from app.tools.tool import innermost
+
+    servers_of(folders)  # Says how to install the SDK.
+    from app.tools.sign_in import sign_in
+
+    url = file.get(name).filled(os.environ).url or ""
+    try:
+        place = await sign_in(Tokens(folders), name, url, complain)
+    except Exception as error:  # The SDK's, the network's, the keyring's: nothing was changed.
+        found = innermost(error)
+        complain(sanitise(f"{name}: signing in failed: {str(found) or type(found).__name__}"))
+        return UNREACHABLE
+    file.signed_in(name, place)
+    complain(f"signed in to {name}; `outrider mcp test {name}` lists its tools")
+    return OK
+
+
 async def _test(folders: Folders, name: str) -> int:
     from app.sanitise import sanitise
     from app.tools.sdk import servers_of
@@ -204,7 +238,7 @@ def _keep(folders: Folders, file: McpFile, name: str, server: dict[str, Any], to
         with patience_for_the_keyring():
             server = {**server, "token": Tokens(folders).keep(token_name(name), server["url"], token)}
     now = file.put(name, server)
-    if before is not None and not (before.token == now.token and same_server(before.url, now.url)):
+    if before is not None and not (before.kept == now.kept and same_server(before.url, now.url)):
         _drop_token(folders, name, before)
 
 
@@ -212,9 +246,9 @@ def _drop_token(folders: Folders, name: str, server: McpServer) -> None:
     from app.remotes.tokens import Tokens
     from app.tools.mcp_file import token_name
 
-    if server.token is not None and server.url is not None:
+    if server.kept is not None and server.url is not None:
         with patience_for_the_keyring():
-            Tokens(folders).drop(token_name(name), server.url, server.token)
+            Tokens(folders).drop(token_name(name), server.url, server.kept)
 
 
 def _described(server: McpServer) -> dict[str, Any]:
@@ -226,5 +260,6 @@ def _described(server: McpServer) -> dict[str, Any]:
         "url": None if server.url is None else server.place,
         "headers": list(server.headers),
         "token": server.token,
+        "login": server.login,
     }
     return {name: value for name, value in fields.items() if value}

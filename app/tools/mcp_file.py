@@ -46,6 +46,8 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     headers: dict[str, str] = {}
     token: Literal["keyring", "file"] | None = None
     """Place of the bearer token that was given to `outrider mcp add`."""
+    login: Literal["keyring", "file"] | None = None
+    """Place of what `outrider mcp login` obtained."""
 
     def filled(self, environment: Mapping[str, str]) -> McpServer:
         """A copy with the variables' values. Raises `ConfigError` for a variable that is not set."""
@@ -69,6 +71,11 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         filled = self.filled(environment)
         headers = [part for value in filled.headers.values() for part in (value, value.partition(" ")[2])]
         return [*used, *filled.env.values(), *headers]
+
+    @property
+    def kept(self) -> Literal["keyring", "file"] | None:
+        """Place of the secret that goes when the server is removed."""
+        return self.token or self.login
 
     @property
     def place(self) -> str:
@@ -111,6 +118,11 @@ class McpFile:
         checked = self.check(name, server)
         self._change(lambda servers: {**servers, name: dict(server)})
         return checked
+
+    def signed_in(self, name: str, place: Literal["keyring", "file"]) -> None:
+        """Note that a server was signed in to, and where the tokens are. Raises `ConfigError`."""
+        self.get(name)
+        self._change(lambda servers: {**servers, name: {**servers[name], "login": place}})
 
     def remove(self, name: str) -> None:
         """Raises `ConfigError` if there is no such server."""
@@ -177,7 +189,7 @@ def foreign(text: str, path: Path) -> tuple[dict[str, dict[str, Any]], list[str]
             told.append(f"{name} needs {', '.join(asked)} in the environment, which VS Code asks for")
         if "envFile" in server:
             told.append(f"{name}: envFile is not read; set what is in it in the environment")
-        servers[name] = {key: value for key, value in plain.items() if key != "token"}
+        servers[name] = {key: value for key, value in plain.items() if key not in ("token", "login")}
     return servers, told
 
 

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 import httpx2
 import mcp_types as types
 from mcp.client import Client, ClientSession
+from mcp.client.auth import OAuthFlowError
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
@@ -27,7 +28,7 @@ from app.remotes.tokens import Tokens
 from app.sanitise import sanitise
 from app.tools.child import MOST_LINE, Child
 from app.tools.mcp_file import McpFile, McpServer, token_name
-from app.tools.tool import Tool, ToolGone, ToolResult
+from app.tools.tool import Tool, ToolGone, ToolResult, innermost
 from remote.transport import system_trust
 
 Answer = TypeVar("Answer", bound=types.Result)
@@ -127,8 +128,9 @@ class _Server:
                 self._link = link
             return self._link
 
-    def _configured(self) -> tuple[McpServer, Mapping[str, str], frozenset[str]]:
-        """The server with the values of its variables, the headers of its requests, and what is secret of it.
+    def _configured(self) -> tuple[McpServer, Mapping[str, str], frozenset[str], httpx2.Auth | None]:
+        """The server with the values of its variables, the headers of its requests, what is secret of it, and what
+        signs its requests.
 
         Raises `ConfigError`.
         """
@@ -138,7 +140,12 @@ class _Server:
         if server.token is not None:
             secrets.append(Tokens(self._folders).find(token_name(self.name), filled.url or "", server.token))
             headers["Authorization"] = f"Bearer {secrets[-1]}"
-        return filled, headers, frozenset(value for value in secrets if len(value) >= SHORTEST_SECRET)
+        auth = None
+        if server.login is not None:
+            from app.tools.sign_in import signed_in
+
+            auth = signed_in(Tokens(self._folders), self.name, filled.url or "", server.login)
+        return filled, headers, frozenset(value for value in secrets if len(value) >= SHORTEST_SECRET), auth
 
 
 class _Link:
@@ -147,8 +154,15 @@ class _Link:
     A task of its own holds it open, because the SDK wants to be left by the task that entered it.
     """
 
-    def __init__(self, name: str, server: McpServer, headers: Mapping[str, str], secrets: frozenset[str]) -> None:
-        self.name, self._server, self._headers = name, server, headers
+    def __init__(
+        self,
+        name: str,
+        server: McpServer,
+        headers: Mapping[str, str],
+        secrets: frozenset[str],
+        auth: httpx2.Auth | None,
+    ) -> None:
+        self.name, self._server, self._headers, self._auth = name, server, headers, auth
         self._secrets = sorted(secrets, key=len, reverse=True)
         self.child: Child | None = None
         self._status: int | None = None
@@ -260,7 +274,7 @@ class _Link:
                 self._ready.set()
                 await self._stop.wait()
         except Exception as error:
-            self._error = _innermost(error)
+            self._error = innermost(error)
             log.debug("the MCP server %s", self.name, exc_info=self._error)
         finally:
             self._ready.set()
@@ -282,6 +296,7 @@ class _Link:
 
         client = httpx2.AsyncClient(
             headers=dict(self._headers),
+            auth=self._auth,
             timeout=httpx2.Timeout(CALL_SECONDS, connect=CONNECT_SECONDS),
             verify=system_trust(),
             event_hooks={"response": [note]},
@@ -315,8 +330,13 @@ class _Link:
             )
         if child is not None and isinstance(error, MCPError) and error.code == types.CONNECTION_CLOSED:
             return f"{name} {self._how_it_ended()}"
+        if self._auth is not None and (isinstance(error, OAuthFlowError) or self._status in (401, 403)):
+            return f"you are not signed in to {name} any more: outrider mcp login {name}"
         if self._status in (401, 403):
-            return f"{name} refuses this token, or wants one (HTTP status {self._status}): outrider mcp add {name} URL"
+            return (
+                f"{name} refuses this token, or wants one (HTTP status {self._status}): outrider mcp login {name} "
+                "signs in with the browser; outrider mcp add --replace takes a token"
+            )
         if self._status is not None:
             return (
                 f"{name}: there is no MCP server at {self._server.place} (HTTP status {self._status}); see its manual"
@@ -391,10 +411,3 @@ def _left_out(what: str, encoded: str) -> str:
 
 def _bounded(text: str, *, failed: bool) -> ToolResult:
     return ToolResult(text[:MOST_TEXT], failed, max(0, len(text) - MOST_TEXT))
-
-
-def _innermost(error: BaseException) -> BaseException:
-    """The first error in groups of errors."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error

@@ -66,3 +66,10 @@ class Tools(Protocol):
 
     async def aclose(self) -> None:
         """End the servers that were started."""
+
+
+def innermost(error: BaseException) -> BaseException:
+    """The first error in groups of errors, in which the SDK's tasks raise theirs."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

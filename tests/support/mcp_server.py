@@ -1,7 +1,8 @@
-"""A real MCP server, made with the SDK: `python -m tests.support.mcp_server FOLDER [--http PORT]`.
+"""A real MCP server, made with the SDK: `python -m tests.support.mcp_server FOLDER [--http PORT | --login PORT]`.
 
 Each of its tools first appends its name to `calls` in the folder. Over HTTP it prints its port (0: any), and takes only
-the token in the variable MCP_TOKEN.
+the token in the variable MCP_TOKEN; with `--login` only those who have signed in, which everybody may who does not
+refuse (a file `refused` in the folder).
 """
 
 from __future__ import annotations
@@ -9,10 +10,24 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+import time
 from pathlib import Path
+from secrets import token_hex
 
+from mcp.server.auth.provider import (
+    AccessToken,
+    AuthorizationCode,
+    AuthorizationParams,
+    AuthorizeError,
+    OAuthAuthorizationServerProvider,
+    RefreshToken,
+    construct_redirect_uri,
+)
+from mcp.server.auth.settings import AuthSettings, ClientRegistrationOptions
 from mcp.server.mcpserver import Image, MCPServer
+from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
 from mcp_types import ToolAnnotations
+from pydantic import AnyHttpUrl
 from starlette.applications import Starlette
 from starlette.middleware.base import BaseHTTPMiddleware, RequestResponseEndpoint
 from starlette.requests import Request
@@ -102,8 +117,87 @@ def _guarded() -> Starlette:
     return app
 
 
+class Door(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken, AccessToken]):
+    """Lets everybody in who asks. It knows them until it ends, and counts refreshed tokens as calls."""
+
+    def __init__(self) -> None:
+        self.clients: dict[str, OAuthClientInformationFull] = {}
+        self.codes: dict[str, AuthorizationCode] = {}
+        self.refreshes: dict[str, RefreshToken] = {}
+        self.accesses: dict[str, AccessToken] = {}
+
+    async def get_client(self, client_id: str) -> OAuthClientInformationFull | None:
+        return self.clients.get(client_id)
+
+    async def register_client(self, client_info: OAuthClientInformationFull) -> None:
+        self.clients[client_info.client_id or ""] = client_info
+
+    async def authorize(self, client: OAuthClientInformationFull, params: AuthorizationParams) -> str:
+        if (FOLDER / "refused").exists():
+            raise AuthorizeError("access_denied", "the person said no")
+        code = AuthorizationCode(
+            code=token_hex(16),
+            client_id=client.client_id or "",
+            expires_at=time.time() + 60,
+            scopes=params.scopes or [],
+            **params.model_dump(exclude={"state", "scopes"}),
+        )
+        self.codes[code.code] = code
+        return construct_redirect_uri(str(params.redirect_uri), code=code.code, state=params.state)
+
+    async def load_authorization_code(
+        self, client: OAuthClientInformationFull, authorization_code: str
+    ) -> AuthorizationCode | None:
+        return self.codes.get(authorization_code)
+
+    async def exchange_authorization_code(
+        self, client: OAuthClientInformationFull, authorization_code: AuthorizationCode
+    ) -> OAuthToken:
+        del self.codes[authorization_code.code]
+        return self._tokens(client.client_id or "")
+
+    async def load_refresh_token(self, client: OAuthClientInformationFull, refresh_token: str) -> RefreshToken | None:
+        return self.refreshes.get(refresh_token)
+
+    async def exchange_refresh_token(
+        self, client: OAuthClientInformationFull, refresh_token: RefreshToken, scopes: list[str]
+    ) -> OAuthToken:
+        _count("refresh")
+        del self.refreshes[refresh_token.token]
+        return self._tokens(client.client_id or "")
+
+    async def load_access_token(self, token: str) -> AccessToken | None:
+        return self.accesses.get(token)
+
+    async def revoke_token(self, token: AccessToken | RefreshToken) -> None:
+        self.accesses.pop(token.token, None)
+
+    def _tokens(self, client: str) -> OAuthToken:
+        access, refresh = token_hex(16), token_hex(16)
+        self.accesses[access] = AccessToken(token=access, client_id=client, scopes=[])
+        self.refreshes[refresh] = RefreshToken(token=refresh, client_id=client, scopes=[])
+        return OAuthToken(access_token=access, refresh_token=refresh, expires_in=3600)
+
+
+def _with_door(port: int) -> Starlette:
+    """A server with one tool, over HTTP, behind a sign-in of its own."""
+    address = f"http://127.0.0.1:{port}"
+    signed = MCPServer(
+        "tests",
+        auth_server_provider=Door(),
+        auth=AuthSettings(
+            issuer_url=AnyHttpUrl(address),
+            resource_server_url=AnyHttpUrl(f"{address}/mcp"),
+            client_registration_options=ClientRegistrationOptions(enabled=True),
+            validate_token_resource=False,
+        ),
+    )
+    signed.add_tool(write_file)
+    return signed.streamable_http_app()
+
+
 if __name__ == "__main__":
-    if "--http" not in sys.argv:
+    if not {"--http", "--login"} & set(sys.argv):
         server.run()
     else:
         import socket
@@ -112,4 +206,5 @@ if __name__ == "__main__":
 
         listener = socket.create_server(("127.0.0.1", int(sys.argv[-1])))
         print(listener.getsockname()[1], flush=True)
-        uvicorn.Server(uvicorn.Config(_guarded(), log_level="error")).run(sockets=[listener])
+        app = _with_door(listener.getsockname()[1]) if "--login" in sys.argv else _guarded()
+        uvicorn.Server(uvicorn.Config(app, log_level="error")).run(sockets=[listener])

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import stat
 import sys
+import urllib.request
 from pathlib import Path
 
 import pytest
 
 from tests.support.commands import Outrider
+from tests.support.mcp_process import over_http
 from tests.support.patience import PATIENCE_SECONDS
 
 VS_CODE = """\
@@ -61,6 +63,31 @@ def test_a_token_belongs_to_its_address_and_goes_with_the_server(outrider: Outri
     assert outrider(*add, "--replace", "--token-env", "WIKI").code == 0 and json.loads(tokens.read_text()) == {}
     assert outrider("mcp", "list").out == "wiki  https://wiki.example/mcp  Authorization\n"
     assert outrider(*add, "--replace", "--token-stdin", stdin="sesame-123").code == 0
+    assert outrider("mcp", "rm", "wiki").code == 0 and json.loads(tokens.read_text()) == {}
+
+
+@pytest.mark.usefixtures("no_ring")
+def test_one_signs_in_with_the_browser_and_stays_signed_in_until_the_server_forgets(
+    outrider: Outrider, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.tools.servers.START_SECONDS", PATIENCE_SECONDS)
+    monkeypatch.setattr("webbrowser.open", lambda address: urllib.request.urlopen(address).read())
+    tokens = home / "config" / "tokens.json"
+    with over_http(tmp_path, "--login") as port:
+        assert outrider("mcp", "add", "wiki", f"http://127.0.0.1:{port}/mcp").code == 0
+        assert outrider("mcp", "test", "wiki").says(3, "outrider mcp login wiki")
+        (tmp_path / "refused").touch()
+        assert outrider("mcp", "login", "wiki").says(3, "the sign-in was refused: the person said no")
+        (tmp_path / "refused").unlink()
+        assert outrider("mcp", "login", "wiki").says(0, "signed in to wiki")
+        assert outrider("mcp", "test", "wiki").says(0, "has 1 tool")
+        [(account, kept)] = json.loads(tokens.read_text()).items()
+        assert account == f"mcp:wiki http://127.0.0.1:{port}" and not (tmp_path / "calls").exists()
+        tokens.write_text(json.dumps({account: json.dumps(json.loads(kept) | {"expires": 1.0})}))
+        assert outrider("mcp", "test", "wiki").code == 0 and (tmp_path / "calls").read_text() == "refresh\n"
+        assert outrider("mcp", "test", "wiki").code == 0 and (tmp_path / "calls").read_text() == "refresh\n"
+    with over_http(tmp_path, "--login", port):  # It knows nobody any more.
+        assert outrider("mcp", "test", "wiki").says(3, "not signed in to wiki any more: outrider mcp login wiki")
     assert outrider("mcp", "rm", "wiki").code == 0 and json.loads(tokens.read_text()) == {}
 
 

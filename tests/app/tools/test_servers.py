@@ -8,8 +8,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +18,8 @@ from app.config import Folders
 from app.tools import servers as module
 from app.tools.servers import MOST_TEXT, Servers
 from app.tools.tool import Tool, ToolGone
+from tests.support.mcp_process import SERVER, over_http
 from tests.support.patience import PATIENCE_SECONDS
-
-SERVER = ["-m", "tests.support.mcp_server"]
 
 
 class Place:
@@ -164,26 +162,10 @@ async def test_what_does_not_start_is_explained_and_leaves_nothing_behind(
     await until(lambda: not alive(process))
 
 
-@contextmanager
-def over_http(place: Place, port: int = 0) -> Iterator[int]:
-    process = subprocess.Popen(
-        [sys.executable, *SERVER, str(place.folder), "--http", str(port)],
-        env=os.environ | {"MCP_TOKEN": "open sesame"},
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        assert process.stdout is not None
-        yield int(process.stdout.readline())
-    finally:
-        process.kill()
-        process.communicate()
-
-
 async def test_a_server_over_http_takes_its_token_and_may_be_restarted_between_calls(
     place: Place, close: Callable[[Servers], Servers], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with over_http(place) as port:
+    with over_http(place.folder) as port:
         url = f"http://127.0.0.1:{port}/mcp"
         servers = close(
             place.servers(
@@ -202,7 +184,7 @@ async def test_a_server_over_http_takes_its_token_and_may_be_restarted_between_c
     with pytest.raises(ToolGone) as gone:
         await servers.call(tools["write_file"], {"name": "b", "text": ""})
     assert not gone.value.begun  # It was tried before the call.
-    with over_http(place, port):
+    with over_http(place.folder, port=port):
         assert (await servers.call(tools["write_file"], {"name": "b", "text": ""})).text
         monkeypatch.setattr(module, "IDLE_SECONDS", 1e9)
         with pytest.raises(ToolGone, match="unknown") as gone:

@@ -1,0 +1,194 @@
+"""Signs in to MCP servers with OAuth 2.1, in the browser, as MCP's authorization specification has it (2025-11-25).
+
+The SDK does the protocol: discovery, registration, PKCE, refreshing. What it obtains is kept as other tokens are
+(`app/remotes/tokens.py`), with what it takes to refresh it, and is sent only to the address that it was obtained for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+import webbrowser
+from collections.abc import Callable, Iterator
+from urllib.parse import parse_qs, urlsplit
+
+import httpx2
+import msgspec
+from mcp.client import Client
+from mcp.client.auth import OAuthClientProvider
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.auth import (
+    AuthorizationCodeResult,
+    OAuthClientInformationFull,
+    OAuthClientMetadata,
+    OAuthMetadata,
+    OAuthToken,
+    ProtectedResourceMetadata,
+)
+from pydantic import AnyUrl
+
+from app.remotes.tokens import Place, TokenError, Tokens
+from app.tools.mcp_file import token_name
+from remote.transport import system_trust
+
+PERSON_SECONDS = 300.0
+"""How long signing in may take a person."""
+MOST_LINE = 16_384
+"""Longest request line of the browser, in bytes."""
+PAGE = "<!doctype html><title>Outrider</title><p>{}</p>"
+
+
+class Kept(msgspec.Struct, frozen=True):
+    """What signing in obtained, as JSON texts of the SDK's own records."""
+
+    tokens: str
+    client: str
+    expires: float | None
+    """When the access token expires, seconds since the epoch."""
+    issuer: str | None
+    metadata: str | None
+    """The authorization server's description of itself."""
+    resource: str | None
+    """The MCP server's description of itself."""
+
+
+class _Store:
+    """Keeps what one server's sign-in obtained (the SDK's `TokenStorage`)."""
+
+    def __init__(self, tokens: Tokens, name: str, url: str, kept: Kept | None) -> None:
+        self._tokens, self._name, self._url, self._kept = tokens, name, url, kept
+        self.place: Place | None = None
+        """Where it was kept last."""
+        self.provider: OAuthClientProvider
+        self._client: OAuthClientInformationFull | None = None
+
+    async def get_tokens(self) -> OAuthToken | None:
+        return OAuthToken.model_validate_json(self._kept.tokens) if self._kept is not None else None
+
+    async def get_client_info(self) -> OAuthClientInformationFull | None:
+        if self._kept is not None:
+            self._client = OAuthClientInformationFull.model_validate_json(self._kept.client)
+        return self._client
+
+    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
+        self._client = client_info  # Kept with the tokens, without which it is of no use.
+
+    async def set_tokens(self, tokens: OAuthToken) -> None:
+        assert self._client is not None
+        known = self.provider.context
+        metadata, resource = known.oauth_metadata, known.protected_resource_metadata
+        kept = Kept(
+            tokens.model_dump_json(),
+            self._client.model_dump_json(),
+            known.token_expiry_time,
+            known.auth_server_url,
+            metadata.model_dump_json() if metadata is not None else None,
+            resource.model_dump_json() if resource is not None else None,
+        )
+        text = msgspec.json.encode(kept).decode()
+        self.place = await asyncio.to_thread(self._tokens.keep, token_name(self._name), self._url, text)
+
+
+def signed_in(tokens: Tokens, name: str, url: str, place: Place) -> httpx2.Auth:
+    """Authentication with what `sign_in` obtained. It is refreshed, and kept, when it has expired.
+
+    Raises `TokenError` if it is gone or damaged.
+    """
+    try:
+        kept = msgspec.json.decode(tokens.find(token_name(name), url, place), type=Kept)
+        store = _Store(tokens, name, url, kept)
+        provider = _provider(store, url, "http://127.0.0.1/")
+        known = provider.context
+        known.token_expiry_time, known.auth_server_url = kept.expires, kept.issuer
+        known.oauth_metadata = OAuthMetadata.model_validate_json(kept.metadata) if kept.metadata else None
+        known.protected_resource_metadata = (
+            ProtectedResourceMetadata.model_validate_json(kept.resource) if kept.resource else None
+        )
+        OAuthToken.model_validate_json(kept.tokens)
+    except (TokenError, ValueError):
+        raise TokenError(f"you are not signed in to {name} any more: outrider mcp login {name}") from None
+    return provider
+
+
+async def sign_in(tokens: Tokens, name: str, url: str, say: Callable[[str], None]) -> Place:
+    """Sign in to the server at `url`: the person does it in the browser. Returns where the tokens are kept.
+
+    `say`: shows a line to the person. Raises `TimeoutError`, and what the SDK and the network raise.
+    """
+    arrived: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError, ValueError), contextlib.closing(writer):
+            words = (await reader.readuntil(b"\n")).decode("latin-1").split()
+            there = len(words) > 1 and urlsplit(words[1]).path == "/callback"
+            text = "You can close this page and go back to the terminal." if there else "Nothing is here."
+            page = PAGE.format(text).encode()
+            head = f"HTTP/1.1 {'200 OK' if there else '404 Not Found'}\r\nContent-Type: text/html\r\n"
+            writer.write(f"{head}Content-Length: {len(page)}\r\nConnection: close\r\n\r\n".encode() + page)
+            await writer.drain()
+            if there and not arrived.done():
+                arrived.set_result(words[1])
+
+    async def show(address: str) -> None:
+        say(f"Sign in in the browser. If none opens, open this address:\n{address}")
+        if sys.stdin.isatty():
+            say("A browser on another machine ends at an address that begins with http://127.0.0.1: paste it here.")
+        await asyncio.to_thread(webbrowser.open, address)
+
+    async def result() -> AuthorizationCodeResult:
+        with _pasted(arrived):
+            return _result(await arrived)
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0, limit=MOST_LINE) as server:
+        port = server.sockets[0].getsockname()[1]
+        store = _Store(tokens, name, url, None)
+        provider = _provider(store, url, f"http://127.0.0.1:{port}/callback")
+        provider.context.redirect_handler, provider.context.callback_handler = show, result
+        async with (
+            asyncio.timeout(PERSON_SECONDS),
+            httpx2.AsyncClient(auth=provider, timeout=PERSON_SECONDS, verify=system_trust()) as client,
+            Client(streamable_http_client(url, http_client=client), cache=None),
+        ):
+            pass  # The greeting is a request that needs the sign-in.
+    if store.place is None:
+        raise TokenError(f"{name} does not ask anybody to sign in")
+    return store.place
+
+
+def _provider(store: _Store, url: str, redirect: str) -> OAuthClientProvider:
+    metadata = OAuthClientMetadata(client_name="Outrider", redirect_uris=[AnyUrl(redirect)])
+    store.provider = OAuthClientProvider(url, metadata, store)
+    return store.provider
+
+
+def _result(target: str) -> AuthorizationCodeResult:
+    """What the address at which the browser ended says. Raises `TokenError` if it is a refusal."""
+    said = {key: values[0] for key, values in parse_qs(urlsplit(target).query).items()}
+    if "code" not in said:
+        reason = said.get("error_description") or said.get("error") or "no code came back"
+        raise TokenError(f"the sign-in was refused: {reason}")
+    return AuthorizationCodeResult(code=said["code"], state=said.get("state"), iss=said.get("iss"))
+
+
+@contextlib.contextmanager
+def _pasted(arrived: asyncio.Future[str]) -> Iterator[None]:
+    """Take an address that is pasted into the terminal, too."""
+    loop = asyncio.get_running_loop()
+
+    def read() -> None:
+        line = sys.stdin.readline().strip()
+        if line.startswith("http") and not arrived.done():
+            arrived.set_result(line)
+
+    try:
+        watched = sys.stdin.isatty()
+        if watched:
+            loop.add_reader(sys.stdin, read)
+    except NotImplementedError:  # Windows' loop reads no terminal.
+        watched = False
+    try:
+        yield
+    finally:
+        if watched:
+            loop.remove_reader(sys.stdin)
