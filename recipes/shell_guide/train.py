@@ -6,6 +6,9 @@ The model learns through the quantiser of its graph (`recipes/shell_guide/quanti
 loss. Conversations of about the same length are the rows of a batch, padded at their ends, so plain causal attention is
 right. The gradients of `--batches` batches make a step of AdamW. The learning rate rises over the first 3 % of the
 steps, is constant, and falls linearly to zero over the last `--decay` share.
+
+Several processes learn together when `torchrun` starts them, each from `--batches` batches of its own. On a CPU, one
+process for each core is the quickest way: `OMP_NUM_THREADS=1 torchrun --nproc-per-node 2 -m recipes.shell_guide.train`.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ import itertools
 import json
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,7 +29,7 @@ from torch import Tensor
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
 from drafter.progress import stage
-from drafter.training.precision import autocast
+from drafter.training.processes import average_gradients, processes
 from recipes.shell_guide.drawn import Drawn, read_drawn
 from recipes.shell_guide.quantiser import quantise
 
@@ -35,8 +38,8 @@ ROUND = 32
 POOL = 64
 """Batches whose conversations are sorted by length together."""
 WARMUP = 0.03
-LOGGED, SAVED = 20, 300
-"""Steps between log lines, and between checkpoints."""
+LOGGED, SAVED = 30.0, 300.0
+"""Seconds between log lines, and between checkpoints."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,7 @@ class Batch:
     learn: Tensor
     """bool: whether the loss counts the prediction of this token."""
 
-    def to(self, device: str) -> Batch:
+    def to(self, device: torch.device) -> Batch:
         return Batch(self.ids.to(device), self.learn.to(device))
 
 
@@ -117,6 +120,7 @@ def main() -> None:
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
     device = arguments.device
+    together = processes(device)
 
     tokenizer = AutoTokenizer.from_pretrained(arguments.base)
     torch.manual_seed(arguments.seed)
@@ -125,9 +129,7 @@ def main() -> None:
     if arguments.compile:
         for layer in model.base_model.layers:
             layer.compile(dynamic=True)
-    learner = torch.optim.AdamW(
-        model.parameters(), lr=arguments.rate, betas=(0.9, 0.98), weight_decay=0.0, fused=device != "cpu"
-    )
+    learner = torch.optim.AdamW(model.parameters(), lr=arguments.rate, betas=(0.9, 0.98), weight_decay=0.0, fused=True)
     checkpoint, start = arguments.out / "checkpoint.pt", 0
     if checkpoint.exists():
         state = torch.load(checkpoint, map_location=device, weights_only=True)
@@ -136,40 +138,56 @@ def main() -> None:
         start = state["step"]
     drawn = read_drawn(arguments.drawn)
     numbers = batch_numbers(drawn, arguments.tokens, arguments.longest, arguments.seed)
-    numbers = itertools.islice(numbers, start * arguments.batches, None)
+    each = arguments.batches * together.num_processes
+    numbers = itertools.islice(numbers, start * each, None)
+    mine = slice(together.process_index * arguments.batches, (together.process_index + 1) * arguments.batches)
     began, seen = time.monotonic(), 0
-    with stage("training", arguments.steps, start) as progress, (arguments.out / "log.jsonl").open("a") as log:
+    logged = saved = began
+    first = together.is_main_process
+    with (
+        stage("training", arguments.steps, start, shown=first) as progress,
+        (arguments.out / "log.jsonl").open("a") as log,
+    ):
         for step in range(start, arguments.steps):
             for group in learner.param_groups:
                 group["lr"] = arguments.rate * rate_at(step, arguments.steps, arguments.decay)
-            batches = [
-                batch_of(drawn, some, arguments.longest, tokenizer.pad_token_id)
-                for some in itertools.islice(numbers, arguments.batches)
-            ]
-            count = sum(int(batch.learn[:, 1:].sum()) for batch in batches)
-            loss = torch.zeros((), device=device)
-            for batch in batches:
-                with autocast(device):
-                    part = summed_loss(model, batch.to(device)) / count
-                part.backward()
-                loss += part.detach()
+            some = list(itertools.islice(numbers, each))[mine]
+            loss = learn(model, [batch_of(drawn, one, arguments.longest, tokenizer.pad_token_id) for one in some])
+            average_gradients(model.parameters(), together)
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             learner.step()
             learner.zero_grad(set_to_none=True)
-            seen += sum(batch.ids.numel() for batch in batches)
+            seen += arguments.tokens * each
             progress.advance()
-            if step % LOGGED == 0 or step == arguments.steps - 1:
-                seconds = time.monotonic() - began
-                line = {"step": step, "loss": round(loss.item(), 4), "tokens": seen, "seconds": round(seconds, 1)}
+            now, last = time.monotonic(), step == arguments.steps - 1
+            if first and (last or now - logged > LOGGED):
+                logged = now
+                line = {"step": step, "loss": round(loss, 4), "tokens": seen, "seconds": round(now - began, 1)}
                 log.write(json.dumps(line) + "\n")
                 log.flush()
-                progress.tell(f"loss {line['loss']}", f"{line}, {seen / seconds:.0f} tokens/s")
-            if (step + 1) % SAVED == 0 or step == arguments.steps - 1:
+                progress.tell(f"loss {line['loss']}", f"{line}, {seen / (now - began):.0f} tokens/s")
+            if first and (last or now - saved > SAVED):
+                saved = now
                 state = {"model": model.state_dict(), "learner": learner.state_dict(), "step": step + 1}
                 partial = checkpoint.with_suffix(".partial")
                 torch.save(state, partial)
                 os.replace(partial, checkpoint)
-    save(model, tokenizer, arguments.out / "model")
+    if first:
+        save(model, tokenizer, arguments.out / "model")
+
+
+def learn(model: PreTrainedModel, batches: Sequence[Batch]) -> float:
+    """Add the gradients of these batches. Returns their mean loss, in nats a token of an answer."""
+    device = model.device.type
+    count = sum(int(batch.learn[:, 1:].sum()) for batch in batches)
+    total = torch.zeros((), device=model.device)
+    for batch in batches:
+        # A CPU has whole numbers for the products; the rest is quickest in float32.
+        with torch.autocast(device, torch.bfloat16, enabled=device != "cpu"):
+            loss = summed_loss(model, batch.to(model.device)) / count
+        loss.backward()  # type: ignore[no-untyped-call]
+        total += loss.detach()
+    return total.item()
 
 
 def save(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:

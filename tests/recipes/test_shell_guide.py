@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from torch import nn
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from models.engines.onnx_engine import OnnxEngine
@@ -26,7 +27,7 @@ from recipes.shell_guide.drawn import Drawn, encode, read_drawn
 from recipes.shell_guide.everyday import normalise
 from recipes.shell_guide.graph import write_graph
 from recipes.shell_guide.pages import read_pages
-from recipes.shell_guide.quantiser import quantise
+from recipes.shell_guide.quantiser import PackedLinear, parts, quantise
 from recipes.shell_guide.slots import SLOT
 from recipes.shell_guide.train import batch_numbers, batch_of, summed_loss
 from tests.support.guide_pages import write_pages
@@ -193,6 +194,21 @@ def test_training_computes_as_the_graph_does(model, tokenizer, tmp_path):
     assert (learnt - exact).abs().max() > 0.01, "what is compared is quantised"
     learnt.square().sum().backward()
     assert all(weight.grad is not None and weight.grad.abs().sum() > 0 for weight in learning.parameters())
+
+
+def test_whole_numbers_give_the_gradients_of_the_matrix_that_they_stand_for():
+    torch.manual_seed(0)
+    layer = PackedLinear(64, 96, bias=False)
+    exact = nn.Linear(64, 96, bias=False)
+    exact.weight.data = parts(layer.weight.detach()).product()
+    rows = torch.randn(40, 64)
+    ends = []
+    for one in (layer, exact):
+        given = rows.clone().requires_grad_()
+        one(given).square().sum().backward()
+        ends.append((given.grad, one.weight.grad))
+    for quick, slow in zip(*ends):
+        assert (quick - slow).norm() < 0.02 * slow.norm()
 
 
 def test_a_cut_vocabulary_keeps_what_is_used_its_parts_and_every_byte(tokenizer, source):
