@@ -20,11 +20,14 @@ from drafter.training.pipeline import Plan, build
 from drafter.training.recipe import Recipe
 from models.config import read_config, write_config
 from models.engines.target import load_target
+from models.files import PACKED
 from models.guide.pages import FILE, Pages
 from models.guide.prompt import Prompt
 from models.guide.recipe import has_marks, recipe_for
 from models.guide.search import platforms_of
+from models.packed import read_packed
 from recipes.shell_guide.mixture import Mixture
+from recipes.shell_guide.quantiser import quantise
 
 DRAFT_VOCABULARY = 16_384
 """All of the target's vocabulary, so that the head is the embedding and takes no place of its own. An answer that
@@ -74,6 +77,8 @@ def main() -> None:
 
     # In float32 on a GPU too.
     target = load_target(str(arguments.target), device="cpu").model.to(arguments.device)
+    # It teaches what its graph says. On a CPU this is four times as quick, too.
+    quantise(target, read_packed(arguments.target / PACKED))
     questions = draw_questions(
         Mixture(arguments.pages, arguments.index, SEED, strange=STRANGE), arguments.conversations
     )

@@ -12,13 +12,17 @@ computed in float32 (SwitchBack, arXiv 2304.13013).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import FunctionCtx
 from torch.nn import functional
 from transformers import PreTrainedModel
+
+from models.packed import Weight
 
 whole_product = torch._int_mm  # noqa: SLF001 - PyTorch has no public name for it
 """int8 (n, k) times int8 (k, m): int32."""
@@ -40,9 +44,17 @@ class Parts(NamedTuple):
     def product(self) -> Tensor:
         return (self.scales * (self.blocks * self.numbers)).flatten(1)
 
-    def whole(self) -> Tensor:
-        """(out, in), int8: the matrix without its scales."""
-        return (self.blocks * self.numbers).flatten(1).to(torch.int8)
+    def whole(self) -> Whole:
+        return Whole((self.blocks * self.numbers).flatten(1).to(torch.int8), self.scales.flatten())
+
+
+class Whole(NamedTuple):
+    """A matrix in whole numbers: the product of these two."""
+
+    numbers: Tensor
+    """(out, in), int8."""
+    scales: Tensor
+    """(out,), float32."""
 
 
 def parts(weight: Tensor) -> Parts:
@@ -74,34 +86,36 @@ def _passing(rounded: Tensor, exact: Tensor) -> Tensor:
 
 
 class _WholeProduct(torch.autograd.Function):
-    """Rows (n, in), in 8 bits, times a matrix (out, in), in 4 bits."""
+    """Rows (n, in), in 8 bits, times a matrix. `weight`: what the gradient of the matrix is for."""
 
     @staticmethod
-    def forward(ctx: FunctionCtx, rows: Tensor, weight: Tensor) -> Tensor:
-        numbers, scale = _whole(rows)
+    def forward(ctx: FunctionCtx, rows: Tensor, weight: Tensor, matrix: Tensor, scales: Tensor) -> Tensor:
+        numbers, scale = _whole(rows.float())
         numbers = numbers.to(torch.int8)
-        packed = parts(weight)
-        matrix, scales = packed.whole(), packed.scales.flatten()
         ctx.save_for_backward(numbers, scale, matrix, scales)
         return whole_product(numbers, matrix.t()).float() * scale * scales
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor]:
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None, None]:
         numbers, scale, matrix, scales = ctx.saved_tensors
         back, back_scale = _whole(gradient * scales)
         of_rows = whole_product(back.to(torch.int8), matrix).float() * back_scale
-        return of_rows, gradient.t() @ (numbers.float() * scale)
+        return of_rows, gradient.t() @ (numbers.float() * scale), None, None
 
 
 class PackedLinear(nn.Linear):
     """A linear layer with its matrix in 4 bits and its inputs in 8."""
 
+    kept: Whole | None = None
+    """The matrix, if the weights do not change any more."""
+
     def forward(self, x: Tensor) -> Tensor:
-        if x.device.type == "cpu" and self.bias is None:
-            return _WholeProduct.apply(x.flatten(0, -2), self.weight).view(*x.shape[:-1], -1)
         with torch.no_grad():
-            packed = parts(self.weight).product()
-        return functional.linear(in_eight_bits(x), _passing(packed, self.weight), self.bias)
+            matrix = parts(self.weight).whole() if self.kept is None else self.kept
+        if x.device.type == "cpu" and self.bias is None:
+            return _WholeProduct.apply(x.flatten(0, -2), self.weight, *matrix).view(*x.shape[:-1], -1)
+        product = matrix.numbers * matrix.scales[:, None]
+        return functional.linear(in_eight_bits(x), _passing(product, self.weight), self.bias)
 
 
 class EightBitHead(nn.Linear):
@@ -118,10 +132,17 @@ class EightBitEmbedding(nn.Embedding):
         return in_eight_bits(super().forward(ids))
 
 
-def quantise(model: PreTrainedModel) -> None:
-    """Let a model with tied embeddings compute with quantised weights and inputs from now on. Its parameters stay."""
-    for module in model.base_model.layers.modules():
-        if isinstance(module, nn.Linear):
+def quantise(model: PreTrainedModel, packed: Mapping[str, Weight] | None = None) -> None:
+    """Let a model with tied embeddings compute with quantised weights and inputs from now on. Its parameters stay.
+
+    `packed`: the weights that it was read from, which do not change any more.
+    """
+    for name, module in model.named_modules():
+        if isinstance(module, nn.Linear) and name.startswith("model.layers."):
             module.__class__ = PackedLinear
+            if packed is not None:
+                weight = packed[f"{name}.weight"]
+                assert not isinstance(weight, np.ndarray)
+                module.kept = Whole(*(torch.tensor(part, device=module.weight.device) for part in weight.int8()))
     model.get_input_embeddings().__class__ = EightBitEmbedding
     model.get_output_embeddings().__class__ = EightBitHead

@@ -19,6 +19,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from models.engines.onnx_engine import OnnxEngine
 from models.files import TARGET_GRAPH
+from models.packed import quantised
 from models.tree import DraftTree
 from recipes.shell_guide.base import SPECIAL, cut, kept_tokens
 from recipes.shell_guide.conversations import EVALUATION, EVERYDAY, ConversationSource, evaluation_questions
@@ -192,6 +193,9 @@ def test_training_computes_as_the_graph_does(model, tokenizer, tmp_path):
     learnt = learning(input_ids=torch.tensor([ids])).logits[0]
     torch.testing.assert_close(learnt, torch.from_numpy(graph), rtol=1e-3, atol=1e-3)
     assert (learnt - exact).abs().max() > 0.01, "what is compared is quantised"
+    frozen = copy.deepcopy(model)
+    quantise(frozen, quantised({name: weight.detach().numpy() for name, weight in model.named_parameters()}, ()))
+    assert torch.equal(frozen(input_ids=torch.tensor([ids])).logits[0], learnt)
     learnt.square().sum().backward()
     assert all(weight.grad is not None and weight.grad.abs().sum() > 0 for weight in learning.parameters())
 
