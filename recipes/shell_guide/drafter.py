@@ -27,7 +27,7 @@ from models.guide.recipe import has_marks, recipe_for
 from models.guide.search import platforms_of
 from models.packed import read_packed
 from recipes.shell_guide.mixture import Mixture
-from recipes.shell_guide.quantiser import quantise
+from recipes.shell_guide.quantiser import quantise_layers
 
 DRAFT_VOCABULARY = 16_384
 """All of the target's vocabulary, so that the head is the embedding and takes no place of its own. An answer that
@@ -78,7 +78,7 @@ def main() -> None:
     # In float32 on a GPU too.
     target = load_target(str(arguments.target), device="cpu").model.to(arguments.device)
     # It teaches what its graph says. On a CPU this is four times as quick, too.
-    quantise(target, read_packed(arguments.target / PACKED))
+    quantise_layers(target, read_packed(arguments.target / PACKED))
     questions = draw_questions(
         Mixture(arguments.pages, arguments.index, SEED, strange=STRANGE), arguments.conversations
     )

@@ -132,11 +132,15 @@ class EightBitEmbedding(nn.Embedding):
         return in_eight_bits(super().forward(ids))
 
 
-def quantise(model: PreTrainedModel, packed: Mapping[str, Weight] | None = None) -> None:
-    """Let a model with tied embeddings compute with quantised weights and inputs from now on. Its parameters stay.
+def quantise(model: PreTrainedModel) -> None:
+    """Let a model with tied embeddings compute with quantised weights and inputs from now on. Its parameters stay."""
+    quantise_layers(model)
+    model.get_input_embeddings().__class__ = EightBitEmbedding
+    model.get_output_embeddings().__class__ = EightBitHead
 
-    `packed`: the weights that it was read from, which do not change any more.
-    """
+
+def quantise_layers(model: PreTrainedModel, packed: Mapping[str, Weight] | None = None) -> None:
+    """The same for its layers alone. `packed`: the weights that it was read from, which do not change any more."""
     for name, module in model.named_modules():
         if isinstance(module, nn.Linear) and name.startswith("model.layers."):
             module.__class__ = PackedLinear
@@ -144,5 +148,3 @@ def quantise(model: PreTrainedModel, packed: Mapping[str, Weight] | None = None)
                 weight = packed[f"{name}.weight"]
                 assert not isinstance(weight, np.ndarray)
                 module.kept = Whole(*(torch.tensor(part, device=module.weight.device) for part in weight.int8()))
-    model.get_input_embeddings().__class__ = EightBitEmbedding
-    model.get_output_embeddings().__class__ = EightBitHead

@@ -28,7 +28,7 @@ from recipes.shell_guide.drawn import Drawn, encode, read_drawn
 from recipes.shell_guide.everyday import normalise
 from recipes.shell_guide.graph import write_graph
 from recipes.shell_guide.pages import read_pages
-from recipes.shell_guide.quantiser import PackedLinear, parts, quantise
+from recipes.shell_guide.quantiser import PackedLinear, parts, quantise, quantise_layers
 from recipes.shell_guide.slots import SLOT
 from recipes.shell_guide.train import batch_numbers, batch_of, summed_loss
 from tests.support.guide_pages import write_pages
@@ -194,7 +194,8 @@ def test_training_computes_as_the_graph_does(model, tokenizer, tmp_path):
     torch.testing.assert_close(learnt, torch.from_numpy(graph), rtol=1e-3, atol=1e-3)
     assert (learnt - exact).abs().max() > 0.01, "what is compared is quantised"
     frozen = copy.deepcopy(model)
-    quantise(frozen, quantised({name: weight.detach().numpy() for name, weight in model.named_parameters()}, ()))
+    quantise(frozen)
+    quantise_layers(frozen, quantised({name: weight.detach().numpy() for name, weight in model.named_parameters()}, ()))
     assert torch.equal(frozen(input_ids=torch.tensor([ids])).logits[0], learnt)
     learnt.square().sum().backward()
     assert all(weight.grad is not None and weight.grad.abs().sum() > 0 for weight in learning.parameters())
