@@ -18,6 +18,7 @@ from storage.queue import Queued
 from storage.records import Conversation, FinalStatus, Message, Role, Stats, Status
 from storage.search import FoundConversation, FoundMessage
 from storage.store import Store
+from storage.summaries import Summary
 from storage.transfer import PutResult, WholeConversation
 
 __all__ = [
@@ -44,5 +45,6 @@ __all__ = [
     "StorageFull",
     "StorageReadOnly",
     "Store",
+    "Summary",
     "WholeConversation",
 ]

@@ -1,7 +1,8 @@
 """Branches: which one of a conversation is shown, and which versions of its messages there are.
 
 Messages with the same parent and the same role are versions of one another. Two kinds are hidden from the list of
-versions: a message without text that nothing follows, and a failed attempt to verify or resume another message.
+versions: a message without text that nothing follows, and a failed attempt to verify or resume another message. A
+summary is on no branch that is shown.
 """
 
 from __future__ import annotations
@@ -17,15 +18,16 @@ from storage.rows import (
     insert_messages,
     new_id,
     now,
-    with_attachments,
+    path_to,
 )
 from storage.sqlite import Sqlite
+from storage.summaries import newest_summary
 
 HAS_CHILDREN = """
     EXISTS (
         SELECT 1 FROM messages AS child
         WHERE child.conversation_id = messages.conversation_id AND child.parent_id = messages.id
-        AND child.deleted IS NULL
+        AND child.deleted IS NULL AND NOT child.summary
     )
 """
 SAYS_SOMETHING = """
@@ -36,7 +38,7 @@ SAYS_SOMETHING = """
     ))
 """
 IS_VERSION = f"""
-    messages.deleted IS NULL AND (
+    messages.deleted IS NULL AND NOT messages.summary AND (
         {SAYS_SOMETHING} OR {HAS_CHILDREN}
         OR messages.id = (SELECT tip_id FROM conversations WHERE conversations.id = messages.conversation_id)
     )
@@ -52,12 +54,12 @@ class Branches:
     def thread(self, conversation_id: str) -> list[Message]:
         """The shown branch, from its first message to the conversation's tip. Raises `NotFound`."""
         with self._database.read() as sql:
-            return _path(sql, find_conversation(sql, conversation_id).tip_id)
+            return path_to(sql, find_conversation(sql, conversation_id).tip_id)
 
     def path(self, message_id: str) -> list[Message]:
         """The messages from the first one of a branch to this one, shown or not. Raises `NotFound`."""
         with self._database.read() as sql:
-            return _path(sql, find_message(sql, message_id).id)
+            return path_to(sql, find_message(sql, message_id).id)
 
     def show(self, message_id: str) -> None:
         """Shows the branch through this message that has the newest end. Raises `NotFound`."""
@@ -94,11 +96,14 @@ class Branches:
     def duplicate(self, conversation_id: str, up_to: str) -> Conversation:
         """Copies the branch up to this message into a new conversation, which is returned. Raises `NotFound`.
 
-        An answer that is being written ends in the copy as 'stopped', with its text so far.
+        An answer that is being written ends in the copy as 'stopped', with its text so far. A summary of this branch is
+        copied too.
         """
         with self._database.write() as sql:
             original = find_conversation(sql, conversation_id)
-            path = _path(sql, find_message(sql, up_to, conversation_id).id)
+            path = path_to(sql, find_message(sql, up_to, conversation_id).id)
+            if (summary := newest_summary(sql, path)) is not None:
+                path += [summary.question, summary.answer]
             created = now()
             copy = replace(original, id=new_id(), tip_id=None, created=created, updated=created, pinned=False)
             ids = {message.id: new_id() for message in path}
@@ -149,7 +154,7 @@ def _newest_end(sql: Sqlite, message_id: str) -> str:
             UNION ALL
             SELECT messages.id, messages.conversation_id FROM below JOIN messages
             ON messages.conversation_id = below.conversation_id AND messages.parent_id = below.id
-            WHERE messages.deleted IS NULL
+            WHERE messages.deleted IS NULL AND NOT messages.summary
         )
         SELECT messages.id FROM below JOIN messages USING (id) {WITH_PARTIALS} WHERE NOT {HAS_CHILDREN}
         ORDER BY {SAYS_SOMETHING} DESC, messages.key DESC LIMIT 1
@@ -158,18 +163,3 @@ def _newest_end(sql: Sqlite, message_id: str) -> str:
     ).fetchone()
     end: str = row[0]
     return end
-
-
-def _path(sql: Sqlite, tip_id: str | None) -> list[Message]:
-    rows = sql.query(
-        f"""
-        WITH RECURSIVE branch (id, height) AS (
-            VALUES (?, 0)
-            UNION ALL
-            SELECT parent_id, height + 1 FROM branch JOIN messages USING (id)
-        )
-        {SELECT_MESSAGES} JOIN branch ON branch.id = messages.id ORDER BY branch.height DESC
-        """,
-        (tip_id,),
-    )
-    return with_attachments(sql, [message_from(row) for row in rows])

@@ -92,7 +92,7 @@ class Messages:
         with self._database.read() as sql:
             rows = sql.execute(
                 """
-                SELECT text FROM messages WHERE role = 'user' AND text != '' AND deleted IS NULL
+                SELECT text FROM messages WHERE role = 'user' AND text != '' AND deleted IS NULL AND NOT summary
                 ORDER BY key DESC LIMIT ?
                 """,
                 (limit,),
@@ -184,10 +184,18 @@ class Messages:
             sql.execute("UPDATE queue SET answer_id = ? WHERE message_id = ?", (beside.id, message_id))
             return beside
 
-    def _beside(self, sql: Sqlite, message: Message, **relation: str) -> Message:
+    def _beside(
+        self, sql: Sqlite, message: Message, *, verifies: str | None = None, resumes: str | None = None
+    ) -> Message:
         """Adds a pending version of a message."""
         version = new_message(
-            message.conversation_id, message.role, "", parent_id=message.parent_id, status="pending", **relation
+            message.conversation_id,
+            message.role,
+            "",
+            parent_id=message.parent_id,
+            status="pending",
+            verifies=verifies,
+            resumes=resumes,
         )
         return add_message(sql, version, self._database.owner.claim())
 

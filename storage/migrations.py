@@ -438,3 +438,15 @@ def m013_calls(database: sqlite_utils.Database) -> None:
             SELECT RAISE(ABORT, 'a tool call that has ended never changes');
         END;
     """)
+
+
+# A summary stands for all messages above it in later prompts (`storage/summaries.py`): a question that asks for it, and
+# its answer, which are on no shown branch.
+
+
+@migration
+def m014_summaries(database: sqlite_utils.Database) -> None:
+    database.executescript("""
+        ALTER TABLE messages ADD COLUMN summary INTEGER NOT NULL DEFAULT 0 CHECK (summary IN (0, 1));
+        CREATE INDEX messages_by_summary ON messages (conversation_id) WHERE summary;
+    """)

@@ -70,6 +70,8 @@ class Message:
     """The model's thoughts before its answer. They are not part of the answer, and are not sent back."""
     calls: tuple[Call, ...] = ()
     """The tool calls of an answer, in order. Read where attachments are."""
+    summary: bool = False
+    """It asks for a summary of all messages above it, or is that summary. It is on no branch that is shown."""
 
     @property
     def interrupted(self) -> bool:
@@ -90,7 +92,7 @@ SELECT_CONVERSATIONS = f"SELECT {CONVERSATION_COLUMNS} FROM conversations"
 """Includes conversations in the bin."""
 MESSAGE_COLUMNS = """
     messages.id, messages.conversation_id, messages.parent_id, messages.role, messages.status, messages.stats,
-    messages.created, messages.verifies, messages.resumes, messages.reasoning,
+    messages.created, messages.verifies, messages.resumes, messages.reasoning, messages.summary,
     coalesce(partials.text, messages.text) AS text,
     coalesce(partials.tokens, messages.tokens) AS tokens,
     coalesce(partials.provenance, messages.provenance) AS provenance
@@ -129,6 +131,7 @@ def message_from(row: Mapping[str, Any]) -> Message:
         verifies=row["verifies"],
         resumes=row["resumes"],
         reasoning=row["reasoning"],
+        summary=bool(row["summary"]),
     )
 
 

@@ -91,8 +91,8 @@ def insert_messages(
         """
         INSERT INTO messages
             (id, conversation_id, parent_id, role, text, words, status, tokens, provenance, stats, owner, created,
-            verifies, resumes, reasoning)
-        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+            verifies, resumes, reasoning, summary)
+        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
         """,
         (
             (
@@ -111,6 +111,7 @@ def insert_messages(
                 message.verifies,
                 message.resumes,
                 message.reasoning,
+                message.summary,
             )
             for message in messages
         ),
@@ -133,6 +134,7 @@ def new_message(
     status: Status,
     verifies: str | None = None,
     resumes: str | None = None,
+    summary: bool = False,
 ) -> Message:
     """A message that is not stored yet."""
     return Message(
@@ -148,13 +150,17 @@ def new_message(
         created=now(),
         verifies=verifies,
         resumes=resumes,
+        summary=summary,
     )
 
 
 def add_message(sql: Sqlite, message: Message, owner: str | None = None) -> Message:
-    """Adds a new message and returns it. The shown branch ends with it, unless it `verifies` another message."""
+    """Adds a new message and returns it.
+
+    The shown branch ends with it, unless it `verifies` another message or is part of a summary.
+    """
     insert_messages(sql, [message], owner=owner)
-    if message.verifies is None:
+    if message.verifies is None and not message.summary:
         sql.execute("UPDATE conversations SET tip_id = ? WHERE id = ?", (message.id, message.conversation_id))
     note_written(sql, message.conversation_id, message.created)
     return message
@@ -218,6 +224,22 @@ def messages_of(sql: Sqlite, conversation_id: str) -> list[Message]:
     rows = sql.query(
         f"{SELECT_MESSAGES} WHERE messages.conversation_id = ? AND messages.deleted IS NULL ORDER BY messages.key",
         (conversation_id,),
+    )
+    return with_attachments(sql, [message_from(row) for row in rows])
+
+
+def path_to(sql: Sqlite, tip_id: str | None) -> list[Message]:
+    """The messages from the first one of a branch to this one, inside the caller's transaction."""
+    rows = sql.query(
+        f"""
+        WITH RECURSIVE branch (id, height) AS (
+            VALUES (?, 0)
+            UNION ALL
+            SELECT parent_id, height + 1 FROM branch JOIN messages USING (id)
+        )
+        {SELECT_MESSAGES} JOIN branch ON branch.id = messages.id ORDER BY branch.height DESC
+        """,
+        (tip_id,),
     )
     return with_attachments(sql, [message_from(row) for row in rows])
 

@@ -1,4 +1,4 @@
-"""Full-text search over titles and over all messages, in every branch.
+"""Full-text search over titles and over all messages, in every branch. Summaries of them are not found.
 
 A search runs at every keystroke, and the first letters of a word occur in most messages: scoring 50,000 of them with
 BM25 takes at least 60 ms. Only the newest matches are scored, which takes the same time in a database of any size; a
@@ -113,7 +113,7 @@ class FullTextSearch:
                 f"""
                 WITH {NEWEST_MATCHES}, said (id, message_id, key, score, messages) AS (
                     SELECT messages.conversation_id, messages.id, newest.key, min(newest.score), count(*)
-                    FROM newest JOIN messages USING (key) GROUP BY messages.conversation_id
+                    FROM newest JOIN messages USING (key) WHERE NOT messages.summary GROUP BY messages.conversation_id
                 ), newest_titles (key, score) AS MATERIALIZED (
                     SELECT rowid, bm25(titles_fts, {TITLE_WEIGHT}) FROM titles_fts WHERE titles_fts MATCH :query
                     ORDER BY rowid DESC LIMIT :weighed
@@ -145,7 +145,8 @@ class FullTextSearch:
             rows = sql.query(
                 f"""
                 WITH {NEWEST_MATCHES}, best (key, score) AS MATERIALIZED (
-                    SELECT key, score FROM newest ORDER BY score, key LIMIT :limit
+                    SELECT key, score FROM newest JOIN messages USING (key) WHERE NOT messages.summary
+                    ORDER BY score, key LIMIT :limit
                 ), {SNIPPETS}
                 SELECT {MESSAGE_COLUMNS}, snippet FROM best
                 JOIN messages ON messages.key = best.key

@@ -16,6 +16,7 @@ from storage.messages import Messages
 from storage.queue import Queue
 from storage.replays import Replays
 from storage.search import FullTextSearch
+from storage.summaries import Summaries
 from storage.transfer import Transfer
 
 
@@ -32,6 +33,7 @@ class Store:
         self.messages = Messages(self.database)
         self.calls = Calls(self.database)
         self.branches = Branches(self.database)
+        self.summaries = Summaries(self.database)
         self.bin = Bin(self.database)
         self.queue = Queue(self.database)
         self.memory = Memories(self.database)

@@ -85,6 +85,8 @@ class MessageRecord(msgspec.Struct, omit_defaults=True):
     """The model's thoughts before its answer."""
     calls: list[CallRecord] = []
     """The tool calls of an answer."""
+    summary: bool = False
+    """It asks for a summary of the messages above it, or is that summary."""
 
 
 class QueueRecord(msgspec.Struct, omit_defaults=True):
@@ -177,6 +179,7 @@ def _record(whole: WholeConversation) -> ConversationRecord:
                 attachments=list(map(_attachment_record, message.attachments)),
                 reasoning=message.reasoning,
                 calls=list(map(_call_record, message.calls)),
+                summary=message.summary,
             )
             for message in whole.messages
         ],
@@ -328,6 +331,7 @@ def _message(record: MessageRecord, conversation_id: str) -> Message:
         attachments=tuple(map(_attachment, record.attachments)),
         reasoning=record.reasoning,
         calls=tuple(_call(place, call) for place, call in enumerate(record.calls)),
+        summary=record.summary,
     )
 
 

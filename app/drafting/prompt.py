@@ -116,7 +116,7 @@ class ConversationTokens:
         """
         said, messages = system_apart(answered(thread), system)
         if self._prompt is not None:
-            messages = [message for message in messages if message.role != "system"]
+            messages = _for_recipe(messages)
         last = max((at for at, message in enumerate(messages) if message.role == "user"), default=0)
         if self._kept is None or not self._kept.begins(said, messages[:last]):
             marks: Marks = NoMarks() if self._prompt is None else self._prompt.marks()
@@ -258,7 +258,7 @@ def replayed_tokens(store: Store, text: ChatText, prompt: Prompt | None, replay:
 
     Raises `ValueError` if the conversation is now read differently, `NotFound`.
     """
-    *thread, answer = store.branches.path(replay.message_id)
+    thread, answer = store.summaries.read(replay.message_id), store.messages.get(replay.message_id)
     chosen = store.conversations.get(replay.conversation_id).choices.system
     for recipe in (None,) if prompt is None else (prompt, None):
         tokens = conversation_tokens(text, thread, recipe, system=None if recipe else chosen)
@@ -298,7 +298,12 @@ def _begun(text: ChatText, system: str) -> list[tuple[str, str]]:
 
 def questions_of(thread: Sequence[Message]) -> list[str]:
     """The questions of a conversation, up to the last one."""
-    return [message.text for message in answered(thread) if message.role == "user"]
+    return [message.text for message in answered(_for_recipe(thread)) if message.role == "user"]
+
+
+def _for_recipe(thread: Sequence[Message]) -> list[Message]:
+    """The messages that a prompt recipe reads: it has its own system messages, and looks up questions."""
+    return [message for message in thread if message.role != "system" and not message.summary]
 
 
 def shared_prefix(text: ChatText, prompt: Prompt | None = None) -> int:
@@ -382,7 +387,7 @@ def context_of(store: Store, text: ChatText, conversation_id: str, limit: int, p
     `prompt`: the recipe, if the target gets it.
     """
     try:
-        thread = [one for one in store.branches.thread(conversation_id) if one.status not in UNFINISHED]
+        thread = [one for one in store.summaries.shown(conversation_id) if one.status not in UNFINISHED]
         system = store.conversations.get(conversation_id).choices.system
         used = conversation_length(text, thread, prompt, system, brief=True, most=limit)
         if prompt is not None and not leaves_examples_out(used, limit):
@@ -396,14 +401,25 @@ def context_of(store: Store, text: ChatText, conversation_id: str, limit: int, p
 def context_told(store: Store, conversation_id: str, limit: int | None) -> Context | None:
     """The token count that an OpenAI-compatible server reported with the last answer of the shown branch, or None.
 
-    Raises `StorageError`.
+    After a summary that is newer, what that replaces is subtracted, as far as its server reported it. Raises
+    `StorageError`.
     """
+    summary = store.summaries.of(conversation_id)
     for message in reversed(store.branches.thread(conversation_id)):
-        counts = message.stats.get("prompt_tokens"), message.stats.get("completion_tokens")
         if message.role == "assistant" and message.status not in UNFINISHED:
-            used = sum(count for count in counts if isinstance(count, int))
-            return Context(used, limit) if used and limit else None
+            used, written = _told(message)
+            if summary is not None and summary.answer.created > message.created:
+                replaced, summed_up = _told(summary.answer)
+                used = max(0, used - replaced) + summed_up
+            return Context(used + written, limit) if used + written and limit else None
     return Context(0, limit) if limit else None
+
+
+def _told(message: Message) -> tuple[int, int]:
+    """The tokens of an answer's prompt and of itself, as its server counted them; 0 if it did not."""
+    counts = message.stats.get("prompt_tokens"), message.stats.get("completion_tokens")
+    read, written = (count if isinstance(count, int) else 0 for count in counts)
+    return read, written
 
 
 def conversation_length(
@@ -422,7 +438,7 @@ def conversation_length(
     """
     instructions, thread = system_apart(thread, system)
     if prompt is not None:
-        thread = [message for message in thread if message.role != "system"]
+        thread = _for_recipe(thread)
     if not thread:
         return 0
     one = len(text.render([("user", "a")]))

@@ -338,6 +338,13 @@ class Assistant:
         """
         return self._events(self._conversation_of(message_id), lambda backend: backend.rest(message_id))
 
+    def sum_up(self, conversation_id: str) -> AsyncGenerator[Event, None]:
+        """Have the model sum up all but the last turns. Once complete, later prompts have the summary instead of them.
+
+        The messages stay. Until then, and if it fails or is stopped, prompts are as before. Tools are not called.
+        """
+        return self._events(lambda: conversation_id, lambda backend: backend.summary(conversation_id))
+
     def verify(self, message_id: str) -> AsyncGenerator[Event, None]:
         """Verify a stored answer: its drafted tokens are sent as a draft, and the target continues from there.
 

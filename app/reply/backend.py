@@ -31,6 +31,7 @@ from app.reply.request import (
     regenerate,
     resume,
     settings_for,
+    sum_up,
     verify,
 )
 from app.reply.routing import Options, Routing
@@ -103,6 +104,10 @@ class Backend:
         anew = connection is not None and isinstance(connection.verifier, Endpoint) and drafted(answer)
         return verify(self._store, self._settings_of(conversation), answer, anew=anew)
 
+    def summary(self, conversation_id: str) -> Request:
+        """Sum up the older part of a conversation. Raises `NoAnswer`, `StorageError`."""
+        return sum_up(self._store, self._settings_of(conversation_id), conversation_id)
+
     def queued_answer(self, queued: Queued) -> Request | None:
         """Answer or verify a queue entry, or return None if another program was faster.
 
@@ -151,11 +156,11 @@ class Backend:
                 routing.pool.recalibrate(drafter)
             generation = await self._begin(request, drafter, connection, stopping)
             by_choice = routing.nobody_by_choice(message.conversation_id) if connection is None else None
-            verifies = request.does == "verifies"
+            nobody_else = request.does in ("verifies", "sums up")
             reply = Reply(
                 generation,
-                stand_in=(lambda: None) if verifies else partial(routing.stand_in, generation.given.settings.local),
-                alone=not verifies,
+                stand_in=(lambda: None) if nobody_else else partial(routing.stand_in, generation.given.settings.local),
+                alone=not nobody_else,
                 nobody=lambda: by_choice if connection is None else connection.server.no_substitute,
                 early=self._options.early,
                 most_read=lambda: routing.most_read_over(connection),
@@ -225,7 +230,7 @@ class Backend:
         """Who makes the tool calls of an answer, or None if its conversation has no tools. Raises `StorageError`."""
         message, store = request.message, self._store
         servers = store.conversations.get(message.conversation_id).choices.tools
-        if not servers or self._options.tools is None or request.does == "verifies":
+        if not servers or self._options.tools is None or request.does in ("verifies", "sums up"):
             return None
         if self._tools is None:
             self._tools = await asyncio.to_thread(self._options.tools)  # It takes most of a second to import.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
@@ -49,6 +50,16 @@ def answer_with_calls(text: str, calls: Sequence[Call]) -> list[dict[str, Any]]:
         begun = at
     rest = text[begun:].strip("\n")
     return [*messages, {"role": "assistant", "content": rest}] if rest else messages
+
+
+def call_text(message: Message) -> Message:
+    """An answer with its tool calls and their results as text, for a reader who knows no tools."""
+    if not message.calls:
+        return message
+    said = "".join(
+        f"[Called {name_in_api(one)} with {one.arguments}. Result: {result_of(one)}]\n\n" for one in message.calls
+    )
+    return replace(message, text=f"{said}{message.text}", tokens=(), provenance=(), calls=())
 
 
 def result_of(call: Call) -> str:

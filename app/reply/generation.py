@@ -94,6 +94,8 @@ class GenerationInput:
     """That conversation as (role, content), for a server that does not read our tokens."""
     spoken: Sequence[Mapping[str, Any]] = field(default=(), kw_only=True)
     """The same with the tool calls of its answers, if the conversation has tools."""
+    sums_up: bool = field(default=False, kw_only=True)
+    """Whether the answer is a summary of the conversation."""
     images: Sequence[str] = field(default=(), kw_only=True)
     """Names of the images in that conversation."""
     text: ChatText

@@ -339,6 +339,8 @@ class Reply:
         """Raises `NoAnswer` if neither the drafter nor a verifier can read the conversation."""
         if (unreadable := self._generation.unreadable) is not None:
             raise unreadable
+        if self._generation.given.sums_up and self._generation.guided:
+            raise NoAnswer("This model answers single questions and cannot sum up a conversation.", "internal")
         if self._generation.answer.is_text:
             raise NoAnswer("Only a server like the one that began this answer can continue it.", "incompatible")
 

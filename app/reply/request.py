@@ -28,7 +28,7 @@ from app.drafting.prompt import (
 from app.drafting.readings import Conversation, Kept
 from app.events import Stretch, stretches_of, unchecked, written_here
 from app.reply.answer import SMALL_MODEL, Answer
-from app.reply.call_history import spoken
+from app.reply.call_history import call_text, spoken
 from app.reply.errors import NoAnswer
 from app.reply.generation import GenerationInput
 from app.reply.judgement import drafted, verified_length
@@ -46,6 +46,14 @@ CONTEXT_TOKENS = 8192
 FRESH_TEMPERATURE = 0.8
 """Temperature of another answer if the settings name none or 0, which would give the existing answer again."""
 SAMPLING = prepared(Sampling)
+WHOLE_TURNS = 2
+"""The last questions that a summary leaves as they are, with their answers."""
+SUM_UP = (
+    "Sum up our conversation so far, so that you can continue it from your summary alone. Keep what I want and why, "
+    "what was decided, facts, names, numbers, files, commands and code that still matter, and what is open. "
+    "Write in the language of the conversation, and nothing but the summary."
+)
+"""What is asked for a summary."""
 
 
 @dataclass(frozen=True)
@@ -61,8 +69,9 @@ class Request:
     """The answer that it begins with, as it is stored."""
     begun: Message | None = None
     """The same in tokens of the drafter in use, once that is known."""
-    does: Literal["answers", "verifies", "resumes"] = "answers"
-    """verifies: only the target may continue the begun answer. resumes: any available writer may."""
+    does: Literal["answers", "verifies", "resumes", "sums up"] = "answers"
+    """verifies: only the target may continue the begun answer. resumes: any available writer may. sums up: the
+    conversation, which only the model that answers it may do."""
     waits: bool = False
     """Whether the question is queued if nobody is available to answer."""
     sent: str = ""
@@ -128,7 +137,11 @@ class Request:
 
         `prompt`: the recipe of the drafter's own target. `most`, `kept`: as for `Conversation`. Raises `StorageError`.
         """
-        thread = store.branches.path(self.message.id)[:-1]
+        thread = store.summaries.read(self.message.id)
+        sums_up = self.does == "sums up"
+        if sums_up:
+            thread = [call_text(message) for message in thread]
+            settings = msgspec.structs.replace(settings, max_tokens=None)  # The limit of an answer would cut it off.
         chosen = store.conversations.get(self.message.conversation_id).choices
         unreadable = None
         if images := image_names(thread):
@@ -144,6 +157,7 @@ class Request:
             system_digest=system_digest(chosen.system),
             messages=conversation_messages(thread, chosen.system),
             spoken=spoken(thread, chosen.system) if chosen.tools else (),
+            sums_up=sums_up,
             images=[one_line(file.name) for message in thread for file in message.attachments if is_image(file)],
             text=text,
             settings=settings,
@@ -258,6 +272,18 @@ def verify(store: Store, settings: Settings, answer: Message, *, anew: bool = Fa
     if beside is None:
         raise _impossible("Another window is working on that answer; wait until it is done.")
     return Request(beside, _sampling(settings), settings.max_tokens, answer, does="verifies", anew=anew)
+
+
+def sum_up(store: Store, settings: Settings, conversation_id: str) -> Request:
+    """A summary of all but the last turns of the shown branch. Raises `NoAnswer`, `StorageError`."""
+    thread = store.branches.thread(conversation_id)
+    questions = [place for place, message in enumerate(thread) if message.role == "user"]
+    ends = questions[-WHOLE_TURNS] if len(questions) > WHOLE_TURNS else 0
+    before = store.summaries.of(conversation_id)
+    if not ends or (before is not None and before.up_to == thread[ends - 1].id):
+        raise _impossible(f"There is nothing to sum up yet: the last {WHOLE_TURNS} questions stay as they are.")
+    pending = store.summaries.begin(thread[ends - 1], SUM_UP)
+    return Request(pending, _sampling(settings), None, does="sums up")
 
 
 def _to_go_on(text: ChatText, cut: Message) -> Message:

@@ -123,6 +123,10 @@ def test_everything_is_there_afterwards(dump: str, path: Path, tmp_path: Path) -
         if "replays" in before:
             (replay,) = store.replays.all(b"\x01" * 16, 10)
             assert (replay.prompt, replay.rounds, replay.distributions) == (5, ((5, 0),), b"")
+        if "calls" in before:
+            assert [(one.tool, one.state, one.result) for one in store.branches.thread(tarballs.id)[1].calls] == [
+                ("read", "done", "naïve")
+            ]
         if before["messages"][10:]:
             related = {message.id: message for message in store.messages.of(tarballs.id)}
             related |= {message.id: message for message in store.messages.of(before["messages"][10][2])}

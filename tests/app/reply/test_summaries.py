@@ -1,0 +1,166 @@
+"""Summaries: what is sent for one, what later prompts have, and that a cut or a kill changes nothing."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.archive.importer import import_file
+from app.archive.outrider_json import encode
+from app.config import Settings
+from app.reply.assistant import Assistant
+from app.reply.call_desk import Decision
+from app.reply.request import SUM_UP
+from storage import Choices, Message, Store
+from tests.app.reply.conftest import Connect
+from tests.app.reply.test_tools import deciding, wants
+from tests.support.chat_server import ChatServer, Script
+from tests.support.conversing import LEAVE, Heard, ask, hear, until_connected
+from tests.support.file_tool import FileTools
+
+SETTINGS = Settings(temperature=0.0, max_tokens=12)
+
+
+def said(asked: dict[str, Any]) -> list[str]:
+    """The texts of a prompt that a server was sent."""
+    return [message["content"] for message in asked["messages"]]
+
+
+async def talked(opened: Assistant, *questions: str) -> str:
+    """A conversation with these questions, each answered by the server."""
+    here = opened.store.conversations.create("long").id
+    for question in questions:
+        await ask(opened, question, here)
+    return here
+
+
+def texts(thread: list[Message]) -> list[str]:
+    return [message.text for message in thread]
+
+
+async def test_later_prompts_have_the_summary_and_everything_stays(connect: Connect) -> None:
+    server = ChatServer([*(Script([f"a{at}"]) for at in range(1, 5)), Script(["all ", "of it"]), Script(["fine"])])
+    async with connect(server, met=True, settings=SETTINGS) as opened:
+        store, here = opened.store, await talked(opened, "q1", "q2", "q3", "q4")
+        before = texts(store.branches.thread(here))
+        heard = await hear(opened.sum_up(here))
+        assert heard.text == "all of it" and heard.done.reason == "end"
+        assert said(server.asked[4]) == ["q1", "a1", "q2", "a2", SUM_UP]
+        assert "max_tokens" not in server.asked[4], "a limit for answers would cut it off"
+
+        assert texts(store.branches.thread(here)) == before and store.branches.versions(here) == {}
+        assert store.messages.asked(9) == ["q1", "q2", "q3", "q4"]
+        assert [one.message.text for one in store.search.messages("q2")] == ["q2"]
+        assert not store.search.messages("all of it")
+        answer = (await ask(opened, "q5", here)).message
+        kept = [SUM_UP, "all of it", "q3", "a3", "q4", "a4"]
+        assert said(server.asked[5]) == [*kept, "q5"]
+        assert (await hear(opened.sum_up(here))).done.reason == "end", "what has been added since"
+        assert said(server.asked[6]) == [SUM_UP, "all of it", "q3", "a3", SUM_UP]
+        await ask(opened, "q6", here)
+        assert said(server.asked[7]) == [SUM_UP, "fine", "q4", "a4", "q5", "fine", "q6"]
+        assert "nothing to sum up" in str((await hear(opened.sum_up(store.branches.duplicate(here, answer).id))).failed)
+
+        # Each summary counts on the branches that it sums up, and goes as it came.
+        thread = store.branches.thread(here)
+        await hear(opened.edit(thread[2].id, "other"))
+        assert said(server.asked[-1]) == ["q1", "a1", "other"]
+        await hear(opened.edit(thread[4].id, "other"))
+        assert said(server.asked[-1]) == [SUM_UP, "all of it", "other"]
+        store.branches.show(thread[-1].id)
+        for now in ([SUM_UP, "all of it", *before[4:], "q5", "fine"], [*before, "q5", "fine"]):
+            summary = store.summaries.of(here)
+            assert summary is not None
+            store.bin.delete_message(summary.question.id)
+            await hear(opened.regenerate(thread[-1].id))
+            assert said(server.asked[-1]) == [*now, "q6"]
+
+
+@pytest.mark.parametrize("how", ["cut", "stopped", "length", "killed"])
+async def test_a_summary_that_is_not_complete_changes_nothing(
+    how: str, connect: Connect, database: Path, tmp_path: Path
+) -> None:
+    broken = Script(["half "], cut=how == "cut", hold=how in ("stopped", "killed"), reason="length")
+    server = ChatServer([Script(["a"]), Script(["a"]), Script(["a"]), broken, Script(["fine"])])
+    async with connect(server, met=True, settings=SETTINGS) as opened:
+        here = await talked(opened, "q1", "q2", "q3")
+        before = opened.store.branches.thread(here)
+
+        def watch(heard: Heard) -> object:
+            if how == "stopped" and heard.text:
+                opened.stop(here)
+            if how == "killed" and heard.text:  # What is on the disk at this moment is what a kill leaves.
+                with closing(sqlite3.connect(database)) as now, closing(sqlite3.connect(tmp_path / "left.db")) as left:
+                    now.backup(left)
+                return LEAVE
+            return None
+
+        heard = await hear(opened.sum_up(here), watch)
+        assert (heard.failed is not None) == (how == "cut")
+        assert opened.store.branches.thread(here) == before and opened.store.summaries.of(here) is None
+        if how == "killed":
+            with Store.open(tmp_path / "left.db") as left:
+                assert left.messages.get(heard.message).interrupted
+                assert left.branches.thread(here) == before and left.summaries.of(here) is None
+        await until_connected(opened)
+        await ask(opened, "q4", here)
+        assert said(server.asked[-1]) == ["q1", "a", "q2", "a", "q3", "a", "q4"]
+        await hear(opened.sum_up(here))
+        assert said(server.asked[-1]) == ["q1", "a", "q2", "a", SUM_UP], "and it can be asked for again"
+
+
+async def test_it_reads_the_results_of_tools_and_calls_none(connect: Connect, tmp_path: Path) -> None:
+    server = ChatServer([wants("one"), Script(["a"]), Script(["a"]), Script(["a"]), wants("two"), Script(["sum"])])
+    tools = FileTools(tmp_path / "file")
+    yes: Decision = "yes"
+    async with connect(server, met=True, settings=SETTINGS, tools=lambda: tools) as opened:
+        here = opened.store.conversations.create("tools", Choices(tools=("files",))).id
+        await ask(opened, "append", here, deciding(opened, yes))
+        await ask(opened, "q2", here)
+        await ask(opened, "q3", here)
+        await hear(opened.sum_up(here))
+        assert "tools" not in server.asked[4] and tools.runs == ["one"]
+        assert said(server.asked[4]) == ["append", said(server.asked[4])[1], SUM_UP]
+        assert "wrote one" in said(server.asked[4])[1]
+        assert opened.store.summaries.of(here) is None, "a call is no summary"
+        await hear(opened.sum_up(here))
+        await ask(opened, "q4", here, deciding(opened, yes))
+        asked = server.asked[-1]
+        assert said(asked)[:2] == [SUM_UP, "sum"] and "tools" in asked
+
+
+async def test_it_goes_through_export_import_and_a_fork(connect: Connect, tmp_path: Path) -> None:
+    server = ChatServer([*(Script([f"a{at}"]) for at in range(1, 4)), Script(["sum"]), Script(["fine"])])
+    async with connect(server, met=True, settings=SETTINGS) as opened:
+        here = await talked(opened, "q1", "q2", "q3")
+        await hear(opened.sum_up(here))
+        fork = opened.store.branches.duplicate(here, opened.store.branches.thread(here)[-1].id)
+        exported = tmp_path / "long.json"
+        exported.write_text("".join(encode([opened.store.transfer.whole(here)], SETTINGS, "test")))
+        with Store.open(tmp_path / "elsewhere.db") as elsewhere:
+            for _ in range(2):
+                import_file(elsewhere, exported)
+            (there,) = elsewhere.conversations.all()
+            assert texts(elsewhere.summaries.shown(there.id)) == [SUM_UP, "sum", "q2", "a2", "q3", "a3"]
+            assert texts(elsewhere.branches.thread(there.id)) == ["q1", "a1", "q2", "a2", "q3", "a3"]
+        await ask(opened, "q4", fork.id)
+        assert said(server.asked[-1]) == [SUM_UP, "sum", "q2", "a2", "q3", "a3", "q4"]
+
+
+async def test_a_model_that_reads_tokens_reads_it_too(served: Connect) -> None:
+    async with served(met=True, settings=SETTINGS) as opened:
+        here = await talked(opened, *("how do I list all files of a folder? " * 12 for _ in range(4)))
+        whole = opened.context(here)
+        thread = opened.store.branches.thread(here)
+        pending = opened.store.summaries.begin(thread[3], SUM_UP)
+        opened.store.messages.finish(pending.id, (), (), "Files.", "done", {"reason": "end"})
+        summed = opened.context(here)
+        assert whole is not None and summed is not None and 0 < summed.used < whole.used
+        again = await ask(opened, "and hidden ones?", here)
+        assert again.done.stats.read < whole.used
+        replaced = len(opened.store.summaries.shown(here))
+        assert replaced == len(opened.store.branches.thread(here)) - 2
