@@ -1,7 +1,7 @@
-"""A question with the one before it; and prompt files, JSON lines that `ask --prompts` and the benchmarks read.
+"""A question with the one before it; what asks for a summary; and prompt files, as `ask --prompts` and benchmarks read.
 
-A line holds `prompt`, or `turns` (a list, one conversation), or is a tldr page, whose examples become one question
-each. Other keys are ignored, except `id`, which is returned with the answer.
+They are JSON lines: a line holds `prompt`, or `turns` (a list, one conversation), or is a tldr page, whose examples
+become one question each. Other keys are ignored, except `id`, which is returned with the answer.
 """
 
 from __future__ import annotations
@@ -17,6 +17,14 @@ from app.files import NotText, read_text
 
 MNEMONIC = re.compile(r"\[(\w+)\]")
 """The mark of tldr pages for the letter of an option: `[c]reate an archive`."""
+WHOLE_TURNS = 2
+"""The last questions that a summary leaves as they are, with their answers."""
+SUM_UP = (
+    "Sum up our conversation so far, so that you can continue it from your summary alone. Keep what I want and why, "
+    "what was decided, facts, names, numbers, files, commands and code that still matter, and what is open. "
+    "Write in the language of the conversation, and nothing but the summary."
+)
+"""What is asked for a summary."""
 
 
 class PromptsError(Exception):

@@ -27,6 +27,7 @@ from app.drafting.prompt import (
 )
 from app.drafting.readings import Conversation, Kept
 from app.events import Stretch, stretches_of, unchecked, written_here
+from app.prompts import SUM_UP, WHOLE_TURNS
 from app.reply.answer import SMALL_MODEL, Answer
 from app.reply.call_history import call_text, spoken
 from app.reply.errors import NoAnswer
@@ -46,14 +47,6 @@ CONTEXT_TOKENS = 8192
 FRESH_TEMPERATURE = 0.8
 """Temperature of another answer if the settings name none or 0, which would give the existing answer again."""
 SAMPLING = prepared(Sampling)
-WHOLE_TURNS = 2
-"""The last questions that a summary leaves as they are, with their answers."""
-SUM_UP = (
-    "Sum up our conversation so far, so that you can continue it from your summary alone. Keep what I want and why, "
-    "what was decided, facts, names, numbers, files, commands and code that still matter, and what is open. "
-    "Write in the language of the conversation, and nothing but the summary."
-)
-"""What is asked for a summary."""
 
 
 @dataclass(frozen=True)

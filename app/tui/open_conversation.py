@@ -15,12 +15,13 @@ from msgspec.structs import replace
 
 from app.attachments.renderer import described
 from app.events import Event, Mode
+from app.prompts import SUM_UP, WHOLE_TURNS
 from app.reply.assistant import Assistant
 from app.sanitise import sanitise
 from app.system_prompts import SystemPrompt
 from app.titles import title_from
 from app.tui.running_reply import RunningReply
-from app.tui.stored_thread import StoredThread, read_thread
+from app.tui.stored_thread import StoredThread, Summed, read_thread
 from app.tui.turn import Cursor, Outcome, Part, Turn, place_questions
 from storage import Attachment, Choices, NotFound, Queued, StorageError
 from storage.choices import NONE
@@ -77,6 +78,10 @@ class OpenConversation:
         """The running replies, by conversation."""
         self.ended: dict[str, Outcome] = {}
         """How the last reply of a conversation ended that was not opened since."""
+        self.summed = Summed()
+        """The part that the model reads as a summary."""
+        self.unfolded = False
+        """Whether that part is among the turns. Otherwise a line stands for it."""
         self.shading = False
         """Whether unverified text is shaded."""
         self._changes: int | None = None
@@ -110,11 +115,22 @@ class OpenConversation:
                 break  # Otherwise a reply has ended meanwhile, and may have been read before it was complete.
         return stored if number == self._reads else None
 
-    def open(self, stored: StoredThread) -> None:
-        """Make this conversation the open one, with the running reply in its place if it belongs there."""
+    def open(self, stored: StoredThread) -> int | None:
+        """Make this conversation the open one, with the running reply in its place if it belongs there.
+
+        Returns the place of the turn that was looked for, if any. It is among the turns even if it is summed up.
+        """
         if stored.id != self.id:
             self._deleted.clear()
-        self.id, self.title, self.turns = stored.id, stored.title, list(stored.turns)
+            self.unfolded = False
+        self.summed, found, turns = stored.summed, stored.found, stored.turns
+        looked_for = found is not None and found < self.summed.turns
+        self.unfolded = self.unfolded or looked_for or self.summed.turns >= len(turns)
+        place_questions(turns)
+        if 0 < self.summed.turns <= len(turns):
+            turns[self.summed.turns - 1].summary = self.summed.text
+        hidden = self.folded
+        self.id, self.title, self.turns = stored.id, stored.title, turns[hidden:]
         if stored.id is None:
             self._given = self._beginning()
         self.choices = self._given if stored.id is None else stored.choices
@@ -132,6 +148,17 @@ class OpenConversation:
                 at -= 1  # The store has the question, and the answer as far as its last checkpoint.
             turns[at : at + 1] = [live.turn]
         place_questions(self.turns)
+        return None if found is None else found - hidden
+
+    @property
+    def has_old_turns(self) -> bool:
+        """Whether there are turns to sum up."""
+        return len(self.turns) + self.folded - self.summed.turns > WHOLE_TURNS
+
+    @property
+    def folded(self) -> int:
+        """How many turns the line stands for that are not among `turns`."""
+        return 0 if self.unfolded else self.summed.turns
 
     @property
     def outdated(self) -> bool:
@@ -253,6 +280,22 @@ class OpenConversation:
         asked = target.turn
         turn = Turn(asked.question, asked.asked, wordings=asked.wordings, attachments=asked.attachments)
         return RunningReply(self.id, turn, events, instead=instead, at=target.at)
+
+    def sum_up(self) -> RunningReply:
+        """The summary of all but the last turns."""
+        self.check_idle()
+        if self.id is None:
+            raise NotPossible("There is no conversation to sum up yet.")
+        self._take_up()
+        return RunningReply(self.id, Turn(SUM_UP), self.core.sum_up(self.id), sums_up=True)
+
+    def take_summary_back(self) -> None:
+        """Have the model read again what the last summary stands for."""
+        self.check_idle()
+        summary = None if self.id is None else self.core.store.summaries.of(self.id)
+        if summary is None:
+            raise NotPossible("Nothing is summed up here.")
+        self.core.store.bin.delete_message(summary.question.id)
 
     def send(self, queued: Queued) -> RunningReply:
         """The reply to what waited in the queue."""

@@ -30,6 +30,8 @@ class RunningReply:
     """Id of the message that was shown in its place before, if it is a second version (edit, regenerate, continue)."""
     at: int = 0
     """Place of the turn that a second version replaces. The turns after it stay in the other branch."""
+    sums_up: bool = False
+    """Whether it is a summary of older messages, whose turn goes when it has ended."""
     stats: Stats | None = None
     told: Stats | None = None
     """The figures that are on the screen."""

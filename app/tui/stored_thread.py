@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
+from app.sanitise import sanitise
 from app.system_prompts import SystemPrompt, in_force
 from app.tui.turn import Turn
 from storage import Choices, Message, Store
 from storage.choices import NONE
+
+
+class Summed(NamedTuple):
+    """The older part of a conversation, which the model reads as a summary."""
+
+    turns: int = 0
+    messages: int = 0
+    text: str = ""
+    """The summary."""
 
 
 @dataclass(frozen=True)
@@ -23,6 +34,7 @@ class StoredThread:
     """What was chosen for it."""
     imported: SystemPrompt = SystemPrompt("")
     """The system message that it begins with, where it was imported."""
+    summed: Summed = Summed()
 
 
 def read_thread(store: Store, conversation_id: str, message_id: str | None = None) -> StoredThread:
@@ -40,7 +52,16 @@ def read_thread(store: Store, conversation_id: str, message_id: str | None = Non
         before = [message.id for message in thread].index(message_id)
         found = len(Turn.of_thread(thread[: before + 1])) - 1
     turns, imported = Turn.of_thread(thread, messages), in_force(NONE, thread)
-    return StoredThread(conversation_id, conversation.title, turns, found, conversation.choices, imported)
+    summed = _summed(store, conversation_id, thread) if any(message.summary for message in messages) else Summed()
+    return StoredThread(conversation_id, conversation.title, turns, found, conversation.choices, imported, summed)
+
+
+def _summed(store: Store, conversation_id: str, thread: list[Message]) -> Summed:
+    summary = store.summaries.of(conversation_id)
+    ends = next((at for at, message in enumerate(thread, 1) if summary and message.id == summary.up_to), 0)
+    if summary is None or not ends:
+        return Summed()
+    return Summed(len(Turn.of_thread(thread[:ends])), ends, sanitise(summary.answer.text))
 
 
 def _branch(store: Store, conversation_id: str) -> tuple[list[Message], list[Message]]:

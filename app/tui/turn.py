@@ -97,6 +97,8 @@ class Turn:
     calls: tuple[ToolCalled, ...] = ()
     """The tool calls, in order."""
     calls_unfolded: bool = False
+    summary: str = ""
+    """What the model reads in place of all turns up to this one."""
     withdrawn_shown: bool = False
     """Whether the person wants to see the withdrawn text."""
     revision: int = 0

@@ -300,6 +300,9 @@ class AnswerView(Vertical, MessageView, GrowingHeight):
         self._draw_note("error", turn.error)
         self._draw_note("note", turn.note)
         self._draw_note("model", short_model(turn.model) if turn.text else "")
+        self._draw_note(
+            "summary", f"▴ The model reads this in place of the messages above:\n{turn.summary}" if turn.summary else ""
+        )
         self.set_class(bool(turn.drafted or turn.unchecked), "-drafted")
         self.set_class(turn.outcome in NOTED, "-stopped")
         self.set_class(bool(turn.error), "-failed")

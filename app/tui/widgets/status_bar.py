@@ -41,6 +41,7 @@ class StatusBar(Horizontal):
     def __init__(self) -> None:
         super().__init__()
         self._meter: Context | None = None
+        self._proposes = ""
         self._stats: Stats | None = None
         self._writer = ""
         """The model that was named when they came."""
@@ -58,9 +59,12 @@ class StatusBar(Horizontal):
     def on_resize(self) -> None:
         self._draw()
 
-    def show_context(self, context: Context | None) -> None:
-        """Show how full the context is, as a percentage in a narrow bar, or nothing without a conversation."""
-        self._meter = context
+    def show_context(self, context: Context | None, proposes: str = "") -> None:
+        """Show how full the context is, as a percentage in a narrow bar, or nothing without a conversation.
+
+        `proposes`: the command that makes room, shown next to a context that fills up.
+        """
+        self._meter, self._proposes = context, proposes
         self._draw()
 
     def show_for_shell(self, command: str) -> None:
@@ -84,6 +88,8 @@ class StatusBar(Horizontal):
         state, away = self._state, self._state.mode in UNREACHABLE
         label, width = MODE_WORDS[state.mode], self.app.size.width
         meter = Content("") if self._meter is None else context_meter(self._meter, short=width < WIDE)
+        if self._meter is not None and self._meter.share >= NEAR and self._proposes:
+            meter = Content.assemble(meter, (f" {self._proposes}", "$text-warning"))
         for_shell = FOR_SHELL if self._for_shell else ""
         room = width - sum(_columns(len(part)) for part in (label, meter, for_shell))
         model = shortened(short_model(state.model), max(SHORTEST, room - PADDING))

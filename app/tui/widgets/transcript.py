@@ -11,6 +11,7 @@ from textual.containers import Vertical
 from textual.content import Content
 from textual.geometry import Region, Size
 from textual.layout import DockArrangeResult
+from textual.message import Message
 from textual.scrollbar import ScrollBar
 from textual.widget import Widget
 from textual.widgets import Static
@@ -53,6 +54,25 @@ class QueuedPrompts(Vertical):
             await self.mount_all(lines)
 
 
+class SummaryLine(Static):
+    """Stands for the messages that are summed up. A click shows them or folds them."""
+
+    class Clicked(Message):
+        """The person wants to see the messages, or not any more."""
+
+    def on_mount(self) -> None:
+        self.display = False
+
+    def tell(self, messages: int, *, unfolded: bool) -> None:
+        """Says how many messages there are; hidden without any."""
+        self.display = bool(messages)
+        where = "▾ The first {} messages are" if unfolded else "▸ {} messages are"
+        self.update(Content(f"{where.format(messages)} summed up for the model · /compact show"))
+
+    def on_click(self) -> None:
+        self.post_message(self.Clicked())
+
+
 class Transcript(AnchoredScroll, can_focus=True):
     """Shows the turns, with a cursor on the message that keys act on.
 
@@ -74,6 +94,7 @@ class Transcript(AnchoredScroll, can_focus=True):
         """The number of the code block in that answer that keys act on; 0: none was chosen."""
 
     def compose(self) -> Iterator[Widget]:
+        yield SummaryLine(markup=False)
         yield self.turn_list.older
         yield self.turn_list.newer
         yield QueuedPrompts()

@@ -12,9 +12,9 @@ import pytest
 from app.archive.importer import import_file
 from app.archive.outrider_json import encode
 from app.config import Settings
+from app.prompts import SUM_UP
 from app.reply.assistant import Assistant
 from app.reply.call_desk import Decision
-from app.reply.request import SUM_UP
 from storage import Choices, Message, Store
 from tests.app.reply.conftest import Connect
 from tests.app.reply.test_tools import deciding, wants

@@ -33,6 +33,8 @@ from storage import Conversation
 FORMATS: tuple[Format, ...] = get_args(Format)
 ONLY_CODE = "code"
 """The arguments of `/copy`."""
+SUMMED = ("show", "undo")
+"""Those of `/compact`."""
 
 
 class PromptCommands:
@@ -169,6 +171,17 @@ class PromptCommands:
 
     def values_copy_last(self) -> Iterable[str]:
         return (ONLY_CODE,)
+
+    async def action_compact(self, what: str = "") -> None:
+        done = {"": self._view.sum_up, "show": self._view.fold_summed, "undo": self._view.take_summary_back}.get(what)
+        if done is None:
+            raise Misused(f"/compact takes no argument except {' and '.join(SUMMED)}.")
+        if what == "show" and not self._conversation.summed.messages:
+            raise Misused("Nothing is summed up here.")
+        await done()
+
+    def values_compact(self) -> Iterable[str]:
+        return SUMMED
 
     def action_stop_answer(self) -> None:
         if self._conversation.live is None:

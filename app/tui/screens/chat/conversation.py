@@ -33,8 +33,11 @@ from app.tui.widgets.completing_text_area import Completions
 from app.tui.widgets.panel import Rounds
 from app.tui.widgets.prompt import GENERAL_PLACEHOLDER, PLACEHOLDER, Prompt
 from app.tui.widgets.system_line import SystemLine
+from app.tui.widgets.transcript import SummaryLine
 from app.tui.widgets.welcome import Welcome
 from storage import Attachment, NotFound, StorageError
+
+INCOMPLETE_SUMMARY = "The summary is not complete, so the model still reads all messages."
 
 
 class ConversationView(Vertical):
@@ -109,13 +112,13 @@ class ConversationView(Vertical):
     async def _show(self, stored: StoredThread) -> None:
         if stored.id != self._conversation.id:
             self.text.keep()
-            self._conversation.open(stored)
+            found = self._conversation.open(stored)
             self.files.keep((), "")
             self.text.take()
         else:
-            self._conversation.open(stored)
+            found = self._conversation.open(stored)
         self._show_head()
-        await self.messages.show(stored.found)
+        await self.messages.show(found)
         if (live := self._conversation.live) is not None and live.turn.asking is not None:
             self.post_message(Replies.CallAsks())
         if self.alive:
@@ -262,6 +265,27 @@ class ConversationView(Vertical):
         else:
             await self._run(reply)
 
+    async def sum_up(self) -> None:
+        """Have the model sum up the older messages."""
+        with reporting(self):
+            await self._run(self._conversation.sum_up())
+
+    @on(SummaryLine.Clicked)
+    async def fold_summed(self) -> None:
+        """Show the messages that are summed up, or fold them."""
+        conversation = self._conversation
+        conversation.unfolded = not conversation.unfolded
+        await self.open(conversation.id)
+        if conversation.unfolded and conversation.summed.turns < len(conversation.turns):
+            self.messages.transcript.go_to(conversation.summed.turns)
+
+    async def take_summary_back(self) -> None:
+        """Have the model read again what the last summary stands for."""
+        with reporting(self):
+            self._conversation.take_summary_back()
+            await self.open(self._conversation.id)
+            self.notify("The model reads those messages themselves again.")
+
     def stop(self) -> None:
         """End the running reply of this conversation. Its text stays."""
         with reporting(self):
@@ -316,9 +340,10 @@ class ConversationView(Vertical):
         if reply.conversation == self._conversation.id or turn.outcome == "stopped":
             return
         done = turn.outcome == "done"
+        words = "summed up" if reply.sums_up else "answered"
         self.notify(
             "\n".join(part for part in (excerpt(one_line(turn.question)), turn.error) if part),
-            title="Answered" if done else "Not answered",
+            title=words.capitalize() if done else f"Not {words}",
             severity="information" if done else "warning",
             markup=False,
         )
@@ -328,7 +353,11 @@ class ConversationView(Vertical):
         turn, conversation = reply.turn, self._conversation
         here = conversation.id == reply.conversation
         again = False
-        if reply.instead is not None:
+        if reply.sums_up:
+            if here and (said := turn.error or ("" if turn.outcome == "done" and not turn.cut else INCOMPLETE_SUMMARY)):
+                self.notify(said, severity="warning", markup=False)
+            again = True
+        elif reply.instead is not None:
             if turn.outcome == "failed" and not turn.text:
                 self._undo_version(reply, here)
                 again = True

@@ -26,7 +26,7 @@ from app.tui.running_reply import RunningReply
 from app.tui.turn import Cursor, Part, Turn
 from app.tui.widgets.message import AnswerView
 from app.tui.widgets.prompt import Prompt
-from app.tui.widgets.transcript import NOTE, QueuedPrompts, Transcript
+from app.tui.widgets.transcript import NOTE, QueuedPrompts, SummaryLine, Transcript
 
 HINT = (
     ("chat.stop", "back"),
@@ -133,6 +133,9 @@ class MessageActions(Vertical):
 
     async def show(self, found: int | None = None) -> None:
         """Show the open conversation; `found`: place of the turn to begin at, else its end."""
+        summed, unfolded = self._conversation.summed, self._conversation.unfolded
+        for line in self.transcript.query(SummaryLine):
+            line.tell(summed.messages, unfolded=unfolded)
         await self.transcript.show(self._conversation.turns)
         if found is not None and found >= 0:
             self.transcript.go_to(found)

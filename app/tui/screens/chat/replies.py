@@ -110,7 +110,7 @@ class Replies:
             self._view.notify(str(event), title="Tools", markup=False)
         elif isinstance(event, Redrawn):
             self._view.notify(str(event), title="Another answer", markup=False)
-        elif isinstance(event, Done) and event.cut and here:
+        elif isinstance(event, Done) and event.cut and here and not reply.sums_up:
             tell_cut(self._messages, event)
 
     def _report_figures(self, reply: RunningReply) -> None:

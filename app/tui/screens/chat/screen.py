@@ -542,7 +542,7 @@ class ChatScreen(Screen[None]):
         if self._alive:
             if event.conversation == self.conversation.id:
                 self._show_figures(event.stats)
-            self._status.show_context(self.conversation.context)
+            self._status.show_context(self.conversation.context, self._makes_room)
             self._panel.draw()
 
     def _drop_figures(self) -> None:
@@ -574,13 +574,20 @@ class ChatScreen(Screen[None]):
         except StorageError:
             return  # The person's next action reports it.
         if self._alive:
-            self._status.show_context(self.conversation.context)
+            self._status.show_context(self.conversation.context, self._makes_room)
             if nearly_full is not None:
+                also = f" {self._makes_room} sums up its older messages." if self._makes_room else ""
                 self.notify(
-                    f"This conversation is nearly full ({nearly_full.used:,} of {nearly_full.limit:,} tokens). "
+                    f"This conversation is nearly full ({nearly_full.used:,} of {nearly_full.limit:,} tokens).{also} "
                     f"{key_of(self, 'chat.new').capitalize()} begins a new conversation.",
                     severity="warning",
                 )
+
+    @property
+    def _makes_room(self) -> str:
+        """The command that makes room in the context, or nothing if it would make none."""
+        guide = self._stranger(self._core.status()) is None  # It answers single questions, and sums up nothing.
+        return "/compact" if self.conversation.has_old_turns and not guide else ""
 
     # ---- layout ------------------------------------------------------------------------------------------------------
 
