@@ -20,10 +20,12 @@ from storage.search import FoundConversation, FoundMessage
 from storage.store import Store
 from storage.summaries import Summary
 from storage.transfer import PutResult, WholeConversation
+from storage.usage import By, Used
 
 __all__ = [
     "AlreadyFinished",
     "Attachment",
+    "By",
     "Call",
     "Choices",
     "Conversation",
@@ -46,5 +48,6 @@ __all__ = [
     "StorageReadOnly",
     "Store",
     "Summary",
+    "Used",
     "WholeConversation",
 ]

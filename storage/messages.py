@@ -40,6 +40,7 @@ from storage.rows import (
     now,
 )
 from storage.sqlite import Sqlite
+from storage.usage import COUNTS
 from storage.words import words
 
 CHECKPOINT_MILLISECONDS = 500
@@ -160,7 +161,8 @@ class Messages:
             _save_partial(sql, resumed.id, cut.tokens, cut.provenance, cut.text)
             insert_calls(sql, resumed.id, cut.calls)
             leave_unknown(sql, resumed.id)
-            sql.execute("UPDATE messages SET stats = ? WHERE id = ?", (pack_stats(cut.stats), resumed.id))
+            stats = {name: value for name, value in cut.stats.items() if name not in COUNTS}  # They count once.
+            sql.execute("UPDATE messages SET stats = ? WHERE id = ?", (pack_stats(stats), resumed.id))
             return find_message(sql, resumed.id)
 
     def verify(self, message_id: str) -> Message | None:

@@ -18,6 +18,7 @@ from storage.replays import Replays
 from storage.search import FullTextSearch
 from storage.summaries import Summaries
 from storage.transfer import Transfer
+from storage.usage import Usage
 
 
 class Store:
@@ -40,6 +41,7 @@ class Store:
         self.replays = Replays(self.database)
         self.search = FullTextSearch(self.database)
         self.transfer = Transfer(self.database)
+        self.usage = Usage(self.database)
 
     @classmethod
     def open(cls, path: Path) -> Self:

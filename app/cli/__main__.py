@@ -30,6 +30,7 @@ from app.cli.serve import serve
 from app.cli.settings import stands_in
 from app.cli.shell import shell
 from app.cli.system import meant, system_commands
+from app.cli.usage import usage
 from app.exits import guarded, run
 from models.cores import keep_cores_free
 from models.telemetry import switch_off
@@ -238,6 +239,7 @@ def ask(
 cli.command()(verify)
 cli.command()(learn)
 cli.command()(models)
+cli.command()(usage)
 cli.command()(keys)
 cli.command()(export)
 cli.command("import")(import_)

@@ -117,6 +117,13 @@ def add(
         int | None,
         typer.Option(metavar="N", help="How many answers it writes at once; further questions wait. Default: 4."),
     ] = None,
+    price: Annotated[
+        tuple[float, float] | None,
+        typer.Option(
+            metavar="READ WRITTEN",
+            help="Price in US dollars of a million tokens, for `outrider usage`. Default: as its list of models says.",
+        ),
+    ] = None,
     replace: Annotated[bool, typer.Option("--replace", help="Replace the server of that name.")] = False,
     own_name: Annotated[
         str | None, typer.Option("--name", metavar="NAME", help="Your name for a provider's server.")
@@ -158,6 +165,7 @@ def add(
         "read_timeout": read_timeout,
         "first_words_timeout": first_words_timeout,
         "parallel": parallel,
+        "price": price,
         "token_variable": token_env,
     }
     if local is not None:

@@ -44,6 +44,7 @@ Kind = Literal["auto", "verifier", "openai", "anthropic"]
 TokenPlace = Literal["keyring", "file", "environment"]
 Seconds = Annotated[float, msgspec.Meta(gt=0, le=3600)]
 Parallel = Annotated[int, msgspec.Meta(ge=1, le=64)]
+Dollars = Annotated[float, msgspec.Meta(ge=0, lt=1e6)]
 Text = Annotated[str, msgspec.Meta(min_length=1)]
 Proxy = Annotated[str, msgspec.Meta(pattern="^(https?|socks(5h?)?)://[^/@]+/?$")]
 Variable = Annotated[str, msgspec.Meta(pattern="^[A-Za-z_][A-Za-z0-9_]*$")]
@@ -80,6 +81,8 @@ class Remote(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Longest wait for the first words of an OpenAI-compatible server, in seconds, or None for that of the settings."""
     parallel: Parallel | None = None
     """How many answers it writes at once, or None for 4. Further questions wait."""
+    price: tuple[Dollars, Dollars] | None = None
+    """US dollars for a million tokens, read and written, or None for what its list of models says, if anything."""
     token: TokenPlace = "environment"
     """Place of its token."""
     token_variable: Variable | None = None

@@ -21,6 +21,7 @@ from remote import (
 )
 from remote.clock import CLOCK, Clock
 from remote.openai.gemini import is_gemini
+from remote.openai.schema import Price
 from remote.proxies import is_loopback
 
 PARALLEL = 4
@@ -58,6 +59,8 @@ class Source:
     """Whether its model was chosen together with the drafter, so that the drafter is assumed to fit it."""
     options = TransportOptions()
     """How it is reached."""
+    price: Price | None = None
+    """What the person has set as its price, or None for that of its list of models."""
     chat: CompletionsClient | None = None
     """A client for an OpenAI-compatible server at the address, or None if only a verifier can be there."""
     shared: bool = False
@@ -133,6 +136,7 @@ class RemoteSource(Source):
         self.system = self.remote.system
         self.offline, self.local = self.remote.offline, self.remote.local
         self.parallel = self.remote.parallel or PARALLEL
+        self.price = Price(*self.remote.price) if self.remote.price is not None else None
         self.address = self.remote.url
         self.kind = self.remote.kind
         self.options = options_of(self.remote)

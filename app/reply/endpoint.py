@@ -134,6 +134,7 @@ class EndpointText:
                 generation.figures.carried(stream, here=self.here)
             if self._away is None:
                 generation.answer.model = self.name
+                generation.figures.price = self._connection.source.price or self._endpoint.model.price or None
             if refused := _chosen(stream.left_out, generation.given.sampling):
                 yield self._mode(f"the server does not accept {refused}")
             async for step in self._read(stream):

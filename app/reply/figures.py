@@ -9,7 +9,7 @@ from app.remotes.connection import Connection
 from app.reply.answer import Answer
 from remote import ChatStream, HostedStream, RoundReply
 from remote.clock import Clock
-from remote.openai.schema import Usage
+from remote.openai.schema import Price, Usage
 
 
 class Figures:
@@ -25,6 +25,8 @@ class Figures:
         self._traffic: list[RoundReply | HostedStream | ChatStream] = []
         self._texts: list[ChatStream] = []
         """The streams of OpenAI-compatible servers: of the one that was asked, and of a model that continued here."""
+        self.price: Price | None = None
+        """What the server that was asked takes for its tokens, if known."""
         self._begun = clock.now()
         self._first_token: float | None = None
 
@@ -48,6 +50,22 @@ class Figures:
     def usage(self) -> Usage | None:
         """The token counts of an OpenAI-compatible server, or None if it did not write the whole answer."""
         return self._texts[0].usage if len(self._texts) == 1 else None
+
+    @property
+    def spent(self) -> dict[str, int | float]:
+        """What all requests to an OpenAI-compatible server have used, as statistics; see `storage.usage.COUNTS`."""
+        paid = [text for text in self._traffic if isinstance(text, ChatStream)]
+        counted = [text.usage for text in paid if text.usage is not None]
+        if not paid:
+            return {}
+        spent: dict[str, int | float] = {
+            "tokens_in": sum(usage.prompt_tokens for usage in counted),
+            "tokens_out": sum(usage.completion_tokens for usage in counted),
+            "uncounted": len(paid) - len(counted),
+        }
+        if self.price is not None:
+            spent |= {"price_in": self.price.prompt, "price_out": self.price.completion}
+        return spent
 
     @property
     def streamed(self) -> int | None:

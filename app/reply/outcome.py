@@ -246,7 +246,7 @@ def _server_stats(generation: Generation) -> dict[str, Any]:
         stats["stretches"] = [asdict(replace(part, writer=_one_line(part.writer))) for part in parts]
     if (usage := generation.figures.usage) is not None:
         stats |= {"prompt_tokens": usage.prompt_tokens, "completion_tokens": usage.completion_tokens}
-    return stats
+    return stats | generation.figures.spent
 
 
 def _one_line(text: str) -> str:

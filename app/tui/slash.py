@@ -84,6 +84,9 @@ COMMANDS = (
     SlashCommand("theme", "Choose the colours", "set_theme", "[NAME]"),
     SlashCommand("panel", "Panel: statistics of drafting and checking", "toggle_panel", key="chat.panel"),
     SlashCommand("rounds", "Statistics of the last rounds", "toggle_rounds", key="chat.rounds"),
+    SlashCommand(
+        "usage", "Tokens and costs of this conversation and of the last months", "usage", others=("cost", "costs")
+    ),
     SlashCommand("log", "Program log", "show_log", key="app.log"),
     SlashCommand("quit", "Quit", "quit", key="app.quit", others=("exit", "bye")),
 )

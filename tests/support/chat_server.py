@@ -27,6 +27,8 @@ class Script:
     hold: bool = False
     pause: float = 0
     reason: str = "stop"
+    usage: tuple[int, int] | None = None
+    """Tokens that it counts: of the prompt and of the answer."""
 
 
 @dataclass
@@ -38,6 +40,8 @@ class ChatServer:
     away: bool = False
     refuses: str = ""
     """An error message with which every question is refused as a bad request."""
+    price: tuple[str, str] | None = None
+    """Dollars for a token, as its list of models says it."""
     takes_tools: bool = True
     """Whether it accepts requests that offer tools."""
     strict: bool = False
@@ -63,7 +67,9 @@ class ChatServer:
             return
         path = head.split(b" ")[1]
         if path == b"/v1/models":
-            listed = {"object": "list", "data": [{"id": "talker", "owned_by": self.owner}, {"id": "other"}]}
+            price = self.price and {"pricing": dict(zip(("prompt", "completion"), self.price))}
+            talker = {"id": "talker", "owned_by": self.owner, **(price or {})}
+            listed = {"object": "list", "data": [talker, {"id": "other"}]}
             writer.write(http(json.dumps(listed).encode(), content_type=JSON))
         elif path == b"/v1/chat/completions":
             size = next(int(line[15:]) for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:"))
@@ -110,7 +116,11 @@ class ChatServer:
         elif script.cut:
             self.away = self.leaves
         else:
-            writer.write(event({}, script.reason) + b"data: [DONE]\n\n")
+            writer.write(event({}, script.reason))
+            if script.usage is not None:
+                counts = dict(zip(("prompt_tokens", "completion_tokens"), script.usage))
+                writer.write(b"data: " + json.dumps({"choices": [], "usage": counts}).encode() + b"\n\n")
+            writer.write(b"data: [DONE]\n\n")
 
 
 def event(delta: dict[str, Any], reason: str | None = None) -> bytes:

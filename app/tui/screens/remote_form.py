@@ -199,7 +199,9 @@ class RemoteForm(Form[str | None]):
         before = self._before
         if before is None:
             return remote
-        return msgspec.structs.replace(remote, token=before.token, first_words_timeout=before.first_words_timeout)
+        return msgspec.structs.replace(
+            remote, token=before.token, first_words_timeout=before.first_words_timeout, price=before.price
+        )
 
     def problem(self, name: str) -> str | None:
         text = self.text(name)

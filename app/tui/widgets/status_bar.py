@@ -12,6 +12,7 @@ from textual.widgets import Static
 from app.events import MODE_WORDS, ModeChanged, Stats
 from app.model_names import short_model
 from app.tui.open_conversation import UNREACHABLE
+from app.usage import thousands
 
 if TYPE_CHECKING:
     from app.drafting.prompt import Context
@@ -162,9 +163,5 @@ def context_meter(context: Context, *, short: bool) -> Content:
     if short:
         return Content.assemble(("ctx ", QUIET), (f"{context.share:.0%}", style))
     return Content.assemble(
-        ("context ", QUIET), (_thousands(context.used), style), (f"/{_thousands(context.limit)}", QUIET)
+        ("context ", QUIET), (thousands(context.used), style), (f"/{thousands(context.limit)}", QUIET)
     )
-
-
-def _thousands(count: int) -> str:
-    return str(count) if count < 1000 else f"{count / 1000:.1f}k"

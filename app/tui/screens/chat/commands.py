@@ -6,6 +6,7 @@ title or a file name, are implemented here.
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import os
 from collections.abc import Callable, Iterable, Iterator
@@ -35,6 +36,8 @@ ONLY_CODE = "code"
 """The arguments of `/copy`."""
 SUMMED = ("show", "undo")
 """Those of `/compact`."""
+MONTHS = 3
+"""Months that `/usage` shows."""
 
 
 class PromptCommands:
@@ -187,6 +190,19 @@ class PromptCommands:
         if self._conversation.live is None:
             raise Misused("No answer is running.")
         self._view.stop()
+
+    async def action_usage(self) -> None:
+        """Show the tokens of this conversation and of the last months, and what they have cost."""
+        from app.usage import told
+
+        usage, here = self._conversation.core.store.usage, self._conversation.id
+        with reporting(self._screen):
+            open_one = [] if here is None else await asyncio.to_thread(usage.by, "conversation", here)
+            months = await asyncio.to_thread(usage.by, "month")
+            named = [*(("This conversation", one) for one in open_one), *((one.key, one) for one in months[:MONTHS])]
+            lines = [f"{name}: {', '.join(told(one))}" for name, one in named]
+            said = "\n".join(lines) or "No answers with a count of tokens yet."
+            self._screen.notify(said, title="Tokens and costs", timeout=30, markup=False)
 
     # ---- the list, and how it looks ----------------------------------------------------------------------------------
 
