@@ -200,6 +200,10 @@ class CompletionsClient(Wire):
         """The models of a list, with what is known of this server's."""
         return listed.models
 
+    def _signature(self, path: str) -> dict[str, str]:
+        """Headers with the token, for a server that wants it elsewhere at one path than at another."""
+        return {}
+
     # ---- requests ----------------------------------------------------------------------------------------------------
 
     async def relay(
@@ -260,7 +264,7 @@ class CompletionsClient(Wire):
         return answer
 
     async def _sent(self, method: str, path: str, silence: float, traffic: Traffic, body: bytes | None) -> Response:
-        headers = {} if body is None else {"content-type": JSON}
+        headers = self._signature(path) if body is None else {**self._signature(path), "content-type": JSON}
         try:
             return await self.exchange(method, path, traffic, silence=silence, body=body, headers=headers)
         except Broken:

@@ -41,7 +41,13 @@ class GeminiClient(CompletionsClient):
 
     @staticmethod
     def signed(token: str | None) -> dict[str, str]:
-        return common_headers(token) if token is None else {**common_headers(token), "x-goog-api-key": token}
+        return common_headers(None)
+
+    def _signature(self, path: str) -> dict[str, str]:
+        """The key, once: Google's own list of models takes no `Authorization` with an API key."""
+        if self._token is None:
+            return {}
+        return {"x-goog-api-key": self._token} if path == self.list_path else common_headers(self._token)
 
     def _models(self, listed: ModelList) -> tuple[Model, ...]:
         return tuple(msgspec.structs.replace(model, id=model.id.removeprefix("models/")) for model in listed.models)

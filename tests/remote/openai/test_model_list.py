@@ -201,13 +201,16 @@ async def test_geminis_own_list_tells_the_context() -> None:
         [model] = await client.models(PATIENCE, wanted="gemini-flash-latest")
     assert (model.id, model.max_model_len, model.most_written) == ("gemini-flash-latest", 1048576, 65536)
     assert heads[0].startswith(b"GET /v1beta/models?pageSize=1000 ") and b"x-goog-api-key: AIza" in heads[0]
+    assert heads[0].count(b"AIza") == 1, "its key is sent once"
 
 
 async def test_gemini_is_told_that_calls_have_no_signature() -> None:
     bodies: list[Any] = []
 
     async def serve(number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        bodies.append(json.loads((await request_of(reader))[1]))
+        head, body = await request_of(reader)
+        assert head.count(b"AIza") == 1 and b"authorization: bearer aiza" in head.lower()
+        bodies.append(json.loads(body))
         writer.write(http(b"data: [DONE]\n\n", content_type="text/event-stream"))
         await writer.drain()
 

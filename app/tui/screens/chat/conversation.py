@@ -276,8 +276,8 @@ class ConversationView(Vertical):
         conversation = self._conversation
         conversation.unfolded = not conversation.unfolded
         await self.open(conversation.id)
-        if conversation.unfolded and conversation.summed.turns < len(conversation.turns):
-            self.messages.transcript.go_to(conversation.summed.turns)
+        if conversation.unfolded and 0 < conversation.summed.turns <= len(conversation.turns):
+            self.messages.transcript.go_to(conversation.summed.turns - 1)
 
     async def take_summary_back(self) -> None:
         """Have the model read again what the last summary stands for."""
