@@ -10,7 +10,7 @@ import asyncio
 import json
 import os
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
 from contextlib import AsyncExitStack
 from typing import Any, TypeVar
 
@@ -167,6 +167,8 @@ class _Link:
         self.child: Child | None = None
         self._status: int | None = None
         """Status of its last answer over HTTP that was an error."""
+        self._unread = ""
+        """Why its last answer over HTTP was not read to its end, as the rest of a sentence."""
         self._session: ClientSession | None = None
         self._ready = asyncio.Event()
         self._stop = asyncio.Event()
@@ -241,7 +243,7 @@ class _Link:
         unknown = "; whether the call was carried out is unknown" if begun else ""
         if self._session is None or self.ended:
             raise ToolGone(f"{self.name} has ended", begun=False)
-        self._status = None
+        self._status, self._unread = None, ""
         try:
             answer = await self._session.send_request(request, kind, seconds)
         except MCPError as error:
@@ -250,6 +252,8 @@ class _Link:
             if error.code == types.CONNECTION_CLOSED:
                 await self._abandon()
                 raise ToolGone(f"{self.name} {self._how_it_ended()}{unknown}", begun=begun) from None
+            if self._unread:
+                raise ToolGone(f"{self.name} {self._unread}{unknown}", begun=begun) from None
             if self._status is not None:  # The words are the SDK's own: the status says more.
                 status = self._status
                 self._stop.set()
@@ -293,9 +297,13 @@ class _Link:
         async def note(response: httpx2.Response) -> None:
             if response.status_code >= 400 and response.request.method == "POST":
                 self._status = response.status_code
+            if not response.headers.get("content-type", "").startswith("text/event-stream"):  # The SDK bounds events.
+                assert isinstance(response.stream, httpx2.AsyncByteStream)
+                encoded = response.headers.get("content-encoding", "identity") != "identity"
+                response.stream = _BoundedBody(response.stream, self._give_up_reading, encoded=encoded)
 
         client = httpx2.AsyncClient(
-            headers=dict(self._headers),
+            headers={"accept-encoding": "identity", **self._headers},
             auth=self._auth,
             timeout=httpx2.Timeout(CALL_SECONDS, connect=CONNECT_SECONDS),
             verify=system_trust(),
@@ -303,6 +311,9 @@ class _Link:
         )
         assert self._server.url is not None
         return streamable_http_client(self._server.url, http_client=await stack.enter_async_context(client))
+
+    def _give_up_reading(self, why: str) -> None:
+        self._unread = why
 
     async def _abandon(self) -> None:
         """End the connection, whatever it is waiting for."""
@@ -365,6 +376,29 @@ class _Link:
         for secret in self._secrets:
             text = text.replace(secret, HIDDEN)
         return " ".join(sanitise(text).split())
+
+
+class _BoundedBody(httpx2.AsyncByteStream):
+    """The body of an answer, up to the longest message. `give_up`: told why it is not read on."""
+
+    def __init__(self, body: httpx2.AsyncByteStream, give_up: Callable[[str], None], *, encoded: bool) -> None:
+        self._body, self._give_up, self._encoded = body, give_up, encoded
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        length, why = 0, ""
+        async for piece in self._body:
+            length += len(piece)
+            if self._encoded:
+                why = "compresses its answers although it was asked not to"
+            elif length > MOST_LINE:
+                why = f"sent a message of more than {MOST_LINE >> 20} MB"
+            if why:
+                self._give_up(why)
+                raise httpx2.StreamError(why)
+            yield piece
+
+    async def aclose(self) -> None:
+        await self._body.aclose()
 
 
 def _tool(server: str, tool: types.Tool) -> Tool:

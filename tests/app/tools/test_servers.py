@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
@@ -18,6 +19,7 @@ from app.config import Folders
 from app.tools import servers as module
 from app.tools.servers import MOST_TEXT, Servers
 from app.tools.tool import Tool, ToolGone
+from tests.remote.toy_verifier import http, listening, request_of
 from tests.support.mcp_process import SERVER, over_http
 from tests.support.patience import PATIENCE_SECONDS
 
@@ -191,6 +193,52 @@ async def test_a_server_over_http_takes_its_token_and_may_be_restarted_between_c
             await servers.call(tools["die"], {})
         assert gone.value.begun
     assert place.calls == ["write_file", "write_file", "die"]
+
+
+@pytest.mark.parametrize(
+    ("encoding", "said"), [("identity", "sent a message of more than 1 MB"), ("gzip", "compresses its answers")]
+)
+async def test_an_answer_over_http_is_not_read_beyond_the_longest_message(
+    encoding: str, said: str, place: Place, close: Callable[[Servers], Servers], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent, left = 0, asyncio.Event()
+
+    async def serve(number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal sent
+        asked = json.loads((await request_of(reader))[1] or b"{}")
+        result: dict[str, Any] = {}
+        if asked.get("method") == "initialize":
+            about = {"protocolVersion": asked["params"]["protocolVersion"], "serverInfo": {"name": "s", "version": "1"}}
+            result = {**about, "capabilities": {"tools": {}}}
+        elif asked.get("method") == "tools/list":
+            result = {"tools": [{"name": "long", "inputSchema": {"type": "object"}}]}
+        elif asked.get("method") == "tools/call":
+            head = f"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-encoding: {encoding}\r\n"
+            writer.write(f"{head}connection: close\r\n\r\n".encode())
+            with contextlib.suppress(ConnectionError):
+                while not reader.at_eof():
+                    writer.write(b" " * 65536)
+                    await writer.drain()
+                    sent += 65536
+            left.set()
+            return
+        if "id" not in asked:
+            writer.write(http(b"", status="202 Accepted"))
+        else:
+            answer = {"jsonrpc": "2.0", "id": asked["id"], "result": result}
+            writer.write(http(json.dumps(answer).encode(), content_type="application/json"))
+        await writer.drain()
+
+    monkeypatch.setattr(module, "MOST_LINE", 1 << 20)
+    async with listening(serve) as port:
+        servers = close(place.servers(far={"url": f"http://127.0.0.1:{port}/mcp"}))
+        tools = await named(servers, "far")
+        with pytest.raises(ToolGone, match=f"{said}.*unknown") as gone:
+            await servers.call(tools["long"], {})
+        assert gone.value.begun
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            await left.wait()
+        assert sent < 32 << 20
 
 
 async def test_a_server_ends_with_the_program_even_if_it_is_killed(place: Place) -> None:
