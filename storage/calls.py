@@ -20,6 +20,8 @@ CallState = Literal["asked", "running", "done", "failed", "refused", "unknown"]
 of a limit. unknown: it may have been carried out."""
 ENDED = ("done", "failed", "refused")
 """States in which a call never changes again."""
+COLUMNS = "place, turn, at, call_id, server, tool, arguments, state, result, asked, ended"
+"""Those of a `Call`, in its order."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,18 @@ class Calls:
         with self._database.write() as sql:
             insert_calls(sql, message_id, calls)
 
+    def unsure(self, conversation_id: str) -> list[Call]:
+        """The calls of all branches whose result is unknown, or not known yet. What is in the bin may have run too."""
+        with self._database.read() as sql:
+            rows = sql.execute(
+                f"""
+                SELECT {COLUMNS} FROM calls JOIN messages ON messages.id = message_id
+                WHERE conversation_id = ? AND state IN ('running', 'unknown') ORDER BY calls.key
+                """,
+                (conversation_id,),
+            )
+            return [Call(*row) for row in rows]
+
     def set(self, message_id: str, call: Call) -> None:
         """Stores the state, the result and the end of a call. Raises `NotFound`."""
         with self._database.write() as sql:
@@ -105,8 +119,8 @@ def insert_calls(sql: Sqlite, message_id: str, calls: Sequence[Call]) -> None:
 def calls_of(sql: Sqlite, ids: Iterable[str]) -> Mapping[str, tuple[Call, ...]]:
     """The calls of these messages, by message; messages without any are left out."""
     rows = sql.execute(
-        """
-        SELECT message_id, place, turn, at, call_id, server, tool, arguments, state, result, asked, ended FROM calls
+        f"""
+        SELECT message_id, {COLUMNS} FROM calls
         WHERE message_id IN (SELECT value FROM json_each(?)) ORDER BY message_id, place
         """,
         (json.dumps(list(ids)),),

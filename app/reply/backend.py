@@ -15,7 +15,7 @@ from app.events import Event, Failed, RoundEnded, Started, SystemUnread
 from app.remotes.connection import Connection
 from app.remotes.peer import Endpoint
 from app.reply.answer import INCOMPLETE
-from app.reply.call_desk import CallDesk, Decision
+from app.reply.call_desk import CallDesk, Decision, Seat
 from app.reply.errors import NoAnswer, too_long
 from app.reply.generation import Generation
 from app.reply.judgement import drafted, nothing_to_verify, unverified
@@ -154,7 +154,8 @@ class Backend:
             alone = len(routing.running) == 1  # Other answers go on with the version that they began with.
             if alone and await asyncio.to_thread(self._learnt.refresh, drafter):
                 routing.pool.recalibrate(drafter)
-            generation = await self._begin(request, drafter, connection, stopping)
+            seat = routing.seat_of(writing, stopping)
+            generation = await self._begin(request, drafter, connection, stopping, seat)
             by_choice = routing.nobody_by_choice(message.conversation_id) if connection is None else None
             nobody_else = request.does in ("verifies", "sums up")
             reply = Reply(
@@ -194,7 +195,12 @@ class Backend:
             yield last
 
     async def _begin(
-        self, request: Request, drafter: Drafter, connection: Connection | None, stopping: asyncio.Event
+        self,
+        request: Request,
+        drafter: Drafter,
+        connection: Connection | None,
+        stopping: asyncio.Event,
+        seat: Seat,
     ) -> Generation:
         """The answer before its first token. Raises `NoAnswer`, `DrafterError`, `StorageError`."""
         conversation, routing, options = request.message.conversation_id, self.routing, self._options
@@ -223,29 +229,27 @@ class Backend:
             begun=begun,
             stopping=stopping,
             clock=options.clock,
-            desk=await self._desk(request),
+            desk=await self._desk(request, seat),
         )
 
-    async def _desk(self, request: Request) -> CallDesk | None:
-        """Who makes the tool calls of an answer, or None if its conversation has no tools. Raises `StorageError`."""
+    async def _desk(self, request: Request, seat: Seat) -> CallDesk | None:
+        """Who makes the tool calls of an answer, or None if it has none and may have none. Raises `StorageError`."""
         message, store = request.message, self._store
         servers = store.conversations.get(message.conversation_id).choices.tools
-        if not servers or self._options.tools is None or request.does in ("verifies", "sums up"):
+        begun = store.messages.get(message.id).calls
+        if request.does in ("verifies", "sums up") or not (begun or (servers and self._options.tools)):
             return None
-        if self._tools is None:
+        if self._tools is None and servers and self._options.tools is not None:
             self._tools = await asyncio.to_thread(self._options.tools)  # It takes most of a second to import.
-        *before, answer = store.branches.path(message.id)
-        versions = [one.id for one in store.branches.siblings(answer.id) if one.id not in (answer.id, answer.resumes)]
-        before += map(store.messages.get, versions)
-        unsure = [call for one in before for call in one.calls if call.state in ("running", "unknown")]
         desk = self._desks[message.conversation_id] = CallDesk(
             store,
             self._tools,
             servers,
             conversation=message.conversation_id,
             message=message.id,
-            begun=answer.calls,
-            unsure=unsure,
+            begun=begun,
+            unsure=store.calls.unsure(message.conversation_id),
+            seat=seat,
         )
         return desk
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
 from dataclasses import replace
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from msgspec import structs
 
@@ -25,6 +25,19 @@ from storage import Call, StorageBusy, Store
 from storage.rows import now
 
 T = TypeVar("T")
+
+
+class Seat(NamedTuple):
+    """The place of an answer among those that its server writes at once. A wait for the person does not hold it."""
+
+    leave: Callable[[], None] = lambda: None
+    back: Callable[[], Awaitable[None]] = lambda: asyncio.sleep(0)
+    """Waits until it has a place again, or is stopped."""
+    taken: Callable[[], bool] = lambda: True
+
+
+HELD = Seat()
+"""A place that is never left."""
 Decision = Literal["yes", "no", "always"]
 """What the person says to a call. always: yes, and to every later call of this tool in the conversation. To a call that
 may have run: yes makes it again, no tells the model that its result is unknown."""
@@ -46,22 +59,25 @@ log = logging.getLogger("outrider.tools")
 class CallDesk:
     """Makes the calls of one answer.
 
-    `begun`: the calls that it already has. `unsure`: calls of earlier answers, and of other versions of this
-    one, whose result is unknown.
+    `tools`: None if there are none, so that only the results of earlier calls are sent. `begun`: the calls that it
+    already has. `unsure`: calls of the conversation, on any branch, whose result is unknown. `seat`: its place at its
+    server.
     """
 
     def __init__(
         self,
         store: Store,
-        tools: Tools,
+        tools: Tools | None,
         servers: Sequence[str],
         *,
         conversation: str,
         message: str,
         begun: Sequence[Call] = (),
         unsure: Sequence[Call] = (),
+        seat: Seat = HELD,
     ) -> None:
-        self._store, self._tools, self._servers = store, tools, servers
+        self._store, self._tools, self._servers = store, tools, servers if tools is not None else ()
+        self.seat = seat
         self._conversation, self._message = conversation, message
         self.calls = list(begun)
         self._unsure = [*unsure, *(call for call in self.calls if call.state == "unknown")]
@@ -77,7 +93,7 @@ class CallDesk:
         """The tools in OpenAI's form. Their servers are started if need be. Raises `NoAnswer`."""
         if self._offered is None:
             try:
-                found = await self._tools.offered(self._servers)
+                found = () if self._tools is None else await self._tools.offered(self._servers)
             except ToolGone as gone:
                 said = str(gone).rstrip(".")
                 raise NoAnswer(f"{said}. Repair it, or ask without its tools.", "internal") from gone
@@ -125,6 +141,7 @@ class CallDesk:
             assert tool is not None
             if not self._allowed(call, tool):
                 asking = self._asking[place] = asyncio.get_running_loop().create_future()
+                self.seat.leave()
                 yield ToolCalled(call, asks=True, said=tool.said, again=self._may_have_run(call))
                 decision = await unless_stopped(_wait(asking))
                 del self._asking[place]
@@ -153,6 +170,7 @@ class CallDesk:
 
     async def _made(self, tool: Tool, call: Call) -> tuple[Any, str]:
         """Make a call: the state in which it ended, and what the model reads."""
+        assert self._tools is not None
         try:
             result: ToolResult = await self._tools.call(tool, json.loads(call.arguments))
         except ToolGone as gone:

@@ -170,6 +170,12 @@ class Reply:
             desk = self._generation.desk
             if desk is not None and (endpoint := tool_endpoint(connection, peer)) is not None:
                 return ToolText(self._generation, connection, peer, endpoint, desk)
+            if self._generation.called:
+                raise NoAnswer(
+                    "This answer has tool calls, and this server takes none, so it cannot continue it. "
+                    "Choose the server that began it.",
+                    "incompatible",
+                )
             if isinstance(peer, Endpoint):
                 self._read_along(connection)
                 followed = self._may_stand_in and self._stand_in() is not None

@@ -131,7 +131,7 @@ class Request:
         `prompt`: the recipe of the drafter's own target. `most`, `kept`: as for `Conversation`. Raises `StorageError`.
         """
         thread = store.summaries.read(self.message.id)
-        sums_up = self.does == "sums up"
+        sums_up, called = self.does == "sums up", self.stored is not None and bool(self.stored.calls)
         if sums_up:
             thread = [call_text(message) for message in thread]
             settings = msgspec.structs.replace(settings, max_tokens=None)  # The limit of an answer would cut it off.
@@ -149,7 +149,7 @@ class Request:
             system=system_apart(thread, chosen.system)[0],
             system_digest=system_digest(chosen.system),
             messages=conversation_messages(thread, chosen.system),
-            spoken=spoken(thread, chosen.system) if chosen.tools else (),
+            spoken=spoken(thread, chosen.system) if chosen.tools or called else (),
             sums_up=sums_up,
             images=[one_line(file.name) for message in thread for file in message.attachments if is_image(file)],
             text=text,

@@ -36,6 +36,7 @@ from app.remotes.peer import Endpoint
 from app.remotes.server_text import server_texts
 from app.remotes.source import Source, stays_here
 from app.remotes.substitute import name_of, why_nobody
+from app.reply.call_desk import Seat
 from app.reply.outbox import Outbox
 from app.reply.request import CONTEXT_TOKENS
 from app.system_prompts import SystemPrompts
@@ -99,6 +100,8 @@ class Writing:
     """Id of its conversation."""
     connection: Connection | None = None
     """The connection over which it arrives, if any."""
+    waits: bool = False
+    """Whether it has left its place at the server, because a tool call waits for the person."""
 
     def over(self, connection: Connection | None) -> None:
         """Have it arrive over this connection, or none any more."""
@@ -213,12 +216,29 @@ class Routing:
         Raises `StorageError`.
         """
         connection = self.shown if conversation_id is None else self.connection_of(conversation_id)
+        waiting = [one.conversation for one in self.running if one.waits]
         place, taken = None if connection is None else connection.place, 0
         for one in answering:
             with contextlib.suppress(NotFound):  # It was deleted meanwhile.
                 other = self.connection_of(one)
-                taken += one != conversation_id and (None if other is None else other.place) == place
+                taken += one not in (conversation_id, *waiting) and (None if other is None else other.place) == place
         return taken < (1 if connection is None else connection.source.parallel)
+
+    def seat_of(self, writing: Writing, stopping: asyncio.Event) -> Seat:
+        """The place of an answer at its server, which it may leave while it waits. `stopping`: ends such a wait."""
+
+        def leave() -> None:
+            writing.waits = True
+            self._outbox.stir()
+
+        async def back() -> None:
+            while writing.waits and not stopping.is_set():
+                if self.has_room(writing.conversation, [one.conversation for one in self.running]):
+                    writing.waits = False
+                else:
+                    await unless_set(stopping, self._outbox.stirred())
+
+        return Seat(leave, back, lambda: not writing.waits)
 
     def no_server(self, conversation_id: str) -> Failed | None:
         """Why only the drafter could answer this conversation now, or None if its server is available.

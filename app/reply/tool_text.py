@@ -68,6 +68,9 @@ class ToolText(EndpointText):
             async with aclosing(desk.settle(generation.unless_stopped)) as settling:
                 async for called in settling:
                     yield called
+            if not desk.seat.taken() and not generation.stopping:
+                yield self._mode("waits for a place at the server")
+                await desk.seat.back()
             if generation.stopping:
                 generation.end("stopped")
                 return

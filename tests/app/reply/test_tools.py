@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 
 from app.config import Settings
-from app.events import ToolCalled, ToolsLeftOut
+from app.events import Event, ModeChanged, ToolCalled, ToolsLeftOut
 from app.reply.assistant import Assistant
 from app.reply.call_desk import MOST_CALLS, REFUSED, Decision
 from app.reply.call_history import UNKNOWN
 from storage import Call, Choices
 from tests.app.reply.conftest import Connect
 from tests.support.chat_server import ChatServer, Script
-from tests.support.conversing import Heard, ask, hear, until_connected
+from tests.support.conversing import Heard, ask, connection, hear, until, until_connected
 from tests.support.file_tool import FileTools
 
 SETTINGS = Settings(temperature=0.0)
@@ -203,6 +203,65 @@ async def test_a_call_that_broke_off_may_have_run_and_is_not_repeated_unasked(co
         await ask(opened, "append", here, watch)
         assert tools.runs == ["one"] and [event.again for event in watch.asked] == [False, True]
         assert [call.state for call in heard_calls(opened, here)] == ["unknown", "refused"]
+
+
+async def test_a_call_that_another_wording_of_the_question_may_have_made_asks_again(
+    connect: Connect, tmp_path: Path
+) -> None:
+    tools = FileTools(tmp_path / "file", dies=True)
+    server = ChatServer([wants("one"), Script(["Lost."]), wants("one"), Script(["Done."])])
+    async with connect(server, met=True, settings=SETTINGS, tools=lambda: tools) as opened:
+        here = conversation(opened)
+        await ask(opened, "append", here, deciding(opened, "always"))
+        watch = deciding(opened, "no")
+        await hear(opened.edit(opened.store.branches.thread(here)[0].id, "append, please"), watch)
+        assert tools.runs == ["one"] and [event.again for event in watch.asked] == [True]
+
+
+@pytest.mark.parametrize("installed", [True, False])
+async def test_an_answer_goes_on_with_its_results_though_the_tools_are_off(
+    installed: bool, connect: Connect, database: Path, tmp_path: Path
+) -> None:
+    server, tools = ChatServer([wants("one"), Script(["No"], cut=True), Script(["Done."])]), FileTools(tmp_path / "f")
+    async with server.listening() as port:
+        url = f"http://127.0.0.1:{port}/v1"
+        async with connect(url, met=True, settings=SETTINGS, tools=lambda: tools) as opened:
+            here = conversation(opened)
+            await ask(opened, "append", here, deciding(opened, "yes"))
+            opened.store.conversations.choose(here, Choices())
+        async with connect(url, met=True, settings=SETTINGS, tools=(lambda: tools) if installed else None) as opened:
+            heard = await hear(opened.resume(opened.store.branches.thread(here)[-1].id))
+            assert heard.text == "Done." and tools.runs == ["one"] and "tools" not in server.asked[-1]
+            assert [one["role"] for one in server.asked[-1]["messages"]] == ["user", "assistant", "tool"]
+
+
+async def test_a_call_that_waits_for_a_yes_leaves_its_place_at_the_server(connect: Connect, tmp_path: Path) -> None:
+    held = Script(["held"], hold=True)
+    server, tools = ChatServer([wants("one"), Script(["Other."]), held, Script(["Done."])]), FileTools(tmp_path / "f")
+    async with connect(server, met=True, settings=SETTINGS, tools=lambda: tools) as opened:
+        connection(opened).source.parallel = 1
+        asks, decided = asyncio.Event(), asyncio.Event()
+        said: list[Event] = []
+
+        async def watch(heard: Heard) -> None:
+            said.append(heard.last)
+            if isinstance(event := heard.last, ToolCalled) and event.asks:
+                asks.set()
+                await decided.wait()
+                opened.decide(heard.started.conversation, event.call.place, "yes")
+
+        with_tools = asyncio.create_task(ask(opened, "append", conversation(opened), watch))
+        await asks.wait()
+        assert (await ask(opened, "other")).text == "Other."
+        third = opened.store.conversations.create("third").id
+        holding = asyncio.create_task(ask(opened, "third", third))
+        await until(lambda: len(server.asked) == 3)
+        decided.set()
+        await until(lambda: tools.runs == ["one"])
+        await until(lambda: any(isinstance(event, ModeChanged) and "place" in event.why for event in said))
+        assert len(server.asked) == 3, "the server writes one answer at a time"
+        opened.stop(third)
+        assert (await with_tools).text == "Done." and (await holding).done.stopped and len(server.asked) == 4
 
 
 async def test_a_server_that_takes_no_tools_answers_without(connect: Connect, tmp_path: Path) -> None:
