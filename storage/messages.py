@@ -9,6 +9,7 @@ index at each checkpoint would cost too much.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from storage.attachments import Attachment
 from storage.calls import insert_calls, leave_unknown
@@ -148,16 +149,20 @@ class Messages:
             owner = self._database.owner.claim()
             return add_question(sql, conversation_id, text, parent_id=parent_id, owner=owner, attachments=attachments)
 
-    def resume(self, message_id: str) -> Message:
+    def resume(self, message_id: str, *, only_calls: bool = False) -> Message:
         """Stores a pending answer next to one that was cut off. It begins with that answer's text and becomes the tip.
 
-        It has that answer's tool calls too, so none of them is asked for again.
+        It has that answer's tool calls too, so none of them is asked for again. `only_calls`: it begins with these
+        alone.
 
         Raises `NotFound`.
         """
         with self._database.write() as sql:
             cut = find_message(sql, message_id)
             resumed = self._beside(sql, cut, resumes=message_id)
+            if only_calls:
+                calls = tuple(replace(call, at=0) for call in cut.calls)
+                cut = replace(cut, text="", tokens=(), provenance=(), stats={}, calls=calls)
             _save_partial(sql, resumed.id, cut.tokens, cut.provenance, cut.text)
             insert_calls(sql, resumed.id, cut.calls)
             leave_unknown(sql, resumed.id)

@@ -84,6 +84,8 @@ def _numbered(after: int | None, messages: list[Message], numbers: dict[str | No
 
 def names(message: Message) -> str:
     """The name of the speaker."""
+    if message.summary:
+        return "Request for a summary" if message.role == "user" else "Summary of all messages above"
     return {"user": "You", "assistant": "Assistant", "system": "System prompt"}[message.role]
 
 

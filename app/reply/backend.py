@@ -83,12 +83,11 @@ class Backend:
         target = self.routing.no_server(conversation) is None
         return regenerate(self._store, self._settings_of(conversation), message_id, target=target)
 
-    def rest(self, message_id: str) -> Request:
-        """Continue an answer that was cut off. Raises `NoAnswer`, `StorageError`."""
+    def rest(self, message_id: str, *, only_calls: bool = False) -> Request:
+        """Continue an answer that was cut off. `only_calls`: as for `resume`. Raises `NoAnswer`, `StorageError`."""
         conversation = self._store.messages.get(message_id).conversation_id
-        return resume(
-            self._store, self._settings_of(conversation), message_id, self.routing.drafter_of(conversation).text
-        )
+        text = self.routing.drafter_of(conversation).text
+        return resume(self._store, self._settings_of(conversation), message_id, text, only_calls=only_calls)
 
     def verification(self, message_id: str) -> Request:
         """Verify an answer whose server is available. Raises `NoAnswer`, `StorageError`."""
@@ -98,8 +97,8 @@ class Backend:
             raise NoAnswer(problem.message, problem.code)
         if not unverified(answer):
             raise NoAnswer(nothing_to_verify(answer), "internal")
-        if answer.calls and not drafted(answer):
-            return self.rest(message_id)  # With its calls, so that none is made again.
+        if answer.calls:  # With its calls, so that none is made again. What was drafted here is written anew.
+            return self.rest(message_id, only_calls=drafted(answer))
         # Only the rest is requested if no part of the answer was drafted here.
         anew = connection is not None and isinstance(connection.verifier, Endpoint) and drafted(answer)
         return verify(self._store, self._settings_of(conversation), answer, anew=anew)

@@ -236,11 +236,11 @@ def regenerate(store: Store, settings: Settings, message_id: str, *, target: boo
     return Request(pending, sampling, settings.max_tokens, redrawn=redrawn)
 
 
-def resume(store: Store, settings: Settings, message_id: str, text: ChatText) -> Request:
+def resume(store: Store, settings: Settings, message_id: str, text: ChatText, *, only_calls: bool = False) -> Request:
     """The rest of an answer that was cut off, sampled as it was begun. Raises `NoAnswer`, `StorageError`.
 
     If answers have a limit, it may get as many additional tokens as a new one. An answer with tool calls keeps its text
-    up to the last of them.
+    up to the last of them; with `only_calls`, it keeps only these and their results.
     """
     cut = store.messages.get(message_id)
     if cut.role != "assistant":
@@ -251,8 +251,11 @@ def resume(store: Store, settings: Settings, message_id: str, text: ChatText) ->
         raise _impossible("That answer has no text to continue; ask for another answer.")
     if cut.calls:  # What the model says of their results is written anew.
         cut = replace(cut, text=cut.text[: cut.calls[-1].at], tokens=(), provenance=())
+    if only_calls:
+        cut = replace(cut, text="", stats={})
     _to_go_on(text, cut)
-    pending, sampling = store.messages.resume(message_id), _as_begun(settings, cut.stats)
+    pending = store.messages.resume(message_id, only_calls=only_calls)
+    cut, sampling = replace(cut, calls=pending.calls), _as_begun(settings, cut.stats)
     return Request(pending, sampling, settings.max_tokens, cut, does="resumes")
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from app.archive.importer import import_file
+from app.archive.markdown import render
 from app.archive.outrider_json import encode
 from app.config import Settings
 from app.prompts import SUM_UP
@@ -139,8 +140,11 @@ async def test_it_goes_through_export_import_and_a_fork(connect: Connect, tmp_pa
         here = await talked(opened, "q1", "q2", "q3")
         await hear(opened.sum_up(here))
         fork = opened.store.branches.duplicate(here, opened.store.branches.thread(here)[-1].id)
+        whole = opened.store.transfer.whole(here)
+        pages = ["".join(render([whole], [whole.conversation], every=every)) for every in (True, False)]
+        assert ["Summary of all messages above" in page for page in pages] == [True, False]
         exported = tmp_path / "long.json"
-        exported.write_text("".join(encode([opened.store.transfer.whole(here)], SETTINGS, "test")))
+        exported.write_text("".join(encode([whole], SETTINGS, "test")))
         with Store.open(tmp_path / "elsewhere.db") as elsewhere:
             for _ in range(2):
                 import_file(elsewhere, exported)

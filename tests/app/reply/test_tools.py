@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from app.config import Settings
-from app.events import Event, ModeChanged, ToolCalled, ToolsLeftOut
+from app.events import Event, ModeChanged, ToolCalled, ToolsLeftOut, unchecked
 from app.reply.assistant import Assistant
 from app.reply.call_desk import MOST_CALLS, REFUSED, Decision
 from app.reply.call_history import UNKNOWN
-from storage import Call, Choices
+from storage import Call, Choices, Stats
 from tests.app.reply.conftest import Connect
 from tests.support.chat_server import ChatServer, Script
 from tests.support.conversing import Heard, ask, connection, hear, until, until_connected
@@ -233,6 +233,26 @@ async def test_an_answer_goes_on_with_its_results_though_the_tools_are_off(
             heard = await hear(opened.resume(opened.store.branches.thread(here)[-1].id))
             assert heard.text == "Done." and tools.runs == ["one"] and "tools" not in server.asked[-1]
             assert [one["role"] for one in server.asked[-1]["messages"]] == ["user", "assistant", "tool"]
+
+
+async def test_an_answer_that_a_model_here_began_is_checked_with_the_results_of_its_calls(
+    connect: Connect, tmp_path: Path
+) -> None:
+    server, tools = ChatServer([wants("one"), Script(["Done."]), Script(["Checked."])]), FileTools(tmp_path / "file")
+    async with connect(server, met=True, settings=SETTINGS, tools=lambda: tools) as opened:
+        here, store = conversation(opened), opened.store
+        made = await ask(opened, "append", here, deciding(opened, "yes"))
+        begun = store.messages.ask(here, "append", parent_id=None)
+        store.calls.add(begun.id, [replace(call, at=7) for call in store.messages.get(made.message).calls])
+        stats: Stats = {"reason": "end", "streamed": 3, "stretches": [{"at": 0, "writer": "small one", "here": True}]}
+        store.messages.finish(begun.id, (), (), "I look. Done.", "done", stats)
+        heard = await hear(opened.verify(begun.id))
+        assert heard.text == "Checked." and tools.runs == ["one"] and "tools" in server.asked[-1]
+        assert [one["role"] for one in server.asked[-1]["messages"]] == ["user", "assistant", "tool"]
+        checked = store.branches.thread(here)[-1]
+        assert (checked.text, checked.calls[0].at, unchecked(checked.stats)) == ("Checked.", 0, "")
+        again = await hear(opened.verify(checked.id))
+        assert again.failed is not None and len(server.asked) == 3
 
 
 async def test_a_call_that_waits_for_a_yes_leaves_its_place_at_the_server(connect: Connect, tmp_path: Path) -> None:
