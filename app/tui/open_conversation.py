@@ -125,7 +125,7 @@ class OpenConversation:
             self.unfolded = False
         self.summed, found, turns = stored.summed, stored.found, stored.turns
         looked_for = found is not None and found < self.summed.turns
-        self.unfolded = self.unfolded or looked_for or self.summed.turns >= len(turns)
+        self.unfolded = self.unfolded or looked_for or 0 < len(turns) <= self.summed.turns
         place_questions(turns)
         if 0 < self.summed.turns <= len(turns):
             turns[self.summed.turns - 1].summary = self.summed.text

@@ -74,6 +74,10 @@ async def test_older_messages_fold_when_they_are_summed_up_and_come_back(
             await send(app, pilot, "next")
             await wait_until(pilot, lambda: app.answers == [*SHOWN, "more"])
             assert len(server.asked[-1]["messages"]) == 9
+            await send(app, pilot, "/compact")
+            await wait_until(
+                pilot, lambda: app.answers == [*SHOWN[3:], "more"] and line(app).startswith("▸ 6 messages")
+            )
 
 
 async def test_it_is_proposed_before_the_context_is_full(store: Store) -> None:

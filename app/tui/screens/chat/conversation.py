@@ -356,6 +356,7 @@ class ConversationView(Vertical):
         if reply.sums_up:
             if here and (said := turn.error or ("" if turn.outcome == "done" and not turn.cut else INCOMPLETE_SUMMARY)):
                 self.notify(said, severity="warning", markup=False)
+            conversation.unfolded = conversation.unfolded and not here
             again = True
         elif reply.instead is not None:
             if turn.outcome == "failed" and not turn.text:
