@@ -41,6 +41,18 @@ class Summaries:
         with self._database.read() as sql:
             return newest_summary(sql, path_to(sql, find_conversation(sql, conversation_id).tip_id))
 
+    def version(self, conversation_id: str) -> int:
+        """A number that changes when a summary of the conversation is completed or taken back."""
+        with self._database.read() as sql:
+            (version,) = sql.execute(
+                """
+                SELECT coalesce(sum(key), 0) FROM messages
+                WHERE conversation_id = ? AND summary AND status = 'done' AND role = 'assistant' AND deleted IS NULL
+                """,
+                (conversation_id,),
+            ).fetchone()
+            return int(version)
+
     def begin(self, up_to: Message, question: str) -> Message:
         """Stores a question for a summary of the messages up to this one, and its pending answer, which is returned.
 

@@ -162,7 +162,10 @@ class OpenConversation:
 
     @property
     def outdated(self) -> bool:
-        """Whether another window has continued it. False while a reply to it runs here, and if the store fails."""
+        """Whether another window has continued it, or changed its summary.
+
+        False while a reply to it runs here, and if the store fails.
+        """
         if self.id is None or self.live is not None:
             return False
         shown = next((turn for turn in reversed(self.turns) if turn.message or turn.asked), None)
@@ -170,6 +173,8 @@ class OpenConversation:
         try:
             tip = store.conversations.get(self.id).tip_id
             if shown is not None and shown.outcome == "elsewhere" and store.messages.get(shown.message).finished:
+                return True
+            if store.summaries.version(self.id) != self.summed.version:
                 return True
         except StorageError:
             return False  # The person's next action reports it.

@@ -19,6 +19,8 @@ class Summed(NamedTuple):
     messages: int = 0
     text: str = ""
     """The summary."""
+    version: int = 0
+    """That of the conversation's summaries; see `Summaries.version`."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,7 @@ def read_thread(store: Store, conversation_id: str, message_id: str | None = Non
 
     A thousand messages take 30 ms.
     """
-    conversation = store.conversations.get(conversation_id)
+    conversation, version = store.conversations.get(conversation_id), store.summaries.version(conversation_id)
     messages, thread = _branch(store, conversation_id)
     found = None
     if message_id is not None:
@@ -53,6 +55,7 @@ def read_thread(store: Store, conversation_id: str, message_id: str | None = Non
         found = len(Turn.of_thread(thread[: before + 1])) - 1
     turns, imported = Turn.of_thread(thread, messages), in_force(NONE, thread)
     summed = _summed(store, conversation_id, thread) if any(message.summary for message in messages) else Summed()
+    summed = summed._replace(version=version)
     return StoredThread(conversation_id, conversation.title, turns, found, conversation.choices, imported, summed)
 
 

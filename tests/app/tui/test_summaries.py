@@ -31,6 +31,10 @@ def line(app: Window) -> str:
     return str(line.content) if line.display else ""
 
 
+def said(app: Window) -> str:
+    return app.text("AnswerView > .summary")
+
+
 @pytest.mark.parametrize("size", [(80, 24), (120, 36)])
 async def test_older_messages_fold_when_they_are_summed_up_and_come_back(
     size: tuple[int, int], drafter: Drafter, database: Path
@@ -55,8 +59,7 @@ async def test_older_messages_fold_when_they_are_summed_up_and_come_back(
 
             await send(app, pilot, "/compact show")
             await wait_until(pilot, lambda: app.answers == SHOWN and line(app).startswith("▾"))
-            said = lambda: app.text("AnswerView > .summary")  # noqa: E731
-            await wait_until(pilot, lambda: said().endswith("They asked two things."))
+            await wait_until(pilot, lambda: said(app).endswith("They asked two things."))
             app.screen.query_one(SummaryLine).post_message(SummaryLine.Clicked())
             await wait_until(pilot, lambda: app.answers == SHOWN[2:] and line(app).startswith("▸"))
             await send(app, pilot, "/compact")
@@ -68,7 +71,7 @@ async def test_older_messages_fold_when_they_are_summed_up_and_come_back(
             await wait_until(pilot, lambda: app.answers == SHOWN)
 
             await send(app, pilot, "/compact undo")
-            await wait_until(pilot, lambda: line(app) == "" and app.answers == SHOWN and said() == "")
+            await wait_until(pilot, lambda: line(app) == "" and app.answers == SHOWN and said(app) == "")
             await send(app, pilot, "/compact undo")
             await wait_until(pilot, lambda: app.toasted("Nothing is summed up here"))
             await send(app, pilot, "next")
@@ -78,6 +81,18 @@ async def test_older_messages_fold_when_they_are_summed_up_and_come_back(
             await wait_until(
                 pilot, lambda: app.answers == [*SHOWN[3:], "more"] and line(app).startswith("▸ 6 messages")
             )
+
+
+async def test_a_summary_of_another_window_is_shown(store: Store, database: Path) -> None:
+    here = store_turns(store, "long", TURNS)
+    async with started(ScriptedCore(store), (80, 24), here) as (app, pilot):
+        await wait_until(pilot, lambda: app.answers == SHOWN)
+        with Store.open(database) as other:
+            pending = other.summaries.begin(other.branches.thread(here)[3], SUM_UP)
+            other.messages.finish(pending.id, (), (), "Four.", "done", {"reason": "end"})
+            await wait_until(pilot, lambda: app.answers == SHOWN[2:] and line(app).startswith("▸ 4 messages"))
+            other.bin.delete_message(str(pending.parent_id))
+        await wait_until(pilot, lambda: app.answers == SHOWN and line(app) == "")
 
 
 async def test_it_is_proposed_before_the_context_is_full(store: Store) -> None:
