@@ -24,6 +24,8 @@ from storage.sqlite import Sqlite
 MEMORY = Path(":memory:")
 """Instead of a path: the database is in memory and gone once it is closed."""
 BUSY_MILLISECONDS = 5000
+MIGRATION_MILLISECONDS = 60_000
+"""How long a window waits while another one may be bringing an old database up to date."""
 NAP_SECONDS = 0.002
 WITHOUT_SHARED_MEMORY = 1
 """`user_version` of a database on a disk where processes cannot share memory."""
@@ -220,7 +222,7 @@ class Database:
 
     def _migrate(self) -> None:
         # One write transaction: if two processes start at once, the second finds nothing to do.
-        with self.write() as sql:
+        with self.write(MIGRATION_MILLISECONDS if MIGRATIONS.pending(self._sql) else None) as sql:
             self._check_known()
             if pending := MIGRATIONS.pending(sql):
                 if MIGRATIONS.applied(sql):
