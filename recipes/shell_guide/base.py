@@ -35,6 +35,11 @@ SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 CONVERSATIONS, SEED = 3_000, 5
 """Conversations of the mixture whose tokens are counted."""
 PADDING, END = "<|endoftext|>", "<|im_end|>"
+TEMPLATE = (
+    "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>\n' }}"
+    "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
+)
+"""ChatML. SmolLM2's own writes the same text, but calls the model SmolLM where a conversation has no system message."""
 
 
 def kept_tokens(tokenizer: dict[str, Any], uses: Counter[str], tokens: int = TOKENS) -> list[str]:
@@ -95,7 +100,6 @@ def main() -> None:
     target = load_target(arguments.model, device="cpu")
     with text_source(arguments.model) as source:
         whole = json.loads((Path(source) / TOKENIZER).read_text())
-        settings = json.loads((Path(source) / "tokenizer_config.json").read_text())
     reading = Tokenizer.from_str(json.dumps(whole))
     uses = Counter[str]()
     for texts in read_texts(arguments.pages, arguments.index, arguments.talk):
@@ -111,7 +115,7 @@ def main() -> None:
         pad_token=PADDING,
         model_max_length=2048,
     )
-    made.chat_template = settings["chat_template"]
+    made.chat_template = TEMPLATE
     model = target.model
     rows = model.get_input_embeddings().weight.detach()[[whole["model"]["vocab"][token] for token in kept]]
     model.resize_token_embeddings(len(kept), mean_resizing=False)
