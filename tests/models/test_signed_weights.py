@@ -10,11 +10,10 @@ import pytest
 from onnx import numpy_helper
 from safetensors.numpy import save
 
-from app.config import BUNDLED_TARGET
 from models.engines.onnx_engine import OnnxEngine
-from models.files import PACKED, TARGET_GRAPH
+from models.files import PACKED
 from models.graph_file import loadable, unsigned
-from models.packed import flat, read_packed
+from models.packed import array_of, flat, read_packed
 from models.signed_weights import SIGNED, adds_exactly
 from models.tree import DraftTree
 from recipes.shell_guide.graph import write_graph
@@ -58,13 +57,21 @@ def test_all_signed_weights_and_nothing_else_become_unsigned_and_logits_are_the_
         assert (same == logits).all()
 
 
-@pytest.mark.bundled
-def test_weights_in_the_graph_itself_become_unsigned_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    graph = BUNDLED_TARGET / TARGET_GRAPH
-    assert loadable(graph) == ((graph, {}) if adds_exactly() else (unsigned(graph.read_bytes()), {}))
+def test_weights_in_the_graph_itself_become_unsigned_too(graph: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, weights = onnx.load(graph, load_external_data=False), read_packed(graph.with_name(PACKED))
+    for tensor in model.graph.initializer:
+        if tensor.external_data:
+            tensor.CopyFrom(numpy_helper.from_array(array_of(weights, tensor.name), tensor.name))
+    whole = graph.with_name("whole.onnx")
+    whole.write_bytes(model.SerializeToString())
+    monkeypatch.setattr("models.graph_file.adds_exactly", lambda: True)
+    assert loadable(whole) == (whole, {})
     monkeypatch.setattr("models.graph_file.adds_exactly", lambda: False)
-    model, _ = loadable(graph)
-    assert isinstance(model, bytes) and zero_point(model) == 128
+    inside, none = loadable(whole)
+    _, beside = loadable(graph)
+    assert isinstance(inside, bytes) and zero_point(inside) == 128 and not none
+    stored = {tensor.name: tensor for tensor in onnx.load_from_string(inside).graph.initializer}
+    assert all((numpy_helper.to_array(stored[name]) == numbers).all() for name, numbers in beside.items())
 
 
 def test_what_is_no_model_and_what_lacks_a_weight_is_told(graph: Path) -> None:
