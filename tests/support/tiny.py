@@ -38,7 +38,7 @@ def build_pair(folder: Path, *, seed: int = 0, marks: bool = False, guesses: boo
         target = _write_target(folder / "target", marks)
         # A server then starts without PyTorch.
         write_graph(folder / "target", folder / "target" / TARGET_GRAPH, int8=False)
-        _write_drafter(folder / "drafter", folder / "target", target, guesses)
+        write_drafter(folder / "drafter", folder / "target", target, guesses)
     return folder
 
 
@@ -98,7 +98,8 @@ def _write_target(folder: Path, marks: bool) -> LlamaForCausalLM:
     return model
 
 
-def _write_drafter(folder: Path, target_folder: Path, target: LlamaForCausalLM, guesses: bool) -> None:
+def write_drafter(folder: Path, target_folder: Path, target: LlamaForCausalLM, guesses: bool = True) -> None:
+    """Write the folder of a drafter that borrows from this target, unless it `guesses` nothing right."""
     folder.mkdir(parents=True)
     for name in (TOKENIZER, TEMPLATE):
         (folder / name).write_bytes((target_folder / name).read_bytes())
