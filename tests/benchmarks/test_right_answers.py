@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from benchmarks.answers import answers_in, ask_all, generate_all, prompt_of, share
 from benchmarks.behaviour import SETS, has_literal, read_behaviour
-from benchmarks.bundled import DRAFTER, TARGET
+from benchmarks.bundled import DRAFTER
 from benchmarks.everyday import commands_of
 from benchmarks.retrieval import measure, read_set
 from models.guide.pages import FILE, Pages
 from models.guide.search import platforms_of
+from tests.support.guide_pages import guided_drafter
+from tests.support.serving import VerifierProcess
 
 PROMPTS = [{"id": "one", "prompt": "list files"}, {"id": "two", "turns": ["unpack a.tar.gz", "how do I list it?"]}]
 
@@ -26,12 +30,15 @@ def test_the_last_answer_of_a_conversation_counts_and_lines_without_one_do_not()
     assert (share(rows, "edge"), share(rows, "hosted")) == ("50.0% (1 of 2)", "")
 
 
-def test_a_checkpoint_alone_says_what_the_app_with_drafts_says(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_checkpoint_alone_says_what_the_app_with_drafts_says(
+    tiny_pair: Path, verifier: VerifierProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("OUTRIDER_MAX_TOKENS", "1")  # A setting of the caller changes nothing.
-    prompt = prompt_of(DRAFTER, TARGET)
+    target, drafter = tiny_pair / "target", guided_drafter(tiny_pair / "drafter", tmp_path / "drafter")
+    prompt = prompt_of(drafter, target)
     assert prompt is not None
-    asked = ask_all(PROMPTS, "edge", options=["--max-tokens", "24"])
-    assert generate_all(TARGET, PROMPTS, prompt, 24) == asked and set(asked) == {"one", "two"}
+    asked = ask_all(PROMPTS, "edge", remote=verifier.url, drafter=drafter, options=["--max-tokens", "24"])
+    assert generate_all(target, PROMPTS, prompt, 24) == asked and set(asked) == {"one", "two"}
 
 
 def test_only_commands_are_graded_and_a_literal_stands_letter_by_letter():
