@@ -19,6 +19,8 @@ import gguf
 import numpy as np
 
 from models.engines.engine import Floats
+from models.files import PACKED
+from models.packed import floats, read_packed
 from models.tensors import read_tensors
 from models.text.text_side import licence_in
 
@@ -120,9 +122,11 @@ def _vocabulary(writer: gguf.GGUFWriter, folder: Path, config: dict[str, Any]) -
     numbers = range(config["vocab_size"])
     types = [gguf.TokenType.CONTROL if number in special else gguf.TokenType.NORMAL for number in numbers]
     writer.add_tokenizer_model("gpt2")
-    # The rule by which text is split. The bundled tokenizer has one of its own, and Qwen's is near to it.
-    plain = (tokenizer["pre_tokenizer"] or {}).get("type") == "ByteLevel"
-    writer.add_tokenizer_pre("gpt-2" if plain else "qwen2")
+    # The rule by which text is split. Qwen's is near to most.
+    rule = tokenizer["pre_tokenizer"] or {}
+    parts = rule.get("pretokenizers", [rule])
+    digits = parts[0].get("type") == "Digits" or parts[0].get("pattern") == {"Regex": r"\p{N}"}
+    writer.add_tokenizer_pre("smollm" if digits else "gpt-2" if rule.get("type") == "ByteLevel" else "qwen2")
     writer.add_token_list([named.get(number, f"[unused{number}]") for number in numbers])
     writer.add_token_types(types)
     merges = tokenizer["model"]["merges"]
@@ -139,7 +143,9 @@ def _tensors(folder: Path, config: dict[str, Any]) -> Iterator[tuple[str, Floats
     heads = config.get("num_attention_heads", 0)
     counts = {"attn_q": heads, "attn_k": config.get("num_key_value_heads", heads)}
     names = gguf.get_tensor_name_map(ARCHITECTURES[config["model_type"]], config["num_hidden_layers"])
-    for name, tensor in read_tensors(folder).items():
+    packed = read_packed(folder / PACKED) if (folder / PACKED).exists() else None
+    tensors = read_tensors(folder) if packed is None else {name: floats(weight) for name, weight in packed.items()}
+    for name, tensor in tensors.items():
         if name.startswith("lm_head.") and config.get("tie_word_embeddings"):
             continue
         known = names.get_name(name, (".weight", ".bias"))
