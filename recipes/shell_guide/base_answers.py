@@ -3,13 +3,14 @@
     python -m recipes.shell_guide.base_answers --base runs/base --talk talk.jsonl --out runs/ordinary.jsonl
 
 `--talk`: what `recipes.shell_guide.ordinary` wrote. Each line of the result is a conversation, [role, text] for each
-message. Answers are sampled; a conversation whose answer does not come to an end is left out.
+message. Answers are sampled; a conversation whose answer does not come to an end, or calls itself SmolLM, is left out.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -21,13 +22,15 @@ from drafter.progress import stage
 LONGEST = 160
 """Tokens of an answer."""
 TEMPERATURE, TOP_P = 0.6, 0.9
+OWN_NAME = re.compile("smollm|hugging ?face", re.I)
+"""Of 203 answers that SmolLM2-135M-Instruct gave with its own chat template, three told it."""
 
 
 @torch.no_grad()
 def answers(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, conversations: Sequence[list[dict[str, str]]]
 ) -> list[str | None]:
-    """The model's answer to each conversation, or None if it is too long."""
+    """The model's answer to each conversation, or None if it is too long or tells the model's name."""
     texts = [tokenizer.apply_chat_template(one, add_generation_prompt=True, tokenize=False) for one in conversations]
     read = tokenizer(texts, return_tensors="pt", padding=True, padding_side="left", add_special_tokens=False)
     read = {name: read[name].to(model.device) for name in ("input_ids", "attention_mask")}
@@ -41,7 +44,8 @@ def answers(
     )
     new = said[:, read["input_ids"].shape[1] :].tolist()
     end = tokenizer.eos_token_id
-    return [tokenizer.decode(ids[: ids.index(end)]).strip() if end in ids else None for ids in new]
+    whole = [tokenizer.decode(ids[: ids.index(end)]).strip() if end in ids else "" for ids in new]
+    return [None if not text or OWN_NAME.search(text) else text for text in whole]
 
 
 def main() -> None:
