@@ -13,14 +13,19 @@ import sys
 from pathlib import Path
 
 from app.cli.settings import settings_with
+from app.config import BUNDLED_TARGET
 from app.exits import FAILED, fail, guarded
 from models.cores import keep_cores_free
 from models.extras import how_to_install
+from models.free_memory import CACHE_SHARE, free_bytes
 from models.telemetry import switch_off
 from remote.verifier.options import ServeOptions
 
 NICENESS = 5
 """By how much the priority of a model that reads along is below that of other programs."""
+MOST_MB = 320
+"""Most memory for sessions of the bundled model, in MB: enough for a whole conversation of 2,048 tokens, and no more,
+because nobody has asked the bundled model to fill the memory of the device."""
 
 
 def main() -> None:
@@ -39,6 +44,7 @@ def _serve() -> None:
         drafter=Path(drafter) if drafter else None,
         no_drafter=not drafter,
         port=0,
+        cache_mb=min(MOST_MB, int(free_bytes() * CACHE_SHARE) >> 20) if model == str(BUNDLED_TARGET) else None,
         token_file=Path(token_file),
         threads=int(threads),
         no_batch_invariance=not drafter,  # A model alone: its drafts are checked, its text is compared with none.

@@ -9,10 +9,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
+from app.cli.own_server import MOST_MB
 from app.config import BUNDLED_DRAFTER, BUNDLED_TARGET
 from app.prompts import read_prompts
+from app.remotes.own_server import OwnServer
 from benchmarks.everyday import read_questions
 from drafter.model import MemoryEncoder, memory_digest
 from drafter.runtime import Drafter
@@ -20,6 +23,7 @@ from models.config import read_config
 from models.engines.target import load_target
 from models.engines.torch_engine import TorchEngine
 from models.guide.pages import FILE
+from remote.protocol import Card, decode
 from remote.verifier.making.measure import evenly, measure
 from storage import Store
 from tests.support.examples import EXAMPLES, Example, read_examples
@@ -50,6 +54,19 @@ def test_the_pair_is_small() -> None:
     sizes = {path: path.stat().st_size for folder in (BUNDLED_DRAFTER, BUNDLED_TARGET) for path in folder.iterdir()}
     assert sizes.pop(BUNDLED_DRAFTER / FILE) < 10 * MEGABYTE
     assert sum(sizes.values()) < 92 * MEGABYTE
+
+
+async def test_the_server_on_this_device_keeps_whole_conversations_in_little_memory() -> None:
+    server = OwnServer(str(BUNDLED_TARGET), str(BUNDLED_DRAFTER))
+    try:
+        async with httpx.AsyncClient(
+            base_url=await server.url(), headers={"Authorization": f"Bearer {server.token}"}
+        ) as client:
+            metrics = dict(line.rsplit(" ", 1) for line in (await client.get("/metrics")).text.splitlines())
+            card = decode((await client.get("/v1/card")).content, Card)
+    finally:
+        await server.close()
+    assert float(metrics["outrider_max_cached_bytes"]) <= MOST_MB * MEGABYTE and card.limits.max_tokens == 2048
 
 
 def test_tau_on_held_out_pages(engine: TorchEngine) -> None:
