@@ -478,7 +478,10 @@ class Routing:
         Raises `StorageError`.
         """
         source = self._connections.source(self._store.conversations.get(conversation_id).choices)
-        return self._nobody(source, self._memory_alone(conversation_id))
+        why = self._nobody(source, self._memory_alone(conversation_id))
+        if why is None or (source is not None and source.address is not None):
+            return why
+        return f"{why} Its model is on this device and needs no network: choose another mode."
 
     def _memory_alone(self, conversation_id: str) -> bytes | None:
         """Memory digest of a conversation's model, if known, when nothing connects to its server."""

@@ -29,7 +29,7 @@ from tests.support.commands import Outrider
 from tests.support.conversing import Heard, ask, ask_once, until_connected, until_mode
 from tests.support.fault_proxy import FaultProxy
 from tests.support.faults import refused
-from tests.support.figures import GOOD, NO_DRAFTS, NOT_ALONE, on_shelf
+from tests.support.figures import GOOD, NO_DRAFTS, NOT_ALONE, on_shelf, with_figures
 from tests.support.serving import VerifierProcess
 
 QUESTION = "what is the capital of France"
@@ -190,6 +190,16 @@ def test_offline_only_the_drafter_of_a_remotes_model_answers(
     LastSeen(tmp_path / "home/data/servers.json").note(NOBODY, drafter.memory_digest)
     asked = outrider(*ask)
     assert asked.code == 0 and asked.json["drafted_by"] == "small model for tiny"
+
+
+def test_offline_by_choice_its_model_on_this_device_is_pointed_at(
+    outrider: Outrider, tiny_pair: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OUTRIDER_TARGET", str(tiny_pair / "target"))
+    monkeypatch.setenv("OUTRIDER_DRAFTER", str(with_figures(tiny_pair / "drafter", tmp_path / "poor", NOT_ALONE[0])))
+    asked = outrider("ask", "--mode", "offline", QUESTION)
+    assert asked.code == 3 and UNFIT in asked.err and "Its model is on this device" in asked.err
+    assert outrider("ask", "--mode", "edge", QUESTION).code == 0
 
 
 # ---- one that is fetched from its server -----------------------------------------------------------------------------
