@@ -20,8 +20,11 @@ from benchmarks.everyday import read_questions
 from drafter.model import MemoryEncoder, memory_digest
 from drafter.runtime import Drafter
 from models.config import read_config
+from models.cores import usable_cores
+from models.engines.memory_encoder import ArrayEncoder
+from models.engines.onnx_engine import OnnxEngine
 from models.engines.target import load_target
-from models.engines.torch_engine import TorchEngine
+from models.files import TARGET_GRAPH
 from models.guide.pages import FILE
 from remote.protocol import Card, decode
 from remote.verifier.making.measure import evenly, measure
@@ -36,18 +39,12 @@ ROWS = [json.loads(line) for line in EXAMPLES.read_text(encoding="utf-8").splitl
 EVERYDAY = read_questions()[::8]
 
 
-@pytest.fixture(scope="module")
-def engine() -> TorchEngine:
-    model = load_target(str(BUNDLED_TARGET), device="cpu").model
-    return TorchEngine(model, MemoryEncoder.load(BUNDLED_DRAFTER))
-
-
-def test_the_halves_belong_together(engine: TorchEngine) -> None:
+def test_the_halves_belong_together() -> None:
     config = read_config(BUNDLED_DRAFTER)
     read_config(BUNDLED_DRAFTER, verify=tuple(config.files))
     assert (BUNDLED_DRAFTER / "tokenizer.json").read_bytes() == (BUNDLED_TARGET / "tokenizer.json").read_bytes()
-    assert isinstance(engine.encoder, MemoryEncoder)
-    assert memory_digest(engine.model.state_dict(), engine.encoder) == bytes.fromhex(config.memory)
+    target = load_target(str(BUNDLED_TARGET), device="cpu").model
+    assert memory_digest(target.state_dict(), MemoryEncoder.load(BUNDLED_DRAFTER)) == bytes.fromhex(config.memory)
 
 
 def test_the_pair_is_small() -> None:
@@ -69,8 +66,9 @@ async def test_the_server_on_this_device_keeps_whole_conversations_in_little_mem
     assert float(metrics["outrider_max_cached_bytes"]) <= MOST_MB * MEGABYTE and card.limits.max_tokens == 2048
 
 
-def test_tau_on_held_out_pages(engine: TorchEngine) -> None:
-    drafter = Drafter.load(BUNDLED_DRAFTER)
+def test_tau_on_held_out_pages() -> None:
+    engine, drafter = OnnxEngine(BUNDLED_TARGET / TARGET_GRAPH, threads=usable_cores()), Drafter.load(BUNDLED_DRAFTER)
+    engine.remember_with(ArrayEncoder.load(BUNDLED_DRAFTER))
     asked = [prompt.turns[0] for prompt in read_prompts(HELD_OUT)]
     tally = measure(engine, drafter, [drafter.asked_as(question) for question in evenly(asked, 8)])
     tau = sum(map(sum, tally.gained)) / sum(map(len, tally.gained))

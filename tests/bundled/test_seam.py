@@ -18,7 +18,7 @@ QUESTIONS = (
     "Find files larger than 1 GB",
     "Write a Python function that removes duplicates from a list.",
 )
-CUTS = 25
+CUTS, TOKENS = 10, 48
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +32,7 @@ def test_a_cut_leaves_no_trace(question: str, server: VerifierProcess) -> None:
     def rest(begun: str) -> tuple[str, str]:
         said = [{"role": "user", "content": question}]
         said += [{"role": "assistant", "content": begun}] if begun else []
-        body = {"messages": said, "temperature": 0, "max_tokens": 80, "continue_final_message": bool(begun)}
+        body = {"messages": said, "temperature": 0, "max_tokens": TOKENS, "continue_final_message": bool(begun)}
         answer = httpx.post(f"{server.url}/v1/chat/completions", json=body, timeout=PATIENCE_SECONDS)
         (choice,) = answer.json()["choices"]
         return choice["message"]["content"], choice["finish_reason"]
