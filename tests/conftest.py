@@ -94,6 +94,14 @@ def guessing_nothing(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made_once(tmp_path_factory, "guessing-nothing", partial(build_pair, guesses=False))
 
 
+@pytest.fixture(scope="session")
+def reciting(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny pair that answers every question with the same command, also by the drafter alone."""
+    from tests.support.reciting import build_reciting
+
+    return made_once(tmp_path_factory, "reciting", build_reciting)
+
+
 @pytest.fixture
 def llama_cpp() -> Iterator[Callable[[Path], LlamaVocabulary]]:
     """Opens llama.cpp's own tokenizer of a file. Skipped without the `gguf` extra."""

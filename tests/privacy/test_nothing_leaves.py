@@ -25,6 +25,7 @@ from tests.pty.tmux import Tmux
 from tests.support.conversing import until
 from tests.support.fault_proxy import Exchange, FaultProxy
 from tests.support.hub_server import HubServer
+from tests.support.reciting import COMMAND, chosen
 from tests.support.serving import REPOSITORY, VerifierProcess
 from tests.support.shells import environment_of
 
@@ -227,13 +228,13 @@ async def test_the_tokenizer_of_a_server(person: Person, tiny_pair: Path, tmp_pa
 
 
 @pytest.mark.parametrize("kind, mode", [("ghost", "auto"), ("command", "offline"), ("explain", "offline")])
-def test_what_the_shell_asks_on_this_device(kind: str, mode: str, tmp_path: Path) -> None:
+def test_what_the_shell_asks_on_this_device(kind: str, mode: str, reciting: Path, tmp_path: Path) -> None:
     """Ghost text goes nowhere, and what is asked offline neither."""
     home, runtime = tmp_path / "home", tmp_path / "run"
     home.mkdir()
     runtime.mkdir()
     settings = {"OUTRIDER_REMOTE": "http://192.0.2.7:8000", "OUTRIDER_MODE": mode}  # No machine's (RFC 5737).
-    settings |= {"OUTRIDER_SHELL_IDLE_MINUTES": "0.001", "OUTRIDER_OFFLINE": "drafter"}
+    settings |= {"OUTRIDER_SHELL_IDLE_MINUTES": "0.001", "OUTRIDER_OFFLINE": "drafter", **chosen(reciting)}
     traced, explains = Strace(tmp_path / "traced"), kind == "explain"
     client = [sys.executable, "-I", "-S", str(Path(ROOT, "app", "shell", "__main__.py")), kind, "zsh"]
     # The tracer ends when the helper does, a moment after its answer.
@@ -242,7 +243,7 @@ def test_what_the_shell_asks_on_this_device(kind: str, mode: str, tmp_path: Path
         env=environment_of(home, runtime, **settings), capture_output=True, timeout=PATIENCE_SECONDS,
     )  # fmt: skip
     said = ran.stdout.decode()
-    assert ("" if explains else "tar ") in said and "Traceback" not in said + ran.stderr.decode()
+    assert ("" if explains else COMMAND) in said and "Traceback" not in said + ran.stderr.decode()
     assert traced.seen().connections == []
     assert not (home / "data" / "outrider.db").exists()
 

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.chat_server import ChatServer, Script
+from tests.support.reciting import COMMAND as TAR
+from tests.support.reciting import chosen
 from tests.support.shells import (
     COMMAND_KEY,
     EXPLAIN_KEY,
@@ -138,15 +140,16 @@ def test_keys_write_into_the_line_and_the_rest_is_as_before(name: Name, tmp_path
         assert shell.line() == WORDS
 
 
-def test_ghost_text_follows_the_words_and_is_not_part_of_the_line(tmp_path: Path) -> None:
+def test_ghost_text_follows_the_words_and_is_not_part_of_the_line(tmp_path: Path, reciting: Path) -> None:
     """In zsh a command stands behind the words, which is not in the line."""
     words = "unpack a tar.gz file"
-    with opened("zsh", tmp_path, OUTRIDER_MODE="offline", OUTRIDER_SHELL_GHOST="true") as shell:
+    settings = {"OUTRIDER_MODE": "offline", "OUTRIDER_SHELL_GHOST": "true", **chosen(reciting)}
+    with opened("zsh", tmp_path, **settings) as shell:
         shell.type(words)  # The first words start the helper.
         shell.wait_for(lambda: any(path.is_socket() for path in (tmp_path / "run").glob("*/*.sock")))
         begun = len(shell.raw)
         shell.type(" here")
-        shell.wait_for(lambda: "→ tar" in visible(shell.raw[begun:]))
+        shell.wait_for(lambda: f"→ {TAR}" in visible(shell.raw[begun:]))
         assert shell.line() == f"{words} here"
         shell.type(KILL_LINE)
         assert "→" not in shell.run("git checkout main"), "a command gets none, and what was shown is gone"

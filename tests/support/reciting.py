@@ -5,12 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-import torch
-from tokenizers import AddedToken
-
 from models.files import TARGET_GRAPH
-from recipes.shell_guide.graph import write_graph
-from tests.support.tiny import random_target, write_drafter
 from tests.support.tiny_text import END, train_tokenizer
 
 COMMAND = "tar xf archive.tar.gz"
@@ -18,8 +13,19 @@ ANSWER = ("Use `tar`:\n\n", "```sh\n", "tar xf", " archive.tar.gz", "\n```\n")
 """Each piece is a token."""
 
 
+def chosen(pair: Path) -> dict[str, str]:
+    """Variables of somebody who uses this pair in place of the bundled one."""
+    return {"OUTRIDER_TARGET": str(pair / "target"), "OUTRIDER_DRAFTER": str(pair / "drafter")}
+
+
 def build_reciting(folder: Path, pieces: Sequence[str] = ANSWER) -> Path:
     """Write a pair as `build_pair` does, whose every answer is these pieces, one after another. Returns `folder`."""
+    import torch  # It takes seconds, and who uses the pair needs none of it.
+    from tokenizers import AddedToken
+
+    from recipes.shell_guide.graph import write_graph
+    from tests.support.tiny import random_target, write_drafter
+
     tokenizer = train_tokenizer()
     tokenizer.add_tokens([AddedToken(piece, normalized=False) for piece in pieces])
     chain = [tokenizer.token_to_id(text) for text in ("<|assistant|>", *pieces)]

@@ -24,28 +24,21 @@ from app.shell.connection import NoHelper, ask, connect, request
 from app.shell.helper import is_ours
 from app.shell.place import NoPlace, socket_path
 from tests.support.chat_server import ChatServer, Script
-from tests.support.made_once import made_once
 from tests.support.patience import PATIENCE_SECONDS
-from tests.support.reciting import COMMAND, build_reciting
+from tests.support.reciting import COMMAND, chosen
 from tests.support.shells import environment_of, served
 
 WORDS = "unpack a tar.gz file"
 
 
 @pytest.fixture(scope="module")
-def pair(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return made_once(tmp_path_factory, "reciting", build_reciting)
-
-
-@pytest.fixture(scope="module")
-def person(tmp_path_factory: pytest.TempPathFactory, pair: Path) -> Iterator[Path]:
+def person(tmp_path_factory: pytest.TempPathFactory, reciting: Path) -> Iterator[Path]:
     """The variables of a person who has no server; yields the home. The tests share a helper where they can."""
     home, runtime = tmp_path_factory.mktemp("home"), tmp_path_factory.mktemp("run")
     with pytest.MonkeyPatch.context() as patch:
         for name in [name for name in os.environ if name.startswith("OUTRIDER_")]:
             patch.delenv(name)
-        chosen = {"OUTRIDER_TARGET": str(pair / "target"), "OUTRIDER_DRAFTER": str(pair / "drafter")}
-        for name, value in environment_of(home, runtime, OUTRIDER_MODE="offline", **chosen).items():
+        for name, value in environment_of(home, runtime, OUTRIDER_MODE="offline", **chosen(reciting)).items():
             patch.setenv(name, value)
         yield home
         stop()
@@ -216,9 +209,9 @@ def test_the_client_loads_next_to_nothing() -> None:
 
 
 def test_an_explanation_needs_no_server_and_a_model_on_this_device_stands_in_and_is_named(
-    person: Path, pair: Path, monkeypatch: pytest.MonkeyPatch
+    person: Path, reciting: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    LocalModels(Folders.locate()).add("guide", pair / "target")
+    LocalModels(Folders.locate()).add("guide", reciting / "target")
     with served(ChatServer([], away=True)) as url:
         monkeypatch.setenv("OUTRIDER_MODE", "auto")
         monkeypatch.setenv("OUTRIDER_REMOTE", url)
