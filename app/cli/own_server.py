@@ -23,9 +23,9 @@ from remote.verifier.options import ServeOptions
 
 NICENESS = 5
 """By how much the priority of a model that reads along is below that of other programs."""
-MOST_MB = 320
-"""Most memory for sessions of the bundled model, in MB: enough for a whole conversation of 2,048 tokens, and no more,
-because nobody has asked the bundled model to fill the memory of the device."""
+MOST_MB, MOST_SESSIONS = 320, 8
+"""Most memory for conversations with the bundled model, and most conversations that are kept: enough for a whole one of
+2,048 tokens, or for the last short ones. Nobody has asked the bundled model to fill the memory of the device."""
 
 
 def main() -> None:
@@ -39,12 +39,14 @@ def _serve() -> None:
     _, folders = settings_with()  # Opens the log.
     if not drafter and hasattr(os, "nice"):
         os.nice(NICENESS)
+    bundled = model == str(BUNDLED_TARGET)
     options = ServeOptions(
         model=model,
         drafter=Path(drafter) if drafter else None,
         no_drafter=not drafter,
         port=0,
-        cache_mb=min(MOST_MB, int(free_bytes() * CACHE_SHARE) >> 20) if model == str(BUNDLED_TARGET) else None,
+        cache_mb=min(MOST_MB, int(free_bytes() * CACHE_SHARE) >> 20) if bundled else None,
+        max_sessions=MOST_SESSIONS if bundled else ServeOptions.max_sessions,
         token_file=Path(token_file),
         threads=int(threads),
         no_batch_invariance=not drafter,  # A model alone: its drafts are checked, its text is compared with none.

@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
-from app.cli.own_server import MOST_MB
+from app.cli.own_server import MOST_MB, MOST_SESSIONS
 from app.config import BUNDLED_DRAFTER, BUNDLED_TARGET
 from app.prompts import read_prompts
 from app.remotes.own_server import OwnServer
@@ -65,6 +65,7 @@ async def test_the_server_on_this_device_keeps_whole_conversations_in_little_mem
     finally:
         await server.close()
     assert float(metrics["outrider_max_cached_bytes"]) <= MOST_MB * MEGABYTE and card.limits.max_tokens == 2048
+    assert float(metrics["outrider_max_sessions"]) == MOST_SESSIONS
 
 
 def test_tau_on_held_out_pages() -> None:
