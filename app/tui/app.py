@@ -28,6 +28,7 @@ from app.tui.screens.help import HelpScreen
 from app.tui.stand_ins import StandIns
 from app.tui.suspension import has_shell, stop_job
 from app.tui.textual_private import (
+    FewBytes,
     PlainCrashes,
     drop_notification,
     shown_notifications,
@@ -81,7 +82,7 @@ def _provider(name: str) -> Callable[[], type[Provider]]:
     return load
 
 
-class OutriderApp(PlainCrashes):
+class OutriderApp(PlainCrashes, FewBytes):
     """The application. It opens at once; the badge of the status bar shows what is not ready yet.
 
     `switcher`: manages the remotes; without it, the screen of remotes is not available. `first`: what new conversations

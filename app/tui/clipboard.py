@@ -18,6 +18,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from app.tui.line_pace import over_ssh
+
 LONGEST_OSC = 74_994
 """Bytes of text that xterm and tmux take at once: 100,000 with base64 and its frame around it."""
 SCREEN_PIECE = 76
@@ -41,7 +43,7 @@ class Copied(NamedTuple):
 
 def programs(environment: Mapping[str, str], platform: str = sys.platform) -> list[list[str]]:
     """Commands that set the clipboard of this desktop, the best first; none over SSH."""
-    if environment.get("SSH_CONNECTION") or environment.get("SSH_TTY"):
+    if over_ssh(environment):
         return []
     if platform == "darwin":
         return [["pbcopy"]]

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from app.attachments.images import image_kind
 from app.attachments.limits import MOST_IMAGE_BYTES, size
+from app.tui.line_pace import over_ssh
 
 TIMEOUT_SECONDS = 5.0
 """Time for the program: the owner of the clipboard may have to convert a large image first."""
@@ -30,7 +31,7 @@ class NoImage(Exception):
 
 def image_command(environment: Mapping[str, str], platform: str = sys.platform) -> list[str]:
     """The command that prints the clipboard's image as PNG. Raises `NoImage`."""
-    if environment.get("SSH_CONNECTION") or environment.get("SSH_TTY"):
+    if over_ssh(environment):
         raise NoImage(f"Over SSH, the clipboard of your desktop cannot be read. {INSTEAD}")
     if platform == "darwin":
         command, package = ["pngpaste", "-"], "pngpaste"

@@ -9,6 +9,7 @@ the names have been there since 6.0.
 | `shown_notifications`, `drop_notification` | `App._notifications`, `App._unnotify` | replace an identical toast |
 | `error_of` | `App._exception` | the log names the fatal error |
 | `PlainCrashes` | `App._fatal_error`, `._exit_renderables`, `._close_messages_no_wait` | no secret in a traceback |
+| `FewBytes` | `App._display`, `textual._compositor`, `Strip.render_ansi` | send only the cells that differ |
 | `write_to_terminal` | `App._driver` | copy with a sequence of our own |
 | `line_of_option` | `OptionList._update_lines`, `._index_to_line` | a list that is filled again keeps its place |
 | `XTermParser`, `BRACKETED_PASTE_...` | `textual._xterm_parser` | a paste is never read as keys |
@@ -30,6 +31,9 @@ from contextlib import contextmanager
 from typing import IO, Any
 
 from rich._wrap import divide_line
+from rich.color import ColorSystem
+from rich.console import Console
+from textual._compositor import ChopsUpdate, CompositorUpdate, LayoutUpdate
 from textual._styles_cache import StylesCache
 from textual._xterm_parser import BRACKETED_PASTE_END as BRACKETED_PASTE_END
 from textual._xterm_parser import BRACKETED_PASTE_START as BRACKETED_PASTE_START
@@ -38,10 +42,13 @@ from textual.app import App
 from textual.containers import VerticalScroll
 from textual.geometry import Region, Size
 from textual.notifications import Notification
+from textual.screen import Screen
 from textual.strip import Strip
 from textual.style import Style
 from textual.widget import Widget
 from textual.widgets import OptionList
+
+from app.tui.terminal_cells import Cell, TerminalCells, cells
 
 # ---- the application -------------------------------------------------------------------------------------------------
 
@@ -73,6 +80,61 @@ class PlainCrashes(App[None]):
         traceback = Traceback(width=None, suppress=[rich])
         self._exit_renderables.append(Segments(self.console.render(traceback, self.console.options)))
         self._close_messages_no_wait()
+
+
+class _CellUpdate(CompositorUpdate):
+    """A frame of Textual's, to be sent as the cells that differ."""
+
+    def __init__(self, update: ChopsUpdate | LayoutUpdate, shown: TerminalCells) -> None:
+        self._update, self._shown = update, shown
+
+    def render_segments(self, console: Console) -> str:
+        colours = console._color_system or ColorSystem.TRUECOLOR
+        update = self._update
+        if isinstance(update, LayoutUpdate):  # The whole screen: at the start, after another program, or on request.
+            columns, lines = update.region.size
+            self._shown.forget(lines, columns)
+        else:
+            columns, lines = max(ends[-1] for ends in update.chop_ends if ends), len(update.chops)
+        pieces = ((x, y, _cells_of(strip, colours)) for x, y, strip in _strips(update))
+        return self._shown.frame(pieces, lines, columns)
+
+
+def _strips(update: ChopsUpdate | LayoutUpdate) -> Iterator[tuple[int, int, Strip]]:
+    """The strips of a frame with their places, column first. As `render_segments` of the two finds them."""
+    if isinstance(update, LayoutUpdate):
+        for y, line in enumerate(update.strips):
+            x = 0
+            for strip in line:
+                yield x, y, strip
+                x += strip.cell_length
+        return
+    for y, first, last in update.spans:
+        for end, (x, piece) in zip(update.chop_ends[y], update.chops[y].items()):
+            if piece is not None and x <= last and end > first:
+                yield x, y, piece if end <= last else piece.crop(0, last - x)
+
+
+def _cells_of(strip: Strip, colours: ColorSystem) -> list[Cell]:
+    found: list[Cell] = []
+    for text, style, _ in strip:
+        codes = "" if style is None else style._ansi
+        found += cells(text, Strip.render_ansi(style, colours) if codes is None else codes)
+    return found
+
+
+class FewBytes(App[None]):
+    """Sends the cells that differ from what the terminal shows, instead of each line that was drawn."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.terminal_cells = TerminalCells()
+        """What the terminal shows."""
+
+    def _display(self, screen: Screen[Any], renderable: Any) -> None:
+        if isinstance(renderable, ChopsUpdate | LayoutUpdate):
+            renderable = _CellUpdate(renderable, self.terminal_cells)
+        super()._display(screen, renderable)
 
 
 def write_to_terminal(app: App[Any], sequence: str) -> None:

@@ -207,3 +207,25 @@ def test_the_shell_has_the_terminal_until_fg(environment: dict[str, str], throug
         terminal.wait_for(lambda: terminal.text.endswith("> "))
         terminal.type("echo over-'and'-out\r")
         terminal.wait_for("over-and-out")
+
+
+async def test_lines_that_scroll_in_stand_in_a_real_terminal_as_they_were_written(
+    own: dict[str, str], tmp_path: Path
+) -> None:
+    said = [
+        f"{number:02} 字 `code` 👩‍🚀 and *words* that are as long as the line is wide at least" for number in range(60)
+    ]
+    pieces = [f"- {line}\n" for line in said]
+    async with ChatServer([Script(pieces, pause=0.03)]).listening() as port:
+        own |= {"OUTRIDER_REMOTE": f"http://127.0.0.1:{port}/v1", "OUTRIDER_MODE": "auto", "COLORTERM": "truecolor"}
+        with Tmux(tmp_path / "tmux", CHAT, own, REPOSITORY, (36, 120)) as tmux:
+            await tmux.until("Ask it anything")
+            tmux.type("Count")
+            tmux.press("Enter")
+            await tmux.until("59 字")
+            await tmux.until("talker\n")
+            shown = [line.partition("• ")[2].strip(" ▁▂▃▄▅▆▇█") for line in tmux.screen.split("\n") if "• " in line]
+            plain = [line.replace("`", "").replace("*", "") for line in said]
+            assert len(shown) > 20 and shown == plain[-len(shown) :]
+            tmux.press("C-q")
+            assert await tmux.ended() == 0

@@ -21,10 +21,11 @@ from app.events import PageSource
 from app.model_names import short_model
 from app.sanitise import sanitise
 from app.tui.block_notes import answer_notes, block_notes
+from app.tui.line_pace import LinePace
 from app.tui.markdown.leaf import Leaf
 from app.tui.markdown.notes import AnswerNotes
 from app.tui.markdown.parser import leaves
-from app.tui.textual_private import GrowingHeight
+from app.tui.textual_private import FewBytes, GrowingHeight
 from app.tui.turn import NOTED, Turn
 from app.tui.widgets.markdown_view import WAITING, MarkdownView, TextPlace
 from app.tui.widgets.thoughts import Thoughts
@@ -155,6 +156,7 @@ class AnswerView(Vertical, MessageView, GrowingHeight):
         self._timer: Timer | None = None
         self._drawing = asyncio.Lock()
         self._rests_until = 0.0
+        self._pace = LinePace(self._sent)
         self.prose = MarkdownView() if turn.running else MarkdownView(turn.text, notes=_notes(turn))
         self._noted: tuple[Leaf, ...] = ()
         """The code blocks of a running answer whose notes are drawn."""
@@ -231,8 +233,12 @@ class AnswerView(Vertical, MessageView, GrowingHeight):
         event.stop()
         self.toggle("withdrawn")
 
+    def _sent(self) -> int:
+        return self.app.terminal_cells.sent if isinstance(self.app, FewBytes) else 0
+
     async def _flush_in_time(self) -> None:
-        if not self.turn.running or time.monotonic() >= self._rests_until:
+        if not self.turn.running or (time.monotonic() >= self._rests_until and self._pace.due):
+            self._pace.begin()
             began = time.monotonic()
             await self.flush()
             now = time.monotonic()
