@@ -35,7 +35,8 @@ article > h2, article > h3 { font-size: .85rem; color: var(--quiet); font-weight
 .text [data-level="1"] { font-size: 1.35rem; } .text [data-level="2"] { font-size: 1.2rem; }
 .text [data-level="3"] { font-size: 1.1rem; }
 .number, .when { font-weight: 400; color: var(--quiet); }
-a { color: inherit; }
+a { color: inherit; } a.number { text-decoration: none; }
+article:target > h2, article:target > h3 { color: var(--edge); }
 nav li { margin: .2rem 0; }
 article { margin: 1.5rem 0; }
 article.user .text { white-space: pre-wrap; background: var(--box); border-radius: .5rem; padding: .6rem .8rem; }
@@ -127,21 +128,25 @@ def _branch(branch: Branch, level: int, decoder: Callable[[], Decode | None]) ->
 
 def _message(numbered: NumberedMessage, level: int, decoder: Callable[[], Decode | None]) -> str:
     number, message = numbered
-    heading = f'{names(message)} <span class="number">{number}</span> {_when(message.created)}'
+    anchor = f"m{escape(message.id)}"  # The same in each export, so a link to one answer stays right.
+    heading = f'{names(message)} <a class="number" href="#{anchor}">{number}</a> {_when(message.created)}'
     text = _answer(message, level, decoder) if message.role == "assistant" else escape(sanitise(message.text))
     above = _files(message.attachments) + _thoughts(message) + _calls(message.calls)
-    return _article(message.role, level, heading, text, remark(message), above=above)
+    return _article(message.role, level, heading, text, remark(message), above=above, anchor=anchor)
 
 
-def _article(role: str, level: int, heading: str, text: str, said: str = "", *, above: str = "") -> str:
+def _article(
+    role: str, level: int, heading: str, text: str, said: str = "", *, above: str = "", anchor: str = ""
+) -> str:
     """One message. `level`: of its heading, which the headings within an answer are below.
 
-    `above`: the folded part above the text.
+    `above`: the folded part above the text. `anchor`: its name in a link.
     """
     below = f'<p class="remark">{escape(said)}</p>\n' if said else ""
     head = f"<h{level}>{heading}</h{level}>"
     text = f'<div class="text">{text}</div>'
-    return f'<article class="{role}">\n{head}\n{above}{text}\n{below}</article>\n'
+    named = f' id="{anchor}"' if anchor else ""
+    return f'<article class="{role}"{named}>\n{head}\n{above}{text}\n{below}</article>\n'
 
 
 def _files(attachments: Sequence[Attachment]) -> str:

@@ -147,6 +147,15 @@ def test_no_text_swallows_what_follows_it(store: Store) -> None:
         assert numbered == ["1. Yo", "2. As"], text
 
 
+def test_each_message_of_a_page_has_a_link_that_stays(store: Store) -> None:
+    for title in ("One", "Two"):
+        answered(store, title=title)
+    page = text_of(store, "html")
+    names = re.findall(r'<article class="\w+" id="([^"]+)">', page)
+    assert re.findall(r'class="number" href="#([^"]+)">\d+</a>', page) == names
+    assert len(set(names)) == 4 and set(names) <= set(re.findall(r'id="([^"]+)"', text_of(store, "html", every=True)))
+
+
 def test_no_text_breaks_out_of_the_page(store: Store) -> None:
     for text in HOSTILE:
         conversation = answered(store, text, text, text)
