@@ -31,6 +31,7 @@ TreeRule = Literal["deterministic", "sampled"]
 DrafterRuntime = Literal["onnx", "torch"]
 PaceRule = Literal["measured", "fixed"]
 Unanswered = Literal["queue", "fail", "drafter", "local"]
+Titles = Literal["free", "always", "off"]
 LogLevel = Literal["debug", "info", "warning", "error"]
 CHOICES = {
     "mode": ChosenMode,
@@ -38,6 +39,7 @@ CHOICES = {
     "pace": PaceRule,
     "tree": TreeRule,
     "drafter_runtime": DrafterRuntime,
+    "titles": Titles,
     "log": LogLevel,
 }
 Count = Annotated[int, msgspec.Meta(ge=1)]
@@ -132,6 +134,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """In zsh, suggest a command, dimmed, after the words as you type. The drafter on this device writes it alone."""
     shell_idle_minutes: Annotated[float, msgspec.Meta(gt=0, le=1440)] = 15.0
     """Minutes without a question after which the shell helper exits and frees its memory."""
+    titles: Titles = "free"
+    """Whether the model gives a new conversation its title, after the first answer. free: where that costs nothing, on
+    servers on this device and on Outrider's servers. always: on all servers. off: the first question is the title."""
     log: LogLevel = "info"
     """Level of the log. debug: also the text of errors, which may quote a conversation."""
 

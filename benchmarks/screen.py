@@ -132,6 +132,10 @@ class StreamingCore:
         """There are no small models."""
         return []
 
+    async def entitle(self, conversation_id: str) -> str | None:
+        """Nobody gives titles."""
+        return None
+
     def follow(self, choices: Choices) -> None:
         """There is one script for all conversations."""
 

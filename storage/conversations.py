@@ -75,6 +75,15 @@ class Conversations:
                 (well_formed(title), words(well_formed(title)), conversation_id),
             )
 
+    def entitle(self, conversation_id: str, before: str, title: str) -> bool:
+        """Replaces the title `before`. False if it has another one by now, or is gone."""
+        with self._database.write() as sql:
+            changed = sql.execute(
+                "UPDATE conversations SET title = ?, words = ? WHERE id = ? AND title = ? AND deleted IS NULL",
+                (well_formed(title), words(well_formed(title)), conversation_id, well_formed(before)),
+            )
+            return changed.rowcount == 1
+
     def pin(self, conversation_id: str, pinned: bool) -> None:
         """Pins or unpins the conversation. Raises `NotFound`."""
         with self._database.write() as sql:

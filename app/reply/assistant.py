@@ -19,7 +19,7 @@ from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from app.concurrency import first_of
+from app.concurrency import first_of, unless_set
 from app.events import Done, Event, Failed, ModeChanged, StandIn, Started, Stats
 from app.exits import code_of
 from app.log import note
@@ -61,6 +61,8 @@ class Assistant:
         """Set when it is loaded, or never will be."""
         self._replies: dict[str, asyncio.Event] = {}
         """For each conversation with a running reply: set to end it as soon as possible, with its text so far."""
+        self._asked = asyncio.Event()
+        """Set when a question is asked: a title that is being written gives way to it."""
         self._shown = NONE
         """The choices of the open conversation."""
         self._chosen: tuple[Source | None, ...] = ()
@@ -268,6 +270,19 @@ class Assistant:
         """Whether a reply runs, in any conversation."""
         return bool(self._replies)
 
+    async def entitle(self, conversation_id: str) -> str | None:
+        """Have the model give a conversation its title, if it is new and that costs nothing; None if its title stays.
+
+        Raises `StorageError`.
+        """
+        if self._backend is None or self._replies or self.outbox.queued():
+            return None
+        from app.reply.model_title import give_title
+
+        routing, self._asked = self._backend.routing, asyncio.Event()
+        connection = routing.connection_of(conversation_id)
+        return await unless_set(self._asked, give_title(self.store, connection, conversation_id, routing.titles))
+
     def has_room(self, conversation_id: str | None) -> bool:
         """Whether a reply in this conversation, or in a new one if None, could begin now. Raises `StorageError`.
 
@@ -410,6 +425,7 @@ class Assistant:
             return
         if conversation_id in self._replies:
             raise RuntimeError("one reply at a time in a conversation: stop the running one, or wait for it")
+        self._asked.set()
         stopping = self._replies[conversation_id] = asyncio.Event()
         try:
             async with contextlib.aclosing(self._answer(conversation_id, stopping, request, ask)) as events:

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from app.battery import battery_is_low
 from app.concurrency import unless_set
-from app.config import Settings
+from app.config import Settings, Titles
 from app.drafting.calibrations import Calibrations
 from app.drafting.drafting import Drafting
 from app.drafting.fitness import Judged, judge_unmeasured
@@ -559,6 +559,11 @@ class Routing:
             return "" if here is None or here.state == "failed" else here.name
         config = self.drafters.config(memory) if self.drafters.has(memory) else None
         return name_of(config or self.drafters.first.config)
+
+    @property
+    def titles(self) -> Titles:
+        """On which servers the model gives a new conversation its title."""
+        return self._options.settings.titles
 
     @property
     def fits(self) -> bool:

@@ -11,6 +11,7 @@ from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from app.reply.model_title import REQUEST
 from tests.remote.toy_verifier import http, listening
 from tests.support.patience import PATIENCE_SECONDS
 
@@ -52,6 +53,10 @@ class ChatServer:
     reads: bool = False
     """Whether it reads along: questions for a single token are noted in `read`, and answered at once."""
     read: list[dict[str, Any]] = field(default_factory=list)
+    title: str | None = ""
+    """What it says when it is asked for a title; None: nothing, and it keeps the line open."""
+    entitled: list[dict[str, Any]] = field(default_factory=list)
+    """The questions for a title, which are not in `asked`."""
     was_read: asyncio.Event = field(default_factory=asyncio.Event)
     said: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when a piece was sent."""
@@ -74,7 +79,15 @@ class ChatServer:
         elif path == b"/v1/chat/completions":
             size = next(int(line[15:]) for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:"))
             asked = json.loads(await reader.readexactly(size))
-            if self.reads and asked.get("max_tokens") == 1:
+            if asked.get("messages", [{}])[-1].get("content") == REQUEST:
+                self.entitled.append(asked)
+                writer.write(http(b"", content_type="text/event-stream"))
+                if self.title is None:
+                    await reader.read()
+                    self.hung_up.set()
+                else:
+                    writer.write(event({"content": self.title}) + event({}, "stop") + b"data: [DONE]\n\n")
+            elif self.reads and asked.get("max_tokens") == 1:
                 self.read.append(asked)
                 self.was_read.set()
                 writer.write(http(b"", content_type="text/event-stream") + event({}, "length") + b"data: [DONE]\n\n")

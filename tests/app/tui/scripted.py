@@ -94,6 +94,10 @@ class ScriptedCore:
     async def stand_by(self, name: str | None) -> None:
         self.standing_by = None if name is None else StandIn(name)
 
+    async def entitle(self, conversation_id: str) -> str | None:
+        """Nobody gives titles."""
+        return None
+
     async def news(self) -> list[tuple[str, str]]:
         return self.told
 

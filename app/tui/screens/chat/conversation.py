@@ -323,6 +323,18 @@ class ConversationView(Vertical):
             await self._settle(reply)
             self._tell_ended(reply)
             self.post_message(self.ListChanged())
+            if reply.turn.outcome == "done":
+                self._entitle(reply.conversation)
+
+    @work(group="title")
+    async def _entitle(self, conversation: str) -> None:
+        """Show the title that the model gives a new conversation, if it gives one."""
+        with reporting(self):
+            title = await self._conversation.core.entitle(conversation)
+            if title is not None and self.alive:
+                if conversation == self._conversation.id:
+                    self.rename(title)
+                self.post_message(self.ListChanged())
 
     async def _forget_question(self, reply: RunningReply) -> None:
         """The question is in the store, so its unsent copy is no longer needed."""
