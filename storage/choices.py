@@ -30,6 +30,8 @@ class Choices(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Names of the servers whose tools are offered to the model."""
     allowed: tuple[str, ...] = ()
     """Tools, as `server/tool`, whose calls need no further yes."""
+    tags: tuple[str, ...] = ()
+    """Words by which the person sorts conversations, in small letters, without `#`."""
     origin: str | None = None
     """Where it was started, until it is continued elsewhere: `ask` for the shell, None for the chat."""
 

@@ -1,6 +1,8 @@
-"""Conversations: create, list, name and pin them. Their messages are in `storage/messages.py`."""
+"""Conversations: create, list, name, pin and tag them. Their messages are in `storage/messages.py`."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 import msgspec
 
@@ -9,6 +11,7 @@ from storage.database import Database
 from storage.errors import NotFound
 from storage.records import SELECT_CONVERSATIONS, Conversation, conversation_from, well_formed
 from storage.rows import find_by_beginning, find_conversation, insert_conversation, new_id, now
+from storage.tags import tag_from, tags_from
 from storage.words import words
 
 
@@ -90,6 +93,15 @@ class Conversations:
             find_conversation(sql, conversation_id)
             sql.execute("UPDATE conversations SET pinned = ? WHERE id = ?", (pinned, conversation_id))
 
+    def tag(self, conversation_id: str, add: Iterable[str] = (), remove: Iterable[str] = ()) -> tuple[str, ...]:
+        """Adds tags and removes others; returns all that it has now. Raises `NotFound`."""
+        with self._database.write() as sql:
+            choices = find_conversation(sql, conversation_id).choices
+            tags = tags_from({*choices.tags, *map(tag_from, add)} - set(map(tag_from, remove)))
+            packed = pack_choices(msgspec.structs.replace(choices, tags=tags))
+            sql.execute("UPDATE conversations SET choices = ? WHERE id = ?", (packed, conversation_id))
+            return tags
+
     def set_origin(self, conversation_id: str, origin: str | None) -> None:
         """Records where the conversation was started. Its other choices stay. Raises `NotFound`.
 
@@ -110,8 +122,11 @@ class Conversations:
                 sql.executemany("UPDATE messages SET words = ? WHERE key = ?", indexed)
 
     def choose(self, conversation_id: str, choices: Choices) -> None:
-        """Replaces the choices made for the conversation, except where it was started. Raises `NotFound`."""
+        """Replaces the choices made for the conversation, except its tags and where it was started.
+
+        Raises `NotFound`.
+        """
         with self._database.write() as sql:
-            origin = find_conversation(sql, conversation_id).choices.origin
-            packed = pack_choices(msgspec.structs.replace(choices, origin=origin))
+            stored = find_conversation(sql, conversation_id).choices
+            packed = pack_choices(msgspec.structs.replace(choices, origin=stored.origin, tags=stored.tags))
             sql.execute("UPDATE conversations SET choices = ? WHERE id = ?", (packed, conversation_id))

@@ -9,7 +9,7 @@ matches. Of a pasted text only the longest words are searched for, which are als
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, takewhile
 from typing import Any, NamedTuple
@@ -18,6 +18,7 @@ from storage.database import Database
 from storage.records import (
     CONVERSATION_COLUMNS,
     MESSAGE_COLUMNS,
+    SELECT_CONVERSATIONS,
     WITH_PARTIALS,
     Conversation,
     Message,
@@ -27,6 +28,7 @@ from storage.records import (
     unpack_stats,
     well_formed,
 )
+from storage.tags import split_tags
 from storage.words import shown
 from storage.words import words as apart
 
@@ -62,6 +64,8 @@ TITLES = f"""
         AND +rowid IN (SELECT title_key FROM best)
     )
 """
+MOST_TAGGED = 1000
+"""Conversations with the words of a search in which those with its tags are looked for."""
 Marks = tuple[tuple[int, int], ...]
 """Character ranges of the matches in a text."""
 
@@ -105,7 +109,29 @@ class FullTextSearch:
         self._database = database
 
     def conversations(self, words: str, limit: int = 50) -> list[FoundConversation]:
-        """The conversations whose title or any one message contains the words. A title counts ten times as much."""
+        """The conversations whose title or any one message contains the words. A title counts ten times as much.
+
+        A word after `#` is the beginning of a tag that they have, unless none has it.
+        """
+        tags, rest = split_tags(words)
+        if tags and (tagged := self._tagged(tags)):
+            if not rest:
+                return [FoundConversation(one, one.title, None) for one in tagged[:limit]]
+            ids = {one.id for one in tagged}
+            return [one for one in self._with_words(rest, MOST_TAGGED) if one.conversation.id in ids][:limit]
+        return self._with_words(words, limit)
+
+    def _tagged(self, tags: Sequence[str]) -> list[Conversation]:
+        """The conversations with a tag that begins with each of these; pinned ones first, then the newest."""
+        with self._database.read() as sql:
+            rows = sql.query(
+                f"""{SELECT_CONVERSATIONS} WHERE deleted IS NULL AND choices LIKE '%"tags"%'
+                ORDER BY pinned DESC, written DESC, key DESC"""
+            )
+            every = [conversation_from(row) for row in rows]
+        return [one for one in every if all(any(has.startswith(tag) for has in one.choices.tags) for tag in tags)]
+
+    def _with_words(self, words: str, limit: int) -> list[FoundConversation]:
         if not (parameters := _parameters(words, limit)):
             return []
         with self._database.read() as sql:

@@ -93,7 +93,8 @@ def page(
         yield "</ol></nav>\n"
     for number, whole in enumerate(conversations, 1):
         yield f'<section id="c{number}">\n<h{level}>{title_of(whole.conversation)}</h{level}>\n'
-        yield f"<p>{_when(whole.conversation.created)}</p>\n"
+        tags = "".join(f" · #{escape(sanitise(tag))}" for tag in whole.conversation.choices.tags)
+        yield f"<p>{_when(whole.conversation.created)}{tags}</p>\n"
         if system := whole.conversation.choices.system:
             heading = escape(system_heading(whole.conversation))
             yield _article("system", level + 1, heading, escape(sanitise(system)))

@@ -46,7 +46,8 @@ def escaped(text: str) -> str:
 
 
 def _conversation(whole: WholeConversation, *, every: bool) -> Iterator[str]:
-    yield f"# {title_of(whole.conversation)}\n\n{when(whole.conversation.created)}\n"
+    tags = "".join(f" · #{escaped(tag)}" for tag in whole.conversation.choices.tags)
+    yield f"# {title_of(whole.conversation)}\n\n{when(whole.conversation.created)}{tags}\n"
     if system := whole.conversation.choices.system:
         yield f"\n## {escaped(system_heading(whole.conversation))}\n\n{contained(sanitise(system))}\n"
     for branch in branches(whole, every=every):

@@ -19,6 +19,7 @@ from app.config import Settings
 from app.sanitise import escape_json
 from storage import Attachment, Call, Choices, Conversation, Message, Queued, Role, Status, WholeConversation
 from storage.calls import CallState
+from storage.tags import tags_from
 
 FORMAT = "outrider-conversations"
 VERSION = 1
@@ -279,7 +280,8 @@ def conversation(raw: msgspec.Raw) -> WholeConversation:
             created=record.created,
             updated=record.updated,
             pinned=record.pinned,
-            choices=msgspec.structs.replace(record.choices, tools=(), allowed=()),  # A file may not say yes.
+            # A file may not say yes, and its tags are such as can be typed.
+            choices=msgspec.structs.replace(record.choices, tools=(), allowed=(), tags=tags_from(record.choices.tags)),
         ),
         messages,
         queue,

@@ -37,6 +37,7 @@ From = Annotated[
     Literal["chat", "shell"] | None,
     typer.Option("--from", help="Where they began: shell (`outrider ask`) or chat (all others). Default: both."),
 ]
+Tag = Annotated[str | None, typer.Option("--tag", metavar="TAG", help="Only those with this tag.")]
 Binned = Annotated[bool, typer.Option("--bin", help="List what was removed in the last 30 days.")]
 Id = Annotated[
     str, typer.Argument(metavar="ID", help="Id, or its first characters.", autocompletion=completion.conversations)
@@ -48,29 +49,35 @@ Ids = Annotated[
 
 
 @history_commands.callback(invoke_without_command=True)
-def history(context: typer.Context, most: Most = None, json: Json = False, origin: From = None) -> None:
+def history(
+    context: typer.Context, most: Most = None, json: Json = False, origin: From = None, tag: Tag = None
+) -> None:
     if context.invoked_subcommand is None:
-        show_list(most=most, json=json, origin=origin)
+        show_list(most=most, json=json, origin=origin, tag=tag)
 
 
 @history_commands.command("list")
-def show_list(most: Most = None, json: Json = False, binned: Binned = False, origin: From = None) -> None:
+def show_list(
+    most: Most = None, json: Json = False, binned: Binned = False, origin: From = None, tag: Tag = None
+) -> None:
     """List conversations, the latest message first: id, date, title."""
     from app.sanitise import sanitise
     from storage.choices import ASKED
+    from storage.tags import tag_from
 
     def begun(one: Conversation) -> str:
         return "shell" if one.choices.origin == ASKED else "chat"
 
     with read_store() as store:
         everything = store.bin.conversations() if binned else store.conversations.recent(sys.maxsize)
-    shown = [one for one in everything if origin in (None, begun(one))][:most]
+    wanted = [one for one in everything if tag is None or tag_from(tag) in one.choices.tags]
+    shown = [one for one in wanted if origin in (None, begun(one))][:most]
     if not shown and not json:
         complain("the bin is empty" if binned and not everything else "no conversations")
     if json:
         for one in shown:
             about = {"title": one.title, "created": one.created, "updated": one.updated, "pinned": one.pinned}
-            print_json({"id": one.id, **about, "from": begun(one)})
+            print_json({"id": one.id, **about, "from": begun(one), "tags": one.choices.tags})
         return
     short = short_ids([one.id for one in everything])
     for one in shown:
@@ -100,6 +107,21 @@ def rename(identifier: Id, title: Annotated[list[str], typer.Argument(metavar="T
     """Rename a conversation."""
     with opened_store() as store:
         store.conversations.rename(store.conversations.find(identifier).id, " ".join(title))
+
+
+@history_commands.command("tag")
+def tag_one(
+    identifier: Id,
+    tags: Annotated[
+        list[str] | None, typer.Argument(metavar="TAG", help="Tags to add. Without any, print them.")
+    ] = None,
+    remove: Annotated[bool, typer.Option("--remove", help="Remove these tags instead.")] = False,
+) -> None:
+    """Tag a conversation. In a search, `#TAG` finds those that have it."""
+    with opened_store() as store:
+        found, named = store.conversations.find(identifier).id, tags or []
+        kept = store.conversations.tag(found, *(((), named) if remove else (named, ())))
+    print(" ".join(kept))
 
 
 @history_commands.command("rm")

@@ -75,6 +75,7 @@ COMMANDS = (
     SlashCommand("search", "Search in all conversations", "search_for", "[WORDS]", key="chat.search"),
     SlashCommand("rename", "Rename this conversation", "rename_open", "[TITLE]", key="list.rename"),
     SlashCommand("pin", "Pin or unpin this conversation", "pin_open", key="list.pin"),
+    SlashCommand("tag", "Tag this conversation, or remove a tag: -NAME", "tag_open", "[NAME…]"),
     SlashCommand("fork", "Fork: a new conversation from here", "fork", key="message.fork"),
     SlashCommand(
         "export", "Write this conversation to a file", "export_open", "[md|html|json] [FILE]", key="chat.export"

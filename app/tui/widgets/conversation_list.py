@@ -293,7 +293,9 @@ class ConversationList(OptionList):
         nobody has checked it."""
         conversation = found.conversation
         title = marked_line(conversation.title, found.title_marks) or Content("Untitled")
-        said = "in the title"
+        said = (
+            "in the title" if found.title_marks else " ".join(f"#{one_line(tag)}" for tag in conversation.choices.tags)
+        )
         if found.messages:
             said = "1 message" if found.messages == 1 else f"{found.messages} messages"
         about = Content.styled(f"{INDENT}{day(conversation.updated, datetime.now().astimezone())} · {said}", QUIET)

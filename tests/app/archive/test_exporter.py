@@ -147,6 +147,18 @@ def test_no_text_swallows_what_follows_it(store: Store) -> None:
         assert numbered == ["1. Yo", "2. As"], text
 
 
+def test_tags_are_in_every_export_and_come_back(store: Store, tmp_path: Path) -> None:
+    conversation = answered(store)
+    store.conversations.tag(conversation, ["work", "a_b"])
+    assert "UTC · #a\\_b · #work\n" in text_of(store, "md")
+    assert "</span> · #a_b · #work</p>" in text_of(store, "html")
+    file = tmp_path / "all.json"
+    file.write_text(text_of(store, "json").replace('"work"', '"work", "\\u001b[2J<b>", "Work"'))
+    with Store(tmp_path / "other.db") as other:
+        import_file(other, file)
+        assert other.conversations.all()[0].choices.tags == ("2jb", "a_b", "work")
+
+
 def test_each_message_of_a_page_has_a_link_that_stays(store: Store) -> None:
     for title in ("One", "Two"):
         answered(store, title=title)

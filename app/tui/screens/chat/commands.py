@@ -130,6 +130,27 @@ class PromptCommands:
             self._sidebar.pin(conversation)
             self._screen.notify("Unpinned." if conversation.pinned else "Pinned: it comes first in the list.")
 
+    def action_tag_open(self, typed: str = "") -> None:
+        """Add the tags that are typed, and remove those with a minus before them. Without one, say which there are."""
+        with reporting(self._screen):
+            conversation = self._open_one()
+            words = typed.split()
+            tags = self._conversation.core.store.conversations.tag(
+                conversation.id,
+                add=[word for word in words if not word.startswith("-")],
+                remove=[word[1:] for word in words if word.startswith("-")],
+            )
+            shown = " ".join(f"#{tag}" for tag in tags)
+            found = f"{shown}\nA search for #{tags[0]} lists what has it." if tags else "None. Add one: /tag NAME"
+            self._screen.notify(found, title="Tags of this conversation", markup=False)
+            self._conversation.read_choices()
+            self._view.rename(self._conversation.title)
+
+    def values_tag_open(self) -> Iterable[str]:
+        """All tags there are."""
+        every = self._conversation.core.store.conversations.all()
+        return sorted({tag for one in every for tag in one.choices.tags})
+
     def action_delete_open(self) -> None:
         with reporting(self._screen):
             self._sidebar.delete(self._open_one())

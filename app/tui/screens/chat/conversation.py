@@ -155,7 +155,8 @@ class ConversationView(Vertical):
         # Classes on the screen would have the styles of everything on it computed again, which takes 25 ms.
         self.welcome.display = self._conversation.id is None
         self.messages.display = self._conversation.id is not None
-        self._title.update(Content(one_line(self._conversation.title)))
+        tags = "".join(f"  #{one_line(tag)}" for tag in self._conversation.choices.tags)
+        self._title.update(Content.assemble(one_line(self._conversation.title), (tags, "$text-muted")))
         self.prompt.answering = self._conversation.live is not None
         self._metrics.shown = self._conversation.id or ""
         self.show_choices()
