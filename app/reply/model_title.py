@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from contextlib import aclosing
 
-from app.config import Titles
+from app.config import BUNDLED_TARGET, Titles
+from app.model_names import short_model
 from app.remotes.connection import Connection
 from app.remotes.peer import Endpoint, Verifier
 from app.remotes.source import stays_here
@@ -38,6 +39,8 @@ async def give_title(store: Store, connection: Connection | None, conversation_i
     peer, source = connection.verifier, connection.source
     if peer is None or not (titles == "always" or isinstance(peer, Verifier) or stays_here(source)):
         return None
+    if short_model(peer.model_name) == BUNDLED_TARGET.name:
+        return None  # It answers everything with a command.
     conversation, thread = store.conversations.get(conversation_id), store.branches.thread(conversation_id)
     if [one.role for one in thread] != ["user", "assistant"] or thread[1].status != "done":
         return None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 
 from textual import events, on, work
@@ -330,7 +331,7 @@ class ConversationView(Vertical):
     @work(group="title")
     async def _entitle(self, conversation: str) -> None:
         """Show the title that the model gives a new conversation, if it gives one."""
-        with reporting(self):
+        with suppress(StorageError):  # It may be deleted by now, and nobody waits for a title.
             title = await self._conversation.core.entitle(conversation)
             if title is not None and self.alive:
                 if conversation == self._conversation.id:
