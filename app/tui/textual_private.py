@@ -9,7 +9,7 @@ the names have been there since 6.0.
 | `shown_notifications`, `drop_notification` | `App._notifications`, `App._unnotify` | replace an identical toast |
 | `error_of` | `App._exception` | the log names the fatal error |
 | `PlainCrashes` | `App._fatal_error`, `._exit_renderables`, `._close_messages_no_wait` | no secret in a traceback |
-| `FewBytes` | `App._display`, `textual._compositor`, `Strip.render_ansi` | send only the cells that differ |
+| `FewBytes` | `App._display`, `textual._compositor`, `Strip.render_ansi` | over SSH, send only the cells that differ |
 | `write_to_terminal` | `App._driver` | copy with a sequence of our own |
 | `line_of_option` | `OptionList._update_lines`, `._index_to_line` | a list that is filled again keeps its place |
 | `XTermParser`, `BRACKETED_PASTE_...` | `textual._xterm_parser` | a paste is never read as keys |
@@ -48,6 +48,7 @@ from textual.style import Style
 from textual.widget import Widget
 from textual.widgets import OptionList
 
+from app.tui.line_pace import over_ssh
 from app.tui.terminal_cells import Cell, TerminalCells, cells
 
 # ---- the application -------------------------------------------------------------------------------------------------
@@ -124,15 +125,15 @@ def _cells_of(strip: Strip, colours: ColorSystem) -> list[Cell]:
 
 
 class FewBytes(App[None]):
-    """Sends the cells that differ from what the terminal shows, instead of each line that was drawn."""
+    """Over SSH, sends the cells that differ from what the terminal shows, instead of each line that was drawn."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.terminal_cells = TerminalCells()
-        """What the terminal shows."""
+        self.terminal_cells = TerminalCells() if over_ssh(os.environ) else None
+        """What the terminal shows, if it is at the other end of a line."""
 
     def _display(self, screen: Screen[Any], renderable: Any) -> None:
-        if isinstance(renderable, ChopsUpdate | LayoutUpdate):
+        if self.terminal_cells is not None and isinstance(renderable, ChopsUpdate | LayoutUpdate):
             renderable = _CellUpdate(renderable, self.terminal_cells)
         super()._display(screen, renderable)
 

@@ -218,6 +218,7 @@ async def test_lines_that_scroll_in_stand_in_a_real_terminal_as_they_were_writte
     pieces = [f"- {line}\n" for line in said]
     async with ChatServer([Script(pieces, pause=0.03)]).listening() as port:
         own |= {"OUTRIDER_REMOTE": f"http://127.0.0.1:{port}/v1", "OUTRIDER_MODE": "auto", "COLORTERM": "truecolor"}
+        own["SSH_TTY"] = "/dev/pts/1"
         with Tmux(tmp_path / "tmux", CHAT, own, REPOSITORY, (36, 120)) as tmux:
             await tmux.until("Ask it anything")
             tmux.type("Count")

@@ -234,7 +234,8 @@ class AnswerView(Vertical, MessageView, GrowingHeight):
         self.toggle("withdrawn")
 
     def _sent(self) -> int:
-        return self.app.terminal_cells.sent if isinstance(self.app, FewBytes) else 0
+        cells = self.app.terminal_cells if isinstance(self.app, FewBytes) else None
+        return cells.sent if cells is not None else 0
 
     async def _flush_in_time(self) -> None:
         if not self.turn.running or (time.monotonic() >= self._rests_until and self._pace.due):

@@ -169,7 +169,10 @@ MOST_OF_A_LINE = 400
 
 
 @pytest.mark.parametrize("size", [(80, 24), (100, 36)])
-async def test_a_line_that_scrolls_in_costs_little_more_than_itself(store: Store, size: tuple[int, int]) -> None:
+async def test_over_ssh_a_line_that_scrolls_in_costs_little_more_than_itself(
+    store: Store, size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSH_TTY", "/dev/pts/1")
     core = LineByLine(store, 60)
     async with started(Counted(core, on_painted=lambda: None), size) as (app, pilot):
         assert isinstance(app, Counted)
