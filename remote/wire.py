@@ -39,7 +39,7 @@ OWN_SENTENCES = (401, 407)
 
 
 def common_headers(token: str | None) -> dict[str, str]:
-    """Headers of every request to any server."""
+    """Headers of every request to a remote, and for a web page. The version is the protocol's."""
     headers = {"accept-encoding": "identity", "user-agent": f"outrider/{VERSION}"}
     return headers if token is None else {**headers, "authorization": f"Bearer {token}"}
 
@@ -55,7 +55,7 @@ class Wire:
     """
 
     own_headers: ClassVar[Mapping[str, str]] = {"accept": CONTENT_TYPE}
-    """Headers of every request of this client, besides `common_headers`. A subclass replaces them."""
+    """Headers of every request of this client, besides `common_headers`. A subclass that sets it inherits none."""
     keep_alive: ClassVar[float] = 60.0
     """Seconds for which an idle connection is kept. It saves a TCP and TLS handshake, two to three round trips, after a
     person has thought for a while."""
@@ -105,7 +105,7 @@ class Wire:
 
     @staticmethod
     def signed(token: str | None) -> dict[str, str]:
-        """Headers of every request to any server, with the token where this kind of server looks for it."""
+        """`common_headers`, with the token where this kind of server looks for it."""
         return common_headers(token)
 
     @asynccontextmanager

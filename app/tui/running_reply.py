@@ -34,7 +34,7 @@ class RunningReply:
     """Whether it is a summary of older messages, whose turn goes when it has ended."""
     stats: Stats | None = None
     told: Stats | None = None
-    """The figures that are on the screen."""
+    """The figures that the screen was last told of."""
     mode: ModeChanged | None = None
     """Who writes it, as it last reported."""
     ended: asyncio.Event = field(default_factory=asyncio.Event)

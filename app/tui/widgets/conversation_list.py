@@ -282,7 +282,7 @@ class ConversationList(OptionList):
         return Option(self._mark(conversation) + Content.styled(title, style), id=f"at-{conversation.id}")
 
     def _mark(self, conversation: Conversation) -> Content:
-        """The mark before a title: a bar for the open conversation, or what its answer does."""
+        """The mark before a title: a bar for the open conversation; for another one, what its answer does."""
         if conversation.id == self._current:
             return Content.styled("▍ ", "$text-primary")
         state = self._states.get(conversation.id)

@@ -47,7 +47,7 @@ class Replies:
 
     @dataclass
     class StatsChanged(Message):
-        """A running reply has new figures, and so have the metrics."""
+        """The reply of the open conversation has new figures, or another one has ended; the metrics have them too."""
 
         conversation: str
         stats: Stats | None
@@ -114,7 +114,7 @@ class Replies:
             tell_cut(self._messages, event)
 
     def _report_figures(self, reply: RunningReply) -> None:
-        """Draw the rounds, and tell the screen of new figures; those of other conversations only at the end."""
+        """Draw the rounds and tell the screen of new figures; while a reply runs, only if its conversation is open."""
         here = reply.conversation == self._conversation.id or reply.ended.is_set()
         if self._messages.alive and here and reply.stats is not reply.told:
             reply.told = reply.stats

@@ -538,7 +538,7 @@ class ChatScreen(Screen[None]):
 
     @on(Replies.StatsChanged)
     def show_stats(self, event: Replies.StatsChanged) -> None:
-        """Show the new figures of an answer."""
+        """Show the new figures of the open conversation's answer, or count those of another one that has ended."""
         if self._alive:
             if event.conversation == self.conversation.id:
                 self._show_figures(event.stats)
