@@ -103,7 +103,8 @@ def show(json: Json = False) -> None:
         if json:
             print_json({"name": name, **_described(server)})
             continue
-        names = [*server.env, *server.headers, *([f"token: {server.kept}"] if server.kept is not None else [])]
+        kept = [f"{what}: {place}" for what, place in (("token", server.token), ("login", server.login)) if place]
+        names = [*server.env, *server.headers, *kept]
         print(sanitise("  ".join([name, server.place, *names])))
     if not servers:
         complain("no MCP servers; add one: outrider mcp add NAME -- COMMAND…, or import them: outrider mcp import FILE")
@@ -165,13 +166,13 @@ def remove(name: Name) -> None:
     folders, file = _file()
     server = file.get(name)
     file.remove(name)
-    _drop_token(folders, name, server)
+    _drop_secrets(folders, name, server)
 
 
 async def _login(folders: Folders, file: McpFile, name: str) -> int:
     import os
 
-    from app.remotes.tokens import Tokens
+    from app.remotes.tokens import TokenError, Tokens
     from app.sanitise import sanitise
     from app.tools.sdk import servers_of
     from app.tools.tool import innermost
@@ -184,7 +185,9 @@ async def _login(folders: Folders, file: McpFile, name: str) -> int:
         place = await sign_in(Tokens(folders), name, url, complain)
     except Exception as error:  # The SDK's, the network's, the keyring's: nothing was changed.
         found = innermost(error)
-        complain(sanitise(f"{name}: signing in failed: {str(found) or type(found).__name__}"))
+        # The SDK's other errors may quote what a server sent, with tokens in it.
+        why = str(found) if isinstance(found, TokenError | TimeoutError | OSError) else ""
+        complain(sanitise(f"{name}: signing in failed: {why or type(found).__name__}"))
         return UNREACHABLE
     file.signed_in(name, place)
     complain(f"signed in to {name}; `outrider mcp test {name}` lists its tools")
@@ -238,17 +241,29 @@ def _keep(folders: Folders, file: McpFile, name: str, server: dict[str, Any], to
         with patience_for_the_keyring():
             server = {**server, "token": Tokens(folders).keep(token_name(name), server["url"], token)}
     now = file.put(name, server)
-    if before is not None and not (before.kept == now.kept and same_server(before.url, now.url)):
-        _drop_token(folders, name, before)
+    if before is not None and not (
+        (before.token, before.login) == (now.token, now.login) and same_server(before.url, now.url)
+    ):
+        _drop_secrets(folders, name, before)
 
 
-def _drop_token(folders: Folders, name: str, server: McpServer) -> None:
+def _drop_secrets(folders: Folders, name: str, server: McpServer) -> None:
+    import os
+
+    from app.config import ConfigError
     from app.remotes.tokens import Tokens
-    from app.tools.mcp_file import token_name
+    from app.tools.mcp_file import login_name, token_name
 
-    if server.kept is not None and server.url is not None:
+    for place, account in ((server.token, token_name(name)), (server.login, login_name(name))):
+        if place is None or server.url is None:
+            continue
+        try:
+            url = server.filled(os.environ).url or ""
+        except ConfigError as error:
+            complain(f"{account} is still kept ({place}), because {error}")
+            continue
         with patience_for_the_keyring():
-            Tokens(folders).drop(token_name(name), server.url, server.kept)
+            Tokens(folders).drop(account, url, place)
 
 
 def _described(server: McpServer) -> dict[str, Any]:

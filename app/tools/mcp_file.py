@@ -73,11 +73,6 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return [*used, *filled.env.values(), *headers]
 
     @property
-    def kept(self) -> Literal["keyring", "file"] | None:
-        """Place of the secret that goes when the server is removed."""
-        return self.token or self.login
-
-    @property
     def place(self) -> str:
         """The command as a shell would read it, or the address; without the values of variables."""
         import shlex
@@ -121,8 +116,8 @@ class McpFile:
 
     def signed_in(self, name: str, place: Literal["keyring", "file"]) -> None:
         """Note that a server was signed in to, and where the tokens are. Raises `ConfigError`."""
-        self.get(name)
-        self._change(lambda servers: {**servers, name: {**servers[name], "login": place}})
+        if self.get(name).login != place:
+            self._change(lambda servers: {**servers, name: {**servers[name], "login": place}})
 
     def remove(self, name: str) -> None:
         """Raises `ConfigError` if there is no such server."""
@@ -146,6 +141,11 @@ class McpFile:
 def token_name(server: str) -> str:
     """The name under which the token of a server is kept, which no remote can have."""
     return f"mcp:{server}"
+
+
+def login_name(server: str) -> str:
+    """The name under which what signing in to a server gave is kept."""
+    return f"mcp-login:{server}"
 
 
 def name_problem(name: str) -> str | None:

@@ -7,6 +7,7 @@ that call was carried out, nobody knows. The SDK takes 0.7 s to import, so only 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import time
@@ -24,7 +25,7 @@ from pydantic import ValidationError
 
 from app.config import ConfigError, Folders
 from app.log import HIDDEN, log
-from app.remotes.tokens import Tokens
+from app.remotes.tokens import Place, Tokens
 from app.sanitise import sanitise
 from app.tools.child import MOST_LINE, Child
 from app.tools.mcp_file import McpFile, McpServer, token_name
@@ -144,8 +145,18 @@ class _Server:
         if server.login is not None:
             from app.tools.sign_in import signed_in
 
-            auth = signed_in(Tokens(self._folders), self.name, filled.url or "", server.login)
+            auth, tokens = signed_in(Tokens(self._folders), self.name, filled.url or "", server.login, self._noted)
+            secrets += tokens
         return filled, headers, frozenset(value for value in secrets if len(value) >= SHORTEST_SECRET), auth
+
+    def _noted(self, place: Place) -> bool:
+        """Note where refreshed tokens are. False if the person does not want this server, or its login, any more."""
+        with contextlib.suppress(ConfigError):
+            file = McpFile(self._folders)
+            if file.get(self.name).login is not None:
+                file.signed_in(self.name, place)
+                return True
+        return False
 
 
 class _Link:
@@ -342,7 +353,7 @@ class _Link:
         if child is not None and isinstance(error, MCPError) and error.code == types.CONNECTION_CLOSED:
             return f"{name} {self._how_it_ended()}"
         if self._auth is not None and (isinstance(error, OAuthFlowError) or self._status in (401, 403)):
-            return f"you are not signed in to {name} any more: outrider mcp login {name}"
+            return f"you are not signed in to {name} any more, or it cannot be renewed now: outrider mcp login {name}"
         if self._status in (401, 403):
             return (
                 f"{name} refuses this token, or wants one (HTTP status {self._status}): outrider mcp login {name} "

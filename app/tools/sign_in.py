@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import sys
+import threading
 import webbrowser
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from urllib.parse import parse_qs, urlsplit
 
 import httpx2
@@ -29,11 +31,14 @@ from mcp.shared.auth import (
 from pydantic import AnyUrl
 
 from app.remotes.tokens import Place, TokenError, Tokens
-from app.tools.mcp_file import token_name
+from app.ssh import over_ssh
+from app.tools.mcp_file import login_name
 from remote.transport import system_trust
 
 PERSON_SECONDS = 300.0
 """How long signing in may take a person."""
+BROWSER_SECONDS = 10.0
+"""How long a browser may take to send its request."""
 MOST_LINE = 16_384
 """Longest request line of the browser, in bytes."""
 PAGE = "<!doctype html><title>Outrider</title><p>{}</p>"
@@ -56,8 +61,10 @@ class Kept(msgspec.Struct, frozen=True):
 class _Store:
     """Keeps what one server's sign-in obtained (the SDK's `TokenStorage`)."""
 
-    def __init__(self, tokens: Tokens, name: str, url: str, kept: Kept | None) -> None:
-        self._tokens, self._name, self._url, self._kept = tokens, name, url, kept
+    def __init__(
+        self, tokens: Tokens, name: str, url: str, kept: Kept | None, noted: Callable[[Place], bool] | None = None
+    ) -> None:
+        self._tokens, self._name, self._url, self._kept, self._noted = tokens, name, url, kept, noted
         self.place: Place | None = None
         """Where it was kept last."""
         self.provider: OAuthClientProvider
@@ -86,18 +93,26 @@ class _Store:
             metadata.model_dump_json() if metadata is not None else None,
             resource.model_dump_json() if resource is not None else None,
         )
-        text = msgspec.json.encode(kept).decode()
-        self.place = await asyncio.to_thread(self._tokens.keep, token_name(self._name), self._url, text)
+        self._kept = kept
+        await asyncio.to_thread(self._keep, msgspec.json.encode(kept).decode())
+
+    def _keep(self, text: str) -> None:
+        self.place = self._tokens.keep(login_name(self._name), self._url, text)
+        if self._noted is not None and not self._noted(self.place):  # The server was removed, or has another address.
+            self._tokens.drop(login_name(self._name), self._url, self.place)
 
 
-def signed_in(tokens: Tokens, name: str, url: str, place: Place) -> httpx2.Auth:
-    """Authentication with what `sign_in` obtained. It is refreshed, and kept, when it has expired.
+def signed_in(
+    tokens: Tokens, name: str, url: str, place: Place, noted: Callable[[Place], bool]
+) -> tuple[httpx2.Auth, list[str]]:
+    """Authentication with what `sign_in` obtained, and its secrets. It is refreshed, and kept, when it has expired.
 
-    Raises `TokenError` if it is gone or damaged.
+    `noted`: takes the place where it is kept from then on; False if nothing is to be kept any more. Raises `TokenError`
+    if it is gone or damaged.
     """
     try:
-        kept = msgspec.json.decode(tokens.find(token_name(name), url, place), type=Kept)
-        store = _Store(tokens, name, url, kept)
+        kept = msgspec.json.decode(tokens.find(login_name(name), url, place), type=Kept)
+        store = _Store(tokens, name, url, kept, noted)
         provider = _provider(store, url, "http://127.0.0.1/")
         known = provider.context
         known.token_expiry_time, known.auth_server_url = kept.expires, kept.issuer
@@ -105,10 +120,10 @@ def signed_in(tokens: Tokens, name: str, url: str, place: Place) -> httpx2.Auth:
         known.protected_resource_metadata = (
             ProtectedResourceMetadata.model_validate_json(kept.resource) if kept.resource else None
         )
-        OAuthToken.model_validate_json(kept.tokens)
+        secrets = OAuthToken.model_validate_json(kept.tokens)
     except (TokenError, ValueError):
         raise TokenError(f"you are not signed in to {name} any more: outrider mcp login {name}") from None
-    return provider
+    return provider, [secret for secret in (secrets.access_token, secrets.refresh_token) if secret]
 
 
 async def sign_in(tokens: Tokens, name: str, url: str, say: Callable[[str], None]) -> Place:
@@ -119,8 +134,9 @@ async def sign_in(tokens: Tokens, name: str, url: str, say: Callable[[str], None
     arrived: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(OSError, ValueError), contextlib.closing(writer):
-            words = (await reader.readuntil(b"\n")).decode("latin-1").split()
+        with contextlib.suppress(OSError, ValueError, EOFError, asyncio.LimitOverrunError), contextlib.closing(writer):
+            async with asyncio.timeout(BROWSER_SECONDS):  # A browser may open a connection and never use it.
+                words = (await reader.readuntil(b"\n")).decode("latin-1").split()
             there = len(words) > 1 and urlsplit(words[1]).path == "/callback"
             text = "You can close this page and go back to the terminal." if there else "Nothing is here."
             page = PAGE.format(text).encode()
@@ -134,13 +150,15 @@ async def sign_in(tokens: Tokens, name: str, url: str, say: Callable[[str], None
         say(f"Sign in in the browser. If none opens, open this address:\n{address}")
         if sys.stdin.isatty():
             say("A browser on another machine ends at an address that begins with http://127.0.0.1: paste it here.")
-        await asyncio.to_thread(webbrowser.open, address)
+        if has_browser(os.environ):  # Not waited for: some browsers end only when they are closed.
+            threading.Thread(target=webbrowser.open, args=(address,), name="browser", daemon=True).start()
 
     async def result() -> AuthorizationCodeResult:
         with _pasted(arrived):
             return _result(await arrived)
 
-    async with await asyncio.start_server(answer, "127.0.0.1", 0, limit=MOST_LINE) as server:
+    server = await asyncio.start_server(answer, "127.0.0.1", 0, limit=MOST_LINE)
+    try:
         port = server.sockets[0].getsockname()[1]
         store = _Store(tokens, name, url, None)
         provider = _provider(store, url, f"http://127.0.0.1:{port}/callback")
@@ -151,9 +169,18 @@ async def sign_in(tokens: Tokens, name: str, url: str, say: Callable[[str], None
             Client(streamable_http_client(url, http_client=client), cache=None),
         ):
             pass  # The greeting is a request that needs the sign-in.
+    finally:
+        server.close()  # Without waiting for connections that a browser keeps open.
     if store.place is None:
         raise TokenError(f"{name} does not ask anybody to sign in")
     return store.place
+
+
+def has_browser(environment: Mapping[str, str]) -> bool:
+    """Whether a browser can open beside the terminal. One in the terminal would take it from the person."""
+    if over_ssh(environment):
+        return False
+    return sys.platform in ("darwin", "win32") or bool(environment.get("DISPLAY") or environment.get("WAYLAND_DISPLAY"))
 
 
 def _provider(store: _Store, url: str, redirect: str) -> OAuthClientProvider:

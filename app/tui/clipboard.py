@@ -18,7 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from app.tui.line_pace import over_ssh
+from app.ssh import over_ssh
 
 LONGEST_OSC = 74_994
 """Bytes of text that xterm and tmux take at once: 100,000 with base64 and its frame around it."""

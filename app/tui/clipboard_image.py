@@ -16,7 +16,7 @@ from pathlib import Path
 
 from app.attachments.images import image_kind
 from app.attachments.limits import MOST_IMAGE_BYTES, size
-from app.tui.line_pace import over_ssh
+from app.ssh import over_ssh
 
 TIMEOUT_SECONDS = 5.0
 """Time for the program: the owner of the clipboard may have to convert a large image first."""

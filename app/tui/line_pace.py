@@ -6,16 +6,13 @@ import os
 import time
 from collections.abc import Callable, Mapping
 
+from app.ssh import over_ssh
+
 BYTES_PER_SECOND = 4_000
 """What a running answer may take of the line. A phone on the edge of its cell has 5 to 10 kB/s, for everything."""
 
 LONGEST_PAUSE = 0.5
 """Seconds. In a longer one, so many lines come that the screen costs less anew than scrolled, and that every time."""
-
-
-def over_ssh(environment: Mapping[str, str]) -> bool:
-    """Whether the terminal is at the other end of a line. Mosh is started by SSH, and keeps its variables."""
-    return bool(environment.get("SSH_CONNECTION") or environment.get("SSH_TTY"))
 
 
 class LinePace:

@@ -48,7 +48,7 @@ from textual.style import Style
 from textual.widget import Widget
 from textual.widgets import OptionList
 
-from app.tui.line_pace import over_ssh
+from app.ssh import over_ssh
 from app.tui.terminal_cells import Cell, TerminalCells, cells
 
 # ---- the application -------------------------------------------------------------------------------------------------

@@ -71,6 +71,7 @@ def test_one_signs_in_with_the_browser_and_stays_signed_in_until_the_server_forg
     outrider: Outrider, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("app.tools.servers.START_SECONDS", PATIENCE_SECONDS)
+    monkeypatch.setattr("app.tools.sign_in.has_browser", lambda environment: True)
     monkeypatch.setattr("webbrowser.open", lambda address: urllib.request.urlopen(address).read())
     tokens = home / "config" / "tokens.json"
     with over_http(tmp_path, "--login") as port:
@@ -82,12 +83,14 @@ def test_one_signs_in_with_the_browser_and_stays_signed_in_until_the_server_forg
         assert outrider("mcp", "login", "wiki").says(0, "signed in to wiki")
         assert outrider("mcp", "test", "wiki").says(0, "has 1 tool")
         [(account, kept)] = json.loads(tokens.read_text()).items()
-        assert account == f"mcp:wiki http://127.0.0.1:{port}" and not (tmp_path / "calls").exists()
+        assert account == f"mcp-login:wiki http://127.0.0.1:{port}" and not (tmp_path / "calls").exists()
         tokens.write_text(json.dumps({account: json.dumps(json.loads(kept) | {"expires": 1.0})}))
         assert outrider("mcp", "test", "wiki").code == 0 and (tmp_path / "calls").read_text() == "refresh\n"
         assert outrider("mcp", "test", "wiki").code == 0 and (tmp_path / "calls").read_text() == "refresh\n"
     with over_http(tmp_path, "--login", port):  # It knows nobody any more.
-        assert outrider("mcp", "test", "wiki").says(3, "not signed in to wiki any more: outrider mcp login wiki")
+        assert outrider("mcp", "test", "wiki").says(
+            3, "not signed in to wiki any more, or it cannot be renewed now: outrider mcp login wiki"
+        )
     assert outrider("mcp", "rm", "wiki").code == 0 and json.loads(tokens.read_text()) == {}
 
 
