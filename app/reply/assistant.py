@@ -279,8 +279,10 @@ class Assistant:
             return None
         from app.reply.model_title import give_title
 
-        routing, self._asked = self._backend.routing, asyncio.Event()
-        connection = routing.connection_of(conversation_id)
+        routing = self._backend.routing
+        if self._asked.is_set():
+            self._asked = asyncio.Event()
+        connection = routing.present(conversation_id)  # No server is started, or connected to, for a title.
         return await unless_set(self._asked, give_title(self.store, connection, conversation_id, routing.titles))
 
     def has_room(self, conversation_id: str | None) -> bool:

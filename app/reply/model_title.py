@@ -44,6 +44,8 @@ async def give_title(store: Store, connection: Connection | None, conversation_i
     conversation, thread = store.conversations.get(conversation_id), store.branches.thread(conversation_id)
     if [one.role for one in thread] != ["user", "assistant"] or thread[1].status != "done":
         return None
+    if thread[1].stats.get("stretches") or thread[1].stats.get("model") not in (None, peer.model_name):
+        return None  # Somebody else has answered: this server does not get to read it.
     question, answer = thread[0].text, thread[1].text
     if not answer or len(question) + len(answer) > LONGEST or conversation.title != title_from(question):
         return None

@@ -69,6 +69,18 @@ async def test_a_persons_title_stays_also_if_it_comes_while_the_model_writes(con
             assert store.conversations.get(conversation).title == "Mine"
 
 
+async def test_a_server_does_not_read_what_another_one_answered(connect: Connect) -> None:
+    server = ChatServer([Script(["tar -x"])], title="Broken archives")
+    async with connect(server, met=True) as opened:
+        conversation = await begun(opened)
+        connection = opened.backend.routing.shown
+        assert connection is not None and connection.verifier is not None
+        connection.source.model = "another"
+        connection.connect_again("another model")
+        await until(lambda: (peer := connection.verifier) is not None and peer.model_name == "another")
+        assert await opened.entitle(conversation) is None and not server.entitled
+
+
 async def test_a_model_that_answers_with_commands_is_not_asked(connect: Connect) -> None:
     server = ChatServer([Script(["tar -x"])], title="tar -x")
     async with connect(server, met=True) as opened:
