@@ -8,10 +8,10 @@ import msgspec
 
 from storage.choices import NONE, Choices, pack_choices
 from storage.database import Database
-from storage.errors import NotFound
+from storage.errors import NotFound, TooManyTags
 from storage.records import SELECT_CONVERSATIONS, Conversation, conversation_from, well_formed
 from storage.rows import find_by_beginning, find_conversation, insert_conversation, new_id, now
-from storage.tags import tag_from, tags_from
+from storage.tags import MOST_TAGS, tag_from, tags_from
 from storage.words import words
 
 
@@ -94,10 +94,13 @@ class Conversations:
             sql.execute("UPDATE conversations SET pinned = ? WHERE id = ?", (pinned, conversation_id))
 
     def tag(self, conversation_id: str, add: Iterable[str] = (), remove: Iterable[str] = ()) -> tuple[str, ...]:
-        """Adds tags and removes others; returns all that it has now. Raises `NotFound`."""
+        """Adds tags and removes others; returns all that it has now. Raises `NotFound`, `TooManyTags`."""
         with self._database.write() as sql:
             choices = find_conversation(sql, conversation_id).choices
-            tags = tags_from({*choices.tags, *map(tag_from, add)} - set(map(tag_from, remove)))
+            wanted = {*choices.tags, *map(tag_from, add)} - {"", *map(tag_from, remove)}
+            if len(wanted) > MOST_TAGS:
+                raise TooManyTags(f"A conversation has at most {MOST_TAGS} tags; remove one first.")
+            tags = tags_from(wanted)
             packed = pack_choices(msgspec.structs.replace(choices, tags=tags))
             sql.execute("UPDATE conversations SET choices = ? WHERE id = ?", (packed, conversation_id))
             return tags

@@ -69,6 +69,10 @@ class NotFound(StorageError):
     pass
 
 
+class TooManyTags(StorageError):
+    pass
+
+
 class AlreadyFinished(StorageError):
     pass
 

@@ -64,8 +64,8 @@ TITLES = f"""
         AND +rowid IN (SELECT title_key FROM best)
     )
 """
-MOST_TAGGED = 1000
-"""Conversations with the words of a search in which those with its tags are looked for."""
+EVERY = 10**9
+"""As many as there are: those with a tag may be old."""
 Marks = tuple[tuple[int, int], ...]
 """Character ranges of the matches in a text."""
 
@@ -118,7 +118,7 @@ class FullTextSearch:
             if not rest:
                 return [FoundConversation(one, one.title, None) for one in tagged[:limit]]
             ids = {one.id for one in tagged}
-            return [one for one in self._with_words(rest, MOST_TAGGED) if one.conversation.id in ids][:limit]
+            return [one for one in self._with_words(rest, EVERY, EVERY) if one.conversation.id in ids][:limit]
         return self._with_words(words, limit)
 
     def _tagged(self, tags: Sequence[str]) -> list[Conversation]:
@@ -131,9 +131,11 @@ class FullTextSearch:
             every = [conversation_from(row) for row in rows]
         return [one for one in every if all(any(has.startswith(tag) for has in one.choices.tags) for tag in tags)]
 
-    def _with_words(self, words: str, limit: int) -> list[FoundConversation]:
+    def _with_words(self, words: str, limit: int, weighed: int | None = None) -> list[FoundConversation]:
         if not (parameters := _parameters(words, limit)):
             return []
+        if weighed is not None:
+            parameters = {**parameters, "weighed": weighed}
         with self._database.read() as sql:
             rows = sql.query(
                 f"""

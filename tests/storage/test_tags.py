@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from storage import Choices, Store
+from storage.errors import TooManyTags
+from storage.search import WEIGHED
 from storage.tags import MOST_TAGS, tag_from
 from tests.storage.stored import add
 
@@ -24,6 +28,10 @@ def test_a_search_has_tags_and_words(store: Store) -> None:
     assert found(store, "#wo unpack that") == ["Two"] and found(store, "#tar that") == []
     assert found(store, "#c") == ["Three"], "no tag begins so, so it is a word"
     assert sorted(found(store, "unpack")) == ["One", "Two"]
+    later = store.conversations.create("Later").id
+    for _ in range(WEIGHED + 1):
+        add(store, later, "unpack")
+    assert found(store, "#tar unpack") == ["One"], "however much is newer"
     one = store.conversations.all()[-1]
     assert one.choices.tags == ("tar", "work")
     store.bin.delete(one.id)
@@ -37,4 +45,8 @@ def test_tags_are_short_words_and_outlive_other_choices(store: Store) -> None:
     store.conversations.choose(conversation, Choices(model="other"))
     choices = store.conversations.get(conversation).choices
     assert choices.model == "other" and "x" in choices.tags
-    assert len(store.conversations.tag(conversation, map(str, range(99)))) == MOST_TAGS
+    many = list(map(str, range(MOST_TAGS - 2)))
+    kept = store.conversations.tag(conversation, many)
+    with pytest.raises(TooManyTags, match="at most 20 tags; remove one first"):
+        store.conversations.tag(conversation, ["one more"])
+    assert store.conversations.get(conversation).choices.tags == kept
