@@ -16,6 +16,8 @@ COUNTS = ("tokens_in", "tokens_out", "uncounted", "prompt_tokens", "completion_t
 """The statistics that count what an answer has cost. tokens_in, tokens_out: of all requests to the server. uncounted:
 requests whose tokens the server did not count, or that were stopped before it did. The last two: of one request that
 wrote the whole answer."""
+MOST = 10**12
+"""Most tokens that are believed of one answer, so that no import makes the sums overflow."""
 KEYS: dict[By, str] = {
     "month": "strftime('%Y-%m', created, 'localtime')",
     "conversation": "conversation_id",
@@ -77,5 +79,7 @@ class Usage:
 
 def _number(*names: str) -> str:
     """SQL for the first of these statistics that is a number, or 0. An import may have anything there."""
-    found = (f"CASE json_type(stats, '$.{name}') WHEN 'integer' THEN stats ->> '$.{name}' END" for name in names)
+    found = (
+        f"CASE json_type(stats, '$.{name}') WHEN 'integer' THEN min(stats ->> '$.{name}', {MOST}) END" for name in names
+    )
     return f"coalesce({', '.join(found)}, 0)"
