@@ -139,7 +139,7 @@ class OpenConversation:
         self.ended.pop(stored.id or "", None)
         live = self.live
         if live is not None and live.instead is not None and not live.turn.message:
-            self.turns[live.at :] = [live.turn]  # It waits for its turn, and is not stored yet.
+            self.turns[self._place(live) :] = [live.turn]  # It waits for its turn, and is not stored yet.
         elif live is not None:
             turns = self.turns
             places = (at for at, turn in enumerate(turns) if live.verifies and turn.message == live.verifies)
@@ -341,7 +341,7 @@ class OpenConversation:
             return None
         replaced: Turn | None = None
         if reply.instead is not None:
-            self.turns = [*self.turns[: reply.at], reply.turn]
+            self.turns = [*self.turns[: self._place(reply)], reply.turn]
         else:
             places = (at for at, old in enumerate(self.turns) if reply.verifies and old.message == reply.verifies)
             at = next(places, None)
@@ -351,6 +351,11 @@ class OpenConversation:
                 replaced, self.turns[at] = self.turns[at], reply.turn
         place_questions(self.turns)
         return replaced
+
+    def _place(self, reply: RunningReply) -> int:
+        """Where the turn is that a second version replaces. A summary may have folded it, or turns above it, since."""
+        places = (at for at, turn in enumerate(self.turns) if reply.instead in (turn.message, turn.asked))
+        return next(places, 0 if self.folded else reply.at)
 
     async def listen(self, reply: RunningReply, tell: Callable[[Event], Awaitable[None]]) -> None:
         """Follow a running reply to its end; each event goes to `tell`. Errors of the reply are not raised."""

@@ -95,6 +95,23 @@ async def test_a_summary_of_another_window_is_shown(store: Store, database: Path
         await wait_until(pilot, lambda: app.answers == SHOWN and line(app) == "")
 
 
+async def test_a_question_that_is_edited_keeps_its_place_while_turns_above_it_fold(
+    store: Store, database: Path
+) -> None:
+    here = store_turns(store, "long", TURNS)
+    core = ScriptedCore(store)
+    async with started(core, (80, 24), here) as (app, pilot):
+        await wait_until(pilot, lambda: app.answers == SHOWN)
+        conversation, last = app.chat.conversation, store.branches.thread(here)[-2].id
+        reply = conversation.edit(3, last, "question 4, in other words")
+        with Store.open(database) as other:
+            pending = other.summaries.begin(other.branches.thread(here)[3], SUM_UP)
+            other.messages.finish(pending.id, (), (), "Four.", "done", {"reason": "end"})
+        await wait_until(pilot, lambda: app.answers == SHOWN[2:])
+        conversation.start(reply)
+        assert [turn.question for turn in conversation.turns] == ["question 3", "question 4, in other words"]
+
+
 async def test_it_is_proposed_before_the_context_is_full(store: Store) -> None:
     here, short = store_turns(store, "long", TURNS), store_turns(store, "short", [("q" * 60, "a" * 40)])
     core = ScriptedCore(store)
