@@ -13,11 +13,9 @@ import sys
 from pathlib import Path
 
 from app.cli.settings import settings_with
-from app.config import BUNDLED_TARGET
 from app.exits import FAILED, fail, guarded
 from models.cores import keep_cores_free
 from models.extras import how_to_install
-from models.free_memory import CACHE_SHARE, free_bytes
 from models.telemetry import switch_off
 from remote.verifier.options import ServeOptions
 
@@ -35,6 +33,9 @@ def main() -> None:
 
 
 def _serve() -> None:
+    from app.config import BUNDLED_TARGET
+    from models.free_memory import CACHE_SHARE, free_bytes
+
     model, drafter, token_file, threads = sys.argv[1:]
     _, folders = settings_with()  # Opens the log.
     if not drafter and hasattr(os, "nice"):

@@ -25,8 +25,8 @@ from app.reply.routing import Options
 from drafter.runtime import Drafter
 from drafter.shelf import Drafters
 from storage import Message, Store
-from storage.branches import Branches
 from storage.database import Database
+from storage.summaries import Summaries
 from tests.app.reply.conftest import Connect
 from tests.support.conversing import Heard, ask, ask_once, hear
 from tests.support.emulator import Emulator, LinkProfile
@@ -214,26 +214,27 @@ async def remembered(drafter: Drafter, store: Store, conversation: str, tokens: 
         return drafting.memory_from
 
 
-class SlowBranches(Branches):
-    """Reads a branch when it is told to."""
+class SlowSummaries(Summaries):
+    """Reads the messages of a prompt when it is told to."""
 
     def __init__(self, database: Database) -> None:
         super().__init__(database)
         self.asked, self.answers = threading.Event(), threading.Event()
 
-    def path(self, message_id: str) -> list[Message]:
+    def read(self, message_id: str) -> list[Message]:
         self.asked.set()
-        self.answers.wait(30)
-        return super().path(message_id)
+        self.answers.wait(PATIENCE_SECONDS)
+        return super().read(message_id)
 
 
 async def test_a_conversation_is_read_beside_all_else_and_can_be_stopped(drafter: Drafter, database: Path) -> None:
     store = Store(database)
-    slow = store.branches = SlowBranches(store.database)
+    slow = store.summaries = SlowSummaries(store.database)
     async with Assistant(store, Options(Drafters(drafter), None, OFFLINE)) as opened:
         asking = asyncio.create_task(ask(opened, "list files"))
-        while not slow.asked.is_set():
-            await asyncio.sleep(0.01)
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while not slow.asked.is_set():
+                await asyncio.sleep(0.01)
         assert opened.replying
         with pytest.raises(RuntimeError, match="one reply at a time"):
             await ask(opened, "another", opened.store.conversations.all()[0].id)
