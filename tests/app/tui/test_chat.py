@@ -110,7 +110,8 @@ async def test_a_window_shows_what_another_does(store: Store, monkeypatch: pytes
             await wait_until(pilot, lambda: any("three" in title for title in app.titles))
             answer = go_on("last")
             await wait_until(pilot, lambda: app.questions == [*wanted, "last"])
-            assert "another window is writing it" in [str(note.content) for note in app.screen.query(".note")]
+            said = "another window is writing it"
+            await wait_until(pilot, lambda: said in [str(note.content) for note in app.screen.query(".note")])
             other.messages.finish(answer, (1,), (True,), "done there", "done", {})
             await wait_until(pilot, lambda: app.answers[-1] == "done there")
 
