@@ -175,7 +175,6 @@ async def _login(folders: Folders, file: McpFile, name: str) -> int:
     from app.remotes.tokens import TokenError, Tokens
     from app.sanitise import sanitise
     from app.tools.sdk import servers_of
-    from app.tools.tool import innermost
 
     servers_of(folders)  # Says how to install the SDK.
     from app.tools.sign_in import sign_in
@@ -183,11 +182,8 @@ async def _login(folders: Folders, file: McpFile, name: str) -> int:
     url = file.get(name).filled(os.environ).url or ""
     try:
         place = await sign_in(Tokens(folders), name, url, complain)
-    except Exception as error:  # The SDK's, the network's, the keyring's: nothing was changed.
-        found = innermost(error)
-        # The SDK's other errors may quote what a server sent, with tokens in it.
-        why = str(found) if isinstance(found, TokenError | TimeoutError | OSError) else ""
-        complain(sanitise(f"{name}: signing in failed: {why or type(found).__name__}"))
+    except TokenError as error:
+        complain(sanitise(f"{name}: {error}"))
         return UNREACHABLE
     file.signed_in(name, place)
     complain(f"signed in to {name}; `outrider mcp test {name}` lists its tools")

@@ -18,7 +18,7 @@ from urllib.parse import parse_qs, urlsplit
 import httpx2
 import msgspec
 from mcp.client import Client
-from mcp.client.auth import OAuthClientProvider
+from mcp.client.auth import OAuthClientProvider, OAuthRegistrationError
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.auth import (
     AuthorizationCodeResult,
@@ -33,6 +33,8 @@ from pydantic import AnyUrl
 from app.remotes.tokens import Place, TokenError, Tokens
 from app.ssh import over_ssh
 from app.tools.mcp_file import login_name
+from app.tools.tool import innermost
+from remote.credentials import without_credentials
 from remote.transport import system_trust
 
 PERSON_SECONDS = 300.0
@@ -98,7 +100,7 @@ class _Store:
 
     def _keep(self, text: str) -> None:
         self.place = self._tokens.keep(login_name(self._name), self._url, text)
-        if self._noted is not None and not self._noted(self.place):  # The server was removed, or has another address.
+        if self._noted is not None and not self._noted(self.place):  # The server was removed or replaced.
             self._tokens.drop(login_name(self._name), self._url, self.place)
 
 
@@ -129,8 +131,30 @@ def signed_in(
 async def sign_in(tokens: Tokens, name: str, url: str, say: Callable[[str], None]) -> Place:
     """Sign in to the server at `url`: the person does it in the browser. Returns where the tokens are kept.
 
-    `say`: shows a line to the person. Raises `TimeoutError`, and what the SDK and the network raise.
+    `say`: shows a line to the person. Raises `TokenError`, which says what went wrong.
     """
+    try:
+        return await _sign_in(tokens, name, url, say)
+    except Exception as error:
+        raise TokenError(_why(innermost(error), name, url)) from None
+
+
+def _why(error: BaseException, name: str, url: str) -> str:
+    match error:
+        case TokenError():
+            return str(error)
+        case TimeoutError():
+            return f"nobody signed in within {PERSON_SECONDS / 60:.0f} minutes"
+        case OAuthRegistrationError():
+            token = f"outrider mcp add {name} {without_credentials(url)} --replace --token-stdin"
+            return f"the server registers no new programs; give it a token instead: {token}"
+        case httpx2.HTTPError() | OSError():
+            return f"{without_credentials(url)} cannot be reached: {str(error) or type(error).__name__}"
+        case _:  # Its words may quote what a server sent, with tokens in it.
+            return f"signing in failed: {type(error).__name__}"
+
+
+async def _sign_in(tokens: Tokens, name: str, url: str, say: Callable[[str], None]) -> Place:
     arrived: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

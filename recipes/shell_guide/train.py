@@ -152,12 +152,13 @@ def main() -> None:
             for group in learner.param_groups:
                 group["lr"] = arguments.rate * rate_at(step, arguments.steps, arguments.decay)
             some = list(itertools.islice(numbers, each))[mine]
-            loss = learn(model, [batch_of(drawn, one, arguments.longest, tokenizer.pad_token_id) for one in some])
+            batches = [batch_of(drawn, one, arguments.longest, tokenizer.pad_token_id) for one in some]
+            loss = learn(model, batches)
             average_gradients(model.parameters(), together)
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             learner.step()
             learner.zero_grad(set_to_none=True)
-            seen += arguments.tokens * each
+            seen += sum(batch.ids.numel() for batch in batches) * together.num_processes
             progress.advance()
             now, last = time.monotonic(), step == arguments.steps - 1
             if first and (last or now - logged > LOGGED):
