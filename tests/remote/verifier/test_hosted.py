@@ -143,15 +143,6 @@ def test_an_answer_ends_with_its_stop_token(engine, drafter, prompt):
     assert [frame.finished for frame in frames] == [False] * (len(frames) - 1) + [True]
 
 
-def test_a_session_that_is_dropped_ends_its_stream(engine, drafter, prompt):
-    sessions = table(engine, drafter)
-    stream = streaming(sessions, [], prompt, memory_from=0)
-    next(stream)
-    assert sessions.drop("s")
-    with pytest.raises(Dropped):
-        told(stream)
-
-
 def size(engine, drafter, tokens: int) -> int:
     """Bytes of a session with this many tokens for which the verifier drafts."""
     sessions = table(engine, drafter)
