@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import itertools
 import json
 from collections.abc import Callable
@@ -106,18 +105,6 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> HeldClock:
     clock = HeldClock()
     monkeypatch.setattr(progress.time, "monotonic", clock.now)
     return clock
-
-
-@pytest.fixture
-def terminal(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
-    """What a terminal would be sent."""
-    written = io.StringIO()
-    monkeypatch.setattr(written, "isatty", lambda: True)
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setenv("COLUMNS", "120")
-    for name in ("NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
-        monkeypatch.delenv(name, raising=False)
-    return written
 
 
 def test_a_log_gets_a_line_now_and_then(clock, capsys):

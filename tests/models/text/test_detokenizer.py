@@ -124,16 +124,6 @@ def test_only_whole_words_and_characters_are_read(kind: str, begun: str) -> None
         assert joint.forced[:1].isspace()
 
 
-@every
-def test_the_token_of_the_whole_word_may_come(kind: str) -> None:
-    text = TEXTS[kind]
-    joint = seam(text, "list fi")
-    assert joint.forced == b" fi"
-    whole = text.encode("list files")
-    assert joint.read == whole[: len(joint.read)]
-    assert whole[len(joint.read)] in Spellings(text, SIZES[kind]).fitting(joint.forced)
-
-
 def test_no_special_token_spells_a_text() -> None:
     spellings = Spellings(TEXTS["bytes"], SIZES["bytes"])
     assert not {0, 1, 2, 3, 4} & {*spellings.fitting(b"<|end|>").tolist()}

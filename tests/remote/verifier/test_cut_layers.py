@@ -124,16 +124,6 @@ def test_what_guesses_badly_learns_over_a_kill_and_is_used_once_it_is_good_enoug
     assert last.measured and last.measured.tau == tau and last.steps > 0
 
 
-def test_what_stays_too_bad_leaves_its_figures(killed: MakingTask, monkeypatch: pytest.MonkeyPatch) -> None:
-    out = Path(killed.out)
-    before = read_config(out).measured
-    monkeypatch.setattr("drafter.floors.LEAST_TAU", 1.5)
-    assert not make(killed).made
-    config = read_config(out)
-    assert config.measured and before and before.tau < config.measured.tau and config.steps > 0
-    assert list(out.parent.rglob("*")) == [out, out / CONFIG]
-
-
 def test_damaged_files_cost_only_what_was_in_them(killed: MakingTask) -> None:
     work, told = Path(killed.work), list[MakingProgress]()
     lines = (work / FILE).read_bytes().splitlines(keepends=True)
