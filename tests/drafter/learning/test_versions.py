@@ -33,13 +33,6 @@ def about(created: str = "2030-01-01T00:00:00+00:00", messages: tuple[str, ...] 
     )  # fmt: skip
 
 
-def test_nothing_was_learnt_at_first(versions: Versions) -> None:
-    assert versions.all() == [] and versions.in_use is None and versions.stamp == (0, 0)
-    assert versions.roll_back() is None
-    versions.forget()
-    assert not versions.folder.exists()
-
-
 def test_a_version_with_weights_is_in_use(versions: Versions, config: DrafterConfig) -> None:
     versions.publish(about(), some_correction(config))
     first = versions.stamp
