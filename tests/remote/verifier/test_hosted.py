@@ -226,6 +226,10 @@ def test_what_cannot_be_gone_on_with_is_refused_and_changes_nothing(engine, draf
     with pytest.raises(TooLong):
         next(streaming(sessions, [], prompt * 20))
     text = tokens_of(streaming(sessions, [], prompt, 4, most=3))
+    with pytest.raises(UnknownPrefix) as diverged:
+        next(streaming(sessions, [*prompt, 0, 0], [3], 5))
+    lengths = [at for at, digest in diverged.value.conflict.have if digest == digest_of((prompt + text)[:at])]
+    assert lengths[0] == len(prompt) + 3 and len(prompt) - 1 in lengths, "what both have, in ever longer steps"
     with pytest.raises(OutOfOrder):
         next(streaming(sessions, [], prompt, 4))
     assert tokens_of(streaming(sessions, prompt + text, [], 5, most=2)) == generated(engine.model, prompt, 5)[3:]
