@@ -122,21 +122,6 @@ def test_by_its_form(question: str, wanted: dict[str, str]) -> None:
         assert found[text].kinds[kind] == max(found[text].kinds.values()), (text, best(found[text]))
 
 
-@pytest.mark.parametrize(
-    ("question", "text", "kind"),
-    [
-        ("give it to user caddy", "caddy", "user"),
-        ("restart nginx", "nginx", "service"),
-        ("a branch called install", "install", "branch"),
-        ("put lukas in the dialout group", "dialout", "group"),
-        ("every parquet file", "parquet", "glob"),
-    ],
-)
-def test_by_the_word_beside_it(question: str, text: str, kind: str) -> None:
-    found = {one.text: one for one in read(question)}
-    assert best(found[text]) == kind
-
-
 @pytest.mark.parametrize("question", ["push branch", "md5 and sha256", "step-by-step, BUT a user", "a .tar.gz", ""])
 def test_plain_words_are_no_names(question: str) -> None:
     assert [one.text for one in read(question)] == []
