@@ -84,7 +84,7 @@ def test_no_letter_of_a_name_is_lost(used: list[str], data: st.DataObject) -> No
     assert known is not None and Marks.of(known).shown(said) == answer
 
 
-# ---- by its form and by the words beside it --------------------------------------------------------------------------
+# ---- by its form -----------------------------------------------------------------------------------------------------
 
 
 KNOWN = {
