@@ -19,6 +19,16 @@ from remote.openai.lenient_json import parse
 from remote.openai.server_errors import refused
 
 
+def test_shapes_that_no_file_of_dialects_has_are_read_too() -> None:
+    odd = {"content": 7, "reasoning": [], "tool_calls": {}}
+    for choice, piece in (
+        ({"delta": {"reasoning": "hm", "reasoning_content": "hm"}}, Delta("", "hm")),
+        ({"text": "a", "finish_reason": None}, Delta("a")),
+        ({"delta": odd, "finish_reason": 3}, Delta()),
+    ):
+        assert read_delta({"choices": [choice]}) == piece
+
+
 def test_halves_of_a_character_can_be_stored() -> None:
     piece = read_delta(parse('{"choices":[{"delta":{"content":"a\\ud83e","reasoning":"\\udd80"}}]}'))
     assert piece == Delta("a\ufffd", "\ufffd") and (piece.text + piece.reasoning).encode()
