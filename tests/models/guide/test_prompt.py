@@ -6,7 +6,7 @@ import pytest
 
 from models.guide.names import NoMarks
 from models.guide.pages import Pages
-from models.guide.prompt import CHARACTERS, EXAMPLES, Prompt, earlier, find, goes_on, line, system, task
+from models.guide.prompt import CHARACTERS, Prompt, earlier, find, goes_on, line, system
 from models.guide.search import platforms_of
 
 LINUX = platforms_of("linux")
@@ -15,14 +15,6 @@ LINUX = platforms_of("linux")
 @pytest.fixture
 def prompt(pages: Pages) -> Prompt:
     return Prompt(pages, LINUX, marks_names=False)
-
-
-def test_the_examples_stand_before_the_question(prompt: Prompt) -> None:
-    (role, text), question = prompt.apply([("user", "untar photos.tar.gz")])
-    assert role == "system" and question == ("user", "untar photos.tar.gz")
-    first, *examples = text.split("\n")
-    assert first == task("linux") and examples[0] == "tar: unpack an archive => tar xzf photos.tar.gz"
-    assert 1 <= len(examples) <= EXAMPLES
 
 
 def test_a_longer_conversation_begins_with_the_shorter_one(prompt: Prompt, pages: Pages) -> None:
