@@ -1,4 +1,4 @@
-"""Answers on a line that fails at random: the mix is the seed's, and what is lost, duplicated or wrong is told."""
+"""Answers on a line that fails at random: what is lost, duplicated or wrong is told."""
 
 from __future__ import annotations
 

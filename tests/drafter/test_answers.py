@@ -1,4 +1,4 @@
-"""Training data is what the target says if it is asked as the app asks, in any batch and after a kill."""
+"""Training data is what the target says if it is asked as the app asks, in any batch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Drafters that are made without training: their size, what they can say, and how well they guess."""
+"""Drafters that are made without training: their size, and what they can say."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tau and its parts, in cases with known results: an oracle, a fool, and drafters of the same answers."""
+"""Tau and its parts, in cases with known results: an oracle, and a fool."""
 
 from __future__ import annotations
 
