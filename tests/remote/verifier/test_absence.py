@@ -99,6 +99,38 @@ async def test_it_goes_on_for_as_long_as_the_server_says(target: Engine, endless
         assert rest == own[len(said) : len(said) + 5], "the device goes on after what it got"
 
 
+@pytest.mark.parametrize("stopped", [False, True])
+async def test_it_goes_on_where_the_line_breaks_before_its_first_token(
+    target: Engine, endless: Card, own: list[int], monkeypatch: pytest.MonkeyPatch, stopped: bool
+) -> None:
+    monkeypatch.setattr(target, "chunk", 1)
+    app = app_of(target, endless)
+    async with reached(app) as client:
+        async with Gate(target.model) as held:
+            asking = asyncio.create_task(begun(client, stream()))
+            async with asyncio.timeout(PATIENT):
+                while not app.turns.waiting:
+                    await asyncio.sleep(0.01)
+                asking.cancel()
+                await asyncio.gather(asking, return_exceptions=True)
+                allowed = 0
+                while not await counter(client, "away_sessions"):
+                    held.allow(1)
+                    allowed += 1
+            if stopped:
+                assert (await client.delete("/v1/streams/s?round=1")).status_code == 204
+            held.allow()
+            await until(client, "running_sessions", 0)
+        if stopped:
+            assert (await client.get(kept(1, len(PROMPT)))).status_code == 404
+        else:
+            tokens = tokens_of(await frames_at(client, kept(1, len(PROMPT))))
+            # The prompt's last forward gives the first of the tokens that it may have written before it noticed.
+            early = max(0, allowed + 1 - len(PROMPT))
+            # Some more come while it notices; the answer itself has no end.
+            assert tokens == own[: len(tokens)] and AWAY <= len(tokens) <= 2 * AWAY + early
+
+
 async def test_it_is_read_while_it_is_written(target: Engine, endless: Card, own: list[int]) -> None:
     async with left(target, app_of(target, endless)) as (client, held):
         held.allow(3)
