@@ -117,16 +117,6 @@ def test_paths_and_modules_are_there() -> None:
         assert [one for one in modules if not resolves(one)] == [], name
 
 
-def test_members_of_classes_are_there() -> None:
-    files = [path for top in PACKAGES for path in (REPOSITORY / top).rglob("*.py")]
-    classes = "\n".join(path.read_text(encoding="utf-8") for path in files)
-    for name, page in PAGES.items():
-        for owner, member in re.findall(r"`([A-Z][A-Z]*[a-z]\w*)\.(\w+)`", page):
-            bodies = re.findall(rf"^class {owner}\b.*\n((?:[ \t].*\n|\n)*)", classes, re.MULTILINE)
-            pattern = rf"^    (?:async )?(?:def )?{member}\b|self\.{member}\b"
-            assert any(re.search(pattern, body, re.MULTILINE) for body in bodies), f"{name}: {owner}.{member}"
-
-
 def test_the_map_has_every_room_and_names_what_is_in_its_files() -> None:
     rooms = {path.parent for top in PACKAGES for path in (REPOSITORY / top).rglob("*.py")}
     page = PAGES["AGENTS.md"].partition("### Rooms")[2].partition("\n##")[0]

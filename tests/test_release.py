@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import subprocess
 import tomllib
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from tests.support.serving import REPOSITORY
-from tools.newest import CONSTRAINTS, culprit, installed, read_constraints, write_constraints
+from tools.newest import CONSTRAINTS, installed, read_constraints, write_constraints
 from tools.release import (
     LEFT_OUT,
     PACKAGES,
@@ -112,22 +111,7 @@ def test_the_build_would_pack_the_tracked_files_of_the_packages() -> None:
     assert packed == code - {LEFT_OUT} and LEFT_OUT in code
 
 
-# ---- constraints.txt, and how the release that breaks something is found ---------------------------------------------
-
-
-NAMES = ("anyio", "httpx", "tokenizers", "torch", "transformers")
-
-
-@pytest.mark.parametrize(("breaks", "first", "end"), [(0, 0, 1), (0, 0, 5), (2, 0, 5), (4, 0, 5), (3, 2, 4)])
-def test_the_release_that_breaks_something_is_found(breaks: int, first: int, end: int) -> None:
-    asked: list[Sequence[str]] = []
-
-    def fails(names: Sequence[str]) -> bool:
-        asked.append(names)
-        return NAMES[breaks] in names
-
-    assert culprit(NAMES[first:end], fails) == NAMES[breaks]
-    assert len(asked) <= 3
+# ---- constraints.txt -------------------------------------------------------------------------------------------------
 
 
 def test_packages_come_before_those_that_need_them_and_no_build_for_one_machine_is_written_down() -> None:

@@ -1,8 +1,6 @@
-"""Training data is what the target says if it is asked as the app asks, in any batch and after a kill."""
+"""Training data is what the target says if it is asked as the app asks, in any batch."""
 
 from __future__ import annotations
-
-import json
 
 import pytest
 import torch
@@ -11,8 +9,6 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from drafter.training.answers import (
     ANSWERS,
     FEWEST,
-    HELD_OUT,
-    MOST,
     SHARE,
     AnsweredConversation,
     frequent_tokens,
@@ -102,21 +98,6 @@ def test_every_turn_is_asked_as_the_template_asks_it(target, tokenizer, tmp_path
     assert asked_as is with_hints or (new_tokens == NEW_TOKENS) in followed
 
 
-def test_a_killed_run_goes_on_after_its_last_whole_batch(target, tokenizer, tmp_path):
-    options = {"temperatures": (0.0, 0.8)}
-    whole, torn = tmp_path / "whole.jsonl", tmp_path / "torn.jsonl"
-    answers(target, tokenizer, whole, **options)
-    lines = whole.read_bytes().splitlines(keepends=True)
-    assert len(lines) == len(QUESTIONS)
-    # Marked, so that it shows that the first batch is kept and not made again.
-    marked = json.dumps({"ids": [7], "learn": []}).encode() + b"\n"
-    torn.write_bytes(marked + lines[1] + lines[2] + lines[3][:-9])
-    answers(target, tokenizer, torn, **options)
-    assert torn.read_bytes().splitlines(keepends=True) == [marked, *lines[1:]]
-    answers(target, tokenizer, whole, **options)
-    assert whole.read_bytes().splitlines(keepends=True) == lines
-
-
 def test_a_draft_vocabulary_is_what_answers_use_most():
     data = [AnsweredConversation([9, 9, 9, 9, 4, 4, 4, 2], [(4, 8)]), AnsweredConversation([9, 7, 7, 3], [(1, 4)])]
     assert frequent_tokens(data, 2, ()) == ((4, 7), 5 / 7)
@@ -129,18 +110,6 @@ def test_a_draft_vocabulary_is_what_answers_use_most():
 
 def conversations(count: int) -> list[list[str]]:
     return [[f"question {number}", "and then?"] for number in range(count)]
-
-
-def test_at_most_a_tenth_is_set_aside_and_spread_evenly(tmp_path):
-    for count in (FEWEST * SHARE, 255, 2000):
-        asked = conversations(count)
-        learnt, held = hold_out(asked, tmp_path / str(count))
-        assert len(held) == min(MOST, count // SHARE) and len(learnt) == count - len(held)
-        assert sorted(held + [turns[0] for turns in learnt]) == sorted(turns[0] for turns in asked)
-        places = [int(question.split()[1]) for question in held]
-        assert places == sorted(places) and places[-1] - places[0] > 0.8 * count
-        lines = (tmp_path / str(count) / HELD_OUT).read_text().splitlines()
-        assert [json.loads(line) for line in lines] == [{"prompt": question} for question in held]
 
 
 def test_none_of_few_is_set_aside_nor_of_what_may_have_been_learnt_from_nor_what_is_asked_again(tmp_path):

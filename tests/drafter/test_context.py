@@ -12,8 +12,8 @@ from drafter.context import DraftContext
 from drafter.search import Pace
 from drafter.step import StepGraph
 from models.memory import MalformedMemory, MemoryRow
-from models.tree import NEVER, ROOT
-from tests.drafter.trees import BUSH, few, same_tree, seeds, write_alone
+from models.tree import NEVER
+from tests.drafter.trees import BUSH, few, same_tree, seeds
 
 CHAIN = Pace(depth=6, breadth=1, nodes=6)
 
@@ -106,18 +106,6 @@ def test_rewinding_equals_never_having_gone_on(tiny, seed, length, more):
     other = tiny.tokens(seed + 1, more)
     context.commit(other)
     same_tree(context.draft(BUSH), tiny.context(tokens[:length] + other, piece(memory, 0, length)).draft(BUSH))
-
-
-@few
-@given(seeds)
-def test_a_drafted_chain_is_what_the_drafter_would_write_alone(tiny, seed):
-    tokens, memory = tiny.tokens(seed, 12), tiny.memory(seed, 12)
-    chain = tiny.context(tokens, memory).draft(CHAIN)
-    assert chain.parents.tolist() == [ROOT, 0, 1, 2, 3, 4]
-    context = tiny.context(tokens, memory)
-    written = write_alone(context, 6)
-    assert written == chain.tokens.tolist()
-    assert context.tokens == tokens + written
 
 
 def test_a_long_prompt_runs_in_chunks(tiny):

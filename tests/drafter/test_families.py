@@ -54,6 +54,8 @@ FAMILIES = {
     "gemma3": Gemma3TextConfig(**SHAPE, sliding_window=8),
 }
 INFERABLE = [name for name in FAMILIES if not name.startswith("gemma")]
+TRAINED = ("llama", "llama-tied", "mistral-window", "qwen2", "gemma", "gemma3")
+"""Others differ in their positions and sizes alone, which only the first test is about."""
 
 
 def tiny(name: str) -> PreTrainedModel:
@@ -96,7 +98,7 @@ def test_a_drafter_begins_as_its_target_without_the_layers_between(name, count, 
     torch.testing.assert_close(draft.head(hidden), target(input_ids=ids[None]).logits[0], atol=1e-3, rtol=1e-3)
 
 
-@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("name", TRAINED)
 def test_every_family_trains_and_drafts(name, tmp_path):
     target = tiny(name)
     check_head(target)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from pathlib import Path
 
 import numpy as np
@@ -162,24 +161,3 @@ def test_guesses_that_come_true_grow_longer_and_following_a_text_is_committing_w
     assert second.guess() == stage(range(10), [3, 4]).guess() != []
     second.follow([1, 2])
     assert second.guess() == []
-
-
-def test_guesses_that_fail_cease_and_begin_again_when_they_would_hold():
-    second = stage(PERIOD)
-    strange = itertools.count(100)
-
-    def fail() -> int:
-        second.commit(PERIOD[:3])
-        length = len(second.guess())
-        second.commit([next(strange)])
-        return length
-
-    lengths = [fail() for _ in range(40)]
-    assert lengths[0] > 0 and lengths[-20:] == [0] * 20
-    assert second.accepted == 0
-    for _ in range(60):
-        second.commit([next(strange), *PERIOD[:3]])
-        second.guess()
-        second.commit([PERIOD[3]])
-    second.commit([next(strange), *PERIOD[:3]])
-    assert second.guess()[0] == PERIOD[3]

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from dataclasses import replace
 
 import msgspec
-import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -22,16 +20,6 @@ from drafter.training.export import compare, export_graph, prompt
 from models.config import CONFIG, FLOAT, GRAPH, DrafterCorrupt, DrafterError, DrafterMissing, read_config, write_config
 from tests.drafter.conftest import draft_model
 from tests.drafter.trees import BUSH, same_tree, seeds, write_alone
-
-
-def test_conversations_share_a_drafter_and_nothing_else(tiny_pair):
-    drafter = Drafter.load(tiny_pair / "drafter")
-    one, other = drafter.context(), drafter.context()
-    one.commit([5, 6, 7])
-    other.commit([9, 8])
-    before = one.draft(Pace(3, 3, 9))
-    other.draft(Pace(4, 4, 16))
-    np.testing.assert_array_equal(before.tokens, one.draft(Pace(3, 3, 9)).tokens)
 
 
 def test_a_missing_folder_or_file_is_named_and_a_damaged_graph_refused_by_its_checksum_or_its_form(folder, tmp_path):
@@ -58,16 +46,6 @@ def test_a_config_from_before_is_of_a_whole_drafter(folder):
         del fields[field]
     path.write_bytes(msgspec.json.encode(fields))
     assert read_config(folder) == config and config.layer_self_attention
-
-
-def test_drafting_never_imports_torch(tiny_pair):
-    program = (
-        "import sys; from pathlib import Path; from drafter.runtime import Drafter;"
-        "Drafter.load(Path(sys.argv[1])).context();"
-        "heavy = {'torch', 'transformers', 'onnx'} & set(sys.modules); assert not heavy, heavy"
-    )
-    done = subprocess.run([sys.executable, "-c", program, tiny_pair / "drafter"], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
 
 
 # ---- in PyTorch ------------------------------------------------------------------------------------------------------

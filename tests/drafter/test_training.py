@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import msgspec
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import Tensor, nn
+from transformers import LlamaForCausalLM
 
 from drafter.cache import DraftCache
 from drafter.context import DraftContext
@@ -18,17 +21,54 @@ from drafter.step import Correction, Slab, Step, cache_shapes
 from drafter.training.batches import AnsweredConversation, Batch, anchors, batches
 from drafter.training.distil import Distiller, train
 from drafter.training.recipe import Recipe
-from models.config import ENCODER, FLOAT, write_config
+from drafter.training.target import Features, drafter_config, features
+from models.config import ENCODER, FLOAT, DrafterConfig, write_config
 from models.engines.torch_engine import TorchEngine
 from models.memory import MemoryRow, dequantise, quantise_row, unpack_memory
 from models.tree import DraftTree
-from tests.drafter.distilling import VOCABULARY, features_of, tiny_distiller, tiny_target
+from tests.remote.verifier.tiny import CONFIGS
 
 pytestmark = pytest.mark.training
 
+VOCABULARY = 61
 EVERY_TOKEN = Pace(depth=1, breadth=VOCABULARY, nodes=VOCABULARY)
 HASTY = Recipe(gaps=(2, 5), tail=0.2, blank=0.3)
 """Gaps that make short conversations meet every case."""
+
+
+def tiny_target(seed: int = 0) -> LlamaForCausalLM:
+    config = CONFIGS["llama"]()
+    config.vocab_size, config.num_hidden_layers = VOCABULARY, 4
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        target = LlamaForCausalLM(config).eval().requires_grad_(False)
+        widen(target, 0.25)
+    return target
+
+
+def tiny_distiller(target: LlamaForCausalLM, inference_layers: int, seed: int = 1, **shape: int) -> Distiller:
+    """Untrained, with weights so wide that memory, cache rows and positions all move the result."""
+    config = drafter_config(target, "tiny", inference_layers=inference_layers)
+    config = msgspec.structs.replace(config, top=VOCABULARY, **{"layer_self_attention": True, **shape})
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        distiller = Distiller(config, target).eval().requires_grad_(False)
+        for part in (distiller.encoder, distiller.draft.self_attention, distiller.draft.cross_attention):
+            widen(part, 0.25)
+    return distiller
+
+
+def widen(module: nn.Module, std: float) -> None:
+    for weight in module.parameters():
+        if weight.ndim > 1:
+            nn.init.normal_(weight, std=std)
+
+
+def features_of(target: LlamaForCausalLM, batch: Batch, config: DrafterConfig) -> Features:
+    """The target's features of a packed batch, as `train` asks for them."""
+    index = torch.arange(batch.ids.shape[1])
+    mask: Tensor = (batch.segments[:, :, None] == batch.segments[:, None, :])[:, None] & (index[:, None] >= index)
+    return features(target, batch.ids, batch.positions, mask, config)
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ import pytest
 
 from drafter.context import DraftContext
 from drafter.search import Pace, Proposals
-from drafter.whole_model import TOP, Growth, ModelAway, ModelCache, TooLong, WholeModel
+from drafter.whole_model import TOP, Growth, ModelAway, ModelCache, WholeModel
 from models.engines.engine import Engine
 from models.engines.torch_engine import TorchEngine
 from models.tree import ROOT, DraftTree
@@ -158,23 +158,6 @@ def test_a_model_that_lost_it_costs_drafts_and_rereads(cache: ModelCache, sessio
     context.commit(first.tokens)
     assert context.ready is None
     same([part[0] for part in cache.run_tokens()], afresh(context.tokens))  # type: ignore[arg-type]
-
-
-def test_a_conversation_that_is_too_long_is_not_read_at_all(conversation: Conversation, cache: ModelCache) -> None:
-    cache.append([token % 40 for token in range(LIMITS.max_tokens)])
-    for ask in (lambda: cache.read_ahead(16, known=False), cache.read_chunk, cache.run_tokens):
-        with pytest.raises(TooLong):
-            ask()
-    assert not conversation.rows
-    cache.truncate(LIMITS.max_tokens - 1)
-    cache.run_tokens()
-    rows = conversation.rows
-    cache.append([4])
-    with pytest.raises(TooLong):
-        cache.run_tokens()
-    cache.truncate(LIMITS.max_tokens - 1)
-    cache.run_tokens()
-    assert conversation.rows == rows, "what was read is kept"
 
 
 def test_no_token_is_proposed_that_the_other_model_lacks(conversation: Conversation) -> None:

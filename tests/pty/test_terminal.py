@@ -8,12 +8,10 @@ import re
 import shlex
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from app.sanitise import sanitise_paste
-from app.tui.textual_private import outlive_terminal
 from storage import Store
 from tests.app.tui.scripted import store_turns
 from tests.pty.tmux import Tmux
@@ -38,17 +36,6 @@ def test_the_screen_has_the_size_of_its_terminal_and_takes_bytes_that_are_no_tex
         terminal.type("\x11")
         assert terminal.end() == 0
         assert max(map(int, ROW.findall(terminal.raw))) == 36
-
-
-def test_what_a_terminal_did_not_take_before_it_went_fails_no_later_flush() -> None:
-    master, end = os.openpty()
-    with open(end, "w") as file:
-        driver = SimpleNamespace(_file=file)
-        outlive_terminal(driver)
-        os.close(master)
-        driver._file.write("a frame")
-        driver._file.flush()
-        file.flush()  # As Python does when it ends.
 
 
 async def test_the_chat_ends_with_its_terminal_and_what_was_said_and_typed_is_saved(

@@ -10,11 +10,10 @@ from collections.abc import AsyncIterator, Callable
 import msgspec
 import pytest
 
-from models.config import DIGEST_BYTES
 from models.tree import DraftTree
 from remote import Incompatible, LinkDown, Misconfigured, Refused, RoundReply, VerifierClient
-from remote.protocol import VERSION, Progress, Sampling, Verdict, digest_of, encode, encode_frame, pack_tokens
-from tests.remote.toy_verifier import CARD, TOKENIZER, http, raw_peer, refusal
+from remote.protocol import VERSION, Progress, Sampling, Verdict, digest_of, encode_frame, pack_tokens
+from tests.remote.toy_verifier import http, raw_peer, refusal
 from tests.support.patience import PATIENCE_SECONDS as PATIENCE
 
 PROMPT = [5, 9, 1]
@@ -111,13 +110,6 @@ async def test_a_typed_error_is_a_refusal_in_msgpack_and_json(reply: bytes, code
         with pytest.raises(Refused, match="Try again") as caught:
             await ask(client)
     assert (caught.value.code, caught.value.retry) == (code, retry) and str(caught.value).isprintable()
-
-
-async def test_the_card_tells_who_the_verifier_is() -> None:
-    async with asking(lambda _: http(encode(CARD))) as client:
-        assert await client.card(PATIENCE, tokenizer=TOKENIZER) == CARD
-        with pytest.raises(Incompatible, match="was not made for toy"):
-            await client.card(PATIENCE, tokenizer=bytes(DIGEST_BYTES))
 
 
 @pytest.mark.parametrize(

@@ -96,11 +96,6 @@ async def test_json_says_why_in_any_shape(name: str) -> None:
         assert "login page" not in str(error), status
 
 
-async def test_a_server_that_loads_says_so_when_it_is_greeted() -> None:
-    error = await greeted(http(b'{"error":{"message":"Loading model","code":503}}', status="503 X", content_type=JSON))
-    assert isinstance(error, Busy) and "Loading model" in str(error) and "proxy" not in str(error)
-
-
 IN_AN_HOUR = format_datetime(datetime.datetime.now(datetime.UTC) + datetime.timedelta(hours=1), usegmt=True)
 
 

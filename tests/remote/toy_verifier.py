@@ -87,7 +87,8 @@ async def listening(serve: Connection) -> AsyncIterator[int]:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         for writer in writers:  # Some have not been handled yet, and some have data that nobody reads.
-            writer.transport.abort()
+            with contextlib.suppress(AttributeError):  # One that has ended after its last byte has no loop any more.
+                writer.transport.abort()
         await asyncio.sleep(0)
 
 

@@ -30,21 +30,6 @@ def test_what_was_said_elsewhere_is_put_into_a_conversation_at_once(store: Store
     assert store.messages.put(store.conversations.create().id, []) == ""
 
 
-def test_recent_answers_are_the_newest_finished_ones(store: Store, question: Message, answer: Message) -> None:
-    assert store.messages.recent_answers(100) == []
-    store.messages.checkpoint(answer.id, [9], [True], "not yet")
-    assert store.messages.recent_answers(100) == []
-    store.messages.finish(answer.id, [1, 2, 3], [True] * 3, "one", "stopped", {})
-    other = store.conversations.create("other").id
-    empty, newest = (store.messages.ask(other, "and now?", parent_id=None).id for _ in range(2))
-    store.messages.finish(empty, [], [], "", "failed", {})
-    store.messages.finish(newest, [4, 5], [False] * 2, "two", "done", {})
-    assert [found.tokens for found in store.messages.recent_answers(100)] == [(4, 5), (1, 2, 3)]
-    assert [found.text for found in store.messages.recent_answers(3)] == ["two", "one"]
-    assert [found.tokens for found in store.messages.recent_answers(2)] == [(4, 5)]
-    assert store.messages.recent_answers(0) == []
-
-
 def test_a_finished_message_never_changes(store: Store, question: Message, answer: Message) -> None:
     store.messages.finish(answer.id, [5], [True], "tar", "done", {})
     finished = store.messages.get(answer.id)

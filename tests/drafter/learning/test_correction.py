@@ -16,15 +16,10 @@ from drafter.learning.samples import Samples
 HIDDEN, VOCABULARY, TOP = 24, 200, 16
 
 
-def unknown(count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Nothing is known of what the target might have said."""
-    return np.full((count, MOST), -1), np.zeros((count, MOST), np.float32)
-
-
-def drawn(count: int, seed: int, shift: float, *, told: bool = False) -> Samples:
+def drawn(count: int, seed: int, shift: float) -> Samples:
     """Samples of a drafter whose target differs from it by a low-rank map of its states, times `shift`.
 
-    The target says its likeliest token. `told`: it draws one, and tells its likeliest tokens.
+    The target says its likeliest token, and nothing is known of what else it might have said.
     """
     fixed, random = np.random.default_rng(7), np.random.default_rng(seed)
     head = fixed.normal(size=(HIDDEN, VOCABULARY)).astype(np.float32)
@@ -34,14 +29,9 @@ def drawn(count: int, seed: int, shift: float, *, told: bool = False) -> Samples
     log_probs = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
     likeliest = np.argsort(-log_probs, axis=1)[:, :TOP]
     best = np.take_along_axis(log_probs, likeliest, axis=1)
-    target = logits + shift * states @ away
-    if not told:
-        return Samples(states, likeliest, best, target.argmax(axis=1), *unknown(count))
-    chances = np.exp(target - target.max(axis=1, keepdims=True))
-    chances /= chances.sum(axis=1, keepdims=True)
-    said = np.argsort(-chances, axis=1)[:, :MOST]
-    chosen = np.array([random.choice(VOCABULARY, p=row / row.sum()) for row in chances.astype(np.float64)])
-    return Samples(states, likeliest, best, chosen, said, np.take_along_axis(chances, said, axis=1))
+    chosen = (logits + shift * states @ away).argmax(axis=1)
+    said, chances = np.full((count, MOST), -1), np.zeros((count, MOST), np.float32)
+    return Samples(states, likeliest, best, chosen, said, chances)
 
 
 def test_a_shift_is_followed_and_without_one_nothing_gets_worse() -> None:
@@ -57,17 +47,6 @@ def test_a_shift_is_followed_and_without_one_nothing_gets_worse() -> None:
     assert learn(replace(samples, chosen=np.full(50, -1)), judged, VOCABULARY) is None, "the head cannot draft these"
     assert learn(samples, samples.take(slice(0, 0)), VOCABULARY) is None
     assert learn(samples, judged, VOCABULARY, halted=lambda: True) is None
-
-
-def test_what_the_target_might_have_said_teaches_more_than_what_it_said() -> None:
-    """Its choices are drawn, so each says little; its likeliest tokens with their chances say nearly all."""
-    learnt, unseen = drawn(1500, 1, 1.0, told=True), drawn(1000, 3, 1.0)
-    said, chances = unknown(1500)
-    by_choice, by_chances = (
-        learn(one, drawn(400, 2, 1.0), VOCABULARY, Rates(rate=1e-2))
-        for one in (replace(learnt, said=said, chances=chances), learnt)
-    )
-    assert agreement(unseen, by_chances) > agreement(unseen, by_choice) + 0.02
 
 
 # ---- tokens a round from hits, and when a version is better ----------------------------------------------------------

@@ -33,23 +33,6 @@ def about(created: str = "2030-01-01T00:00:00+00:00", messages: tuple[str, ...] 
     )  # fmt: skip
 
 
-def test_nothing_was_learnt_at_first(versions: Versions) -> None:
-    assert versions.all() == [] and versions.in_use is None and versions.stamp == (0, 0)
-    assert versions.roll_back() is None
-    versions.forget()
-    assert not versions.folder.exists()
-
-
-def test_a_version_with_weights_is_in_use(versions: Versions, config: DrafterConfig) -> None:
-    versions.publish(about(), some_correction(config))
-    first = versions.stamp
-    published = versions.publish(about("2020-01-01T00:00:00+00:00"), some_correction(config, 1))
-    assert published.number == 2 and published.state == "in use", "the clock may have been set back"
-    assert versions.in_use == published and versions.stamp != first
-    assert [one.state for one in versions.all()] == ["older", "in use"]
-    assert np.array_equal(versions.load(published, config).up, some_correction(config, 1).up)
-
-
 def test_a_worse_one_changes_nothing_and_what_is_damaged_is_refused(versions: Versions, config: DrafterConfig) -> None:
     used = versions.publish(about(), some_correction(config))
     tried = versions.publish(about(), None)

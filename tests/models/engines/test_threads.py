@@ -32,12 +32,3 @@ def test_the_fastest_number_is_found_and_a_busy_neighbour_noticed_at_little_cost
     assert counts[-1] == 1 and total < 1.1 * 5000 * BUSY[1]
     run(threads, 2 * LATEST, lambda count, _: QUIET[count])
     assert threads.count == 2
-
-
-def test_prompts_and_one_core_decide_nothing() -> None:
-    threads = Threads(2)
-    run(threads, 100, lambda count, _: BUSY[count], rows=128)
-    assert threads.count == 2
-    alone = Threads(1)
-    run(alone, 100, lambda count, step: 1.0 * step)
-    assert alone.count == 1 and not alone.trying

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import sys
@@ -19,9 +18,6 @@ from models.engines.target import load_target
 from models.errors import CorruptWeights, MissingPackage, UnknownModel
 from models.gguf.text import first_difference, text_source
 from models.text.text_side import read_text_side
-from models.tree import DraftTree
-from remote.verifier.loader import opened
-from remote.verifier.options import ServeOptions
 from tests.remote.verifier.tiny import save_speaking
 from tests.support.gguf_files import LlamaVocabulary
 from tests.support.gguf_writer import write_gguf
@@ -78,15 +74,6 @@ def test_pytorch_reads_the_same_weights(family: str, tmp_path: Path) -> None:
     with torch.no_grad():
         found, wanted = (each.model(tokens).logits for each in (target, reference))
     torch.testing.assert_close(found, wanted, atol=1e-4, rtol=0)
-
-
-def test_it_is_served_by_pytorch_where_that_is_asked_for(model_folder: Path, alone: Path) -> None:
-    found = opened(ServeOptions(str(alone), engine="torch", threads=1))
-    assert (found.side.name, found.drafter) == ("tiny-f32", None) and "PyTorch" in found.engine.description
-    context = found.engine.context()
-    context.assign(0, [5, 9, 200])
-    vocabulary = json.loads((model_folder / "config.json").read_text())["vocab_size"]
-    assert found.engine.verify(context, DraftTree.chain([30, 7])).shape == (3, vocabulary)
 
 
 def test_its_licence_comes_from_the_file_or_the_card_beside_it(alone: Path, tmp_path: Path) -> None:

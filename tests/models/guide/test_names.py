@@ -84,7 +84,7 @@ def test_no_letter_of_a_name_is_lost(used: list[str], data: st.DataObject) -> No
     assert known is not None and Marks.of(known).shown(said) == answer
 
 
-# ---- by its form and by the words beside it --------------------------------------------------------------------------
+# ---- by its form -----------------------------------------------------------------------------------------------------
 
 
 KNOWN = {
@@ -120,21 +120,6 @@ def test_by_its_form(question: str, wanted: dict[str, str]) -> None:
     found = {one.text: one for one in read(question)}
     for text, kind in wanted.items():
         assert found[text].kinds[kind] == max(found[text].kinds.values()), (text, best(found[text]))
-
-
-@pytest.mark.parametrize(
-    ("question", "text", "kind"),
-    [
-        ("give it to user caddy", "caddy", "user"),
-        ("restart nginx", "nginx", "service"),
-        ("a branch called install", "install", "branch"),
-        ("put lukas in the dialout group", "dialout", "group"),
-        ("every parquet file", "parquet", "glob"),
-    ],
-)
-def test_by_the_word_beside_it(question: str, text: str, kind: str) -> None:
-    found = {one.text: one for one in read(question)}
-    assert best(found[text]) == kind
 
 
 @pytest.mark.parametrize("question", ["push branch", "md5 and sha256", "step-by-step, BUT a user", "a .tar.gz", ""])

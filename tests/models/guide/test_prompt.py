@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from models.guide.names import MARKS, NoMarks
+from models.guide.names import NoMarks
 from models.guide.pages import Pages
-from models.guide.prompt import CHARACTERS, EXAMPLES, Prompt, earlier, find, goes_on, line, system, task
+from models.guide.prompt import CHARACTERS, Prompt, earlier, find, goes_on, line, system
 from models.guide.search import platforms_of
 
 LINUX = platforms_of("linux")
@@ -15,14 +15,6 @@ LINUX = platforms_of("linux")
 @pytest.fixture
 def prompt(pages: Pages) -> Prompt:
     return Prompt(pages, LINUX, marks_names=False)
-
-
-def test_the_examples_stand_before_the_question(prompt: Prompt) -> None:
-    (role, text), question = prompt.apply([("user", "untar photos.tar.gz")])
-    assert role == "system" and question == ("user", "untar photos.tar.gz")
-    first, *examples = text.split("\n")
-    assert first == task("linux") and examples[0] == "tar: unpack an archive => tar xzf photos.tar.gz"
-    assert 1 <= len(examples) <= EXAMPLES
 
 
 def test_a_longer_conversation_begins_with_the_shorter_one(prompt: Prompt, pages: Pages) -> None:
@@ -35,18 +27,6 @@ def test_a_longer_conversation_begins_with_the_shorter_one(prompt: Prompt, pages
         assert begun == whole[: len(begun)]
     other = prompt.apply([said[0], ("assistant", "yes, tmux"), *said[2:]])
     assert [each for each in other if each[0] != "assistant"] == [each for each in whole if each[0] != "assistant"]
-
-
-def test_names_have_marks(pages: Pages) -> None:
-    prompt = Prompt(pages, LINUX)
-    said = [("user", "untar a_1.tar.gz"), ("assistant", "tar xzf a_1.tar.gz"), ("user", "and now b_2.tar.gz and a_1?")]
-    one, two, *_ = MARKS
-    texts = [text for role, text in prompt.apply(said) if role != "system"]
-    assert texts == [f"untar a_1{one}.tar.gz", f"tar xzf {one}.tar.gz", f"and now b_2{two}.tar.gz and a_1{one}?"]
-    assert prompt.asked_as([said[0][1], said[2][1]])[-1] == ("user", texts[2])
-    assert prompt.marks([said[0][1], said[2][1]]).shown(f"{two}{one}") == "b_2a_1"
-    examples = [text for role, text in prompt.apply(said) if role == "system"]
-    assert f"=> tar xzf {one}.tar.gz" in examples[0] and f"=> tar xzf {two}.tar.gz" in examples[1]
 
 
 def test_a_follow_up_is_told_from_a_question_and_searched_with_what_it_goes_on_from(pages: Pages) -> None:

@@ -30,14 +30,6 @@ def change(folder: Path, **values: object) -> None:
     (folder / CONFIG).write_text(json.dumps(config))
 
 
-def test_an_artefact_with_a_recipe_has_its_prompt_and_one_without_has_none(folder: Path, tiny_pair: Path) -> None:
-    prompt = Drafter.load(folder).prompt
-    assert prompt is not None and prompt.hits(["untar a.tar.gz"])[0].page.name == "tar"
-    plain = tiny_pair / "drafter"
-    assert Drafter.load(plain).prompt is None
-    assert "prompt_recipe" not in json.loads((plain / CONFIG).read_text())
-
-
 @pytest.mark.parametrize("values", [{"version": 2, "more": [1]}, {"name": "oracle"}])
 def test_an_unknown_recipe_says_to_update(folder: Path, values: dict[str, object]) -> None:
     change(folder, **values)

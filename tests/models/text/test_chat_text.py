@@ -114,14 +114,6 @@ def test_prompts_after_one_another_are_as_if_each_was_made_anew(tokenizer, data,
     assert [one.tokens for one in made] == [anew[end] for end in ends]
 
 
-def test_of_a_long_prompt_only_the_end_is_encoded_again():
-    messages = [("user", "list files"), ("assistant", "ls")] * 20
-    before = CHAT.render_after(None, messages)
-    assert before.tokens[before.kept :] == [ASSISTANT]
-    after = CHAT.render_after(before, [*messages, ("user", "a")])
-    assert after.tokens[after.kept :] == [ASSISTANT] and after.text[after.characters :] == "<|assistant|>"
-
-
 @pytest.mark.parametrize("spelt", ["</s>", "\uff1c/s\uff1e", "<\uff0fs>"])
 @pytest.mark.parametrize("normalized", [False, True])
 def test_a_vocabulary_with_special_words_finds_none_in_a_text(spelt, normalized):

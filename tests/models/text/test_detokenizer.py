@@ -9,7 +9,7 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
 
 from models.text.chat_text import ChatText
 from models.text.detokenizer import INCOMPLETE, LONGEST_WAIT, Detokenizer
-from models.text.seam import MOST_TAKEN_BACK, Spellings, seam
+from models.text.seam import Spellings, seam
 from tests.support.tiny_text import tiny_text
 
 TEXT = tiny_text()
@@ -110,28 +110,6 @@ def test_a_text_goes_on_at_the_character_where_it_broke_off(kind: str, wanted: s
     wanted = f"list{wanted}"  # SentencePiece writes no space before a first word.
     begun = wanted[: 1 + int(share * (len(wanted) - 1))]
     assert written(TEXTS[kind], Spellings(TEXTS[kind], SIZES[kind]), begun, wanted) == wanted[len(begun) :]
-
-
-@every
-@given(begun=WORDS)
-def test_only_whole_words_and_characters_are_read(kind: str, begun: str) -> None:
-    joint = seam(TEXTS[kind], begun)
-    assert f" {begun}".encode().endswith(joint.forced)
-    assert "\ufffd" not in joint.forced.decode(errors="replace")
-    spelt = b"".join(TEXTS[kind].spelling(token)[1] for token in joint.taken_back)
-    assert spelt == joint.forced
-    if joint.forced and joint.forced != begun.encode() and len(joint.taken_back) < MOST_TAKEN_BACK:
-        assert joint.forced[:1].isspace()
-
-
-@every
-def test_the_token_of_the_whole_word_may_come(kind: str) -> None:
-    text = TEXTS[kind]
-    joint = seam(text, "list fi")
-    assert joint.forced == b" fi"
-    whole = text.encode("list files")
-    assert joint.read == whole[: len(joint.read)]
-    assert whole[len(joint.read)] in Spellings(text, SIZES[kind]).fitting(joint.forced)
 
 
 def test_no_special_token_spells_a_text() -> None:

@@ -81,14 +81,6 @@ def test_no_event_is_too_odd_to_be_read(events: list[tuple[str, dict[str, Any]]]
     assert reader.read([events]) == reader.read({"type": ["message_stop"]}) == AnswerDelta()
 
 
-async def test_a_beginning_is_continued_by_a_model_that_takes_it() -> None:
-    server = MessagesServer([Reply((" -lS.",))])
-    async with server.listening() as port, client_of(port) as client:
-        stream = await begin(client, QUESTION, ("assistant", "Use ls \n"), model=OLD, continued=True)
-        assert [piece async for piece in stream] == [" -lS."]
-    assert server.asked[0]["messages"][-1] == {"role": "assistant", "content": "Use ls"} and not server.refused
-
-
 REPEATED = "that need not be repeated, and then the command: use l"
 BEGINNING = f"Sizes:\n\nMany words {REPEATED}"
 

@@ -1,4 +1,4 @@
-"""Drafters that are made without training: their size, what they can say, and how well they guess."""
+"""Drafters that are made without training: their size, and what they can say."""
 
 from __future__ import annotations
 
@@ -9,35 +9,15 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, LlamaConfig, Qwen3Config
 
-from drafter.model import MemoryEncoder
-from drafter.runtime import Drafter
 from drafter.training.batches import AnsweredConversation
 from drafter.training.birth import Shape, born, graph_bytes, likely_tokens, shapes_within
 from drafter.training.export import export_graph
 from drafter.training.target import UnsupportedTarget
-from models.config import GRAPH, read_config
+from models.config import GRAPH
 from models.engines.quantise import quantise_graph
-from models.engines.target import load_target
-from models.engines.torch_engine import TorchEngine
-from remote.verifier.making.birth import BUDGET, check_layers
-from remote.verifier.making.maker import MakingTask, kept_drafter
-from remote.verifier.making.maker_worker import newborn
-from remote.verifier.making.measure import check_fit, measure
+from remote.verifier.making.birth import check_layers
+from remote.verifier.making.maker import kept_drafter
 from tests.remote.verifier.tiny import tiny_model
-
-QUESTIONS = ("what is a tree", "how do I sort a list", "say something", "who are you", "and then")
-
-
-def test_it_drafts_for_its_target_at_once(tiny_pair: Path, tmp_path: Path) -> None:
-    source, out = tiny_pair / "target", tmp_path / "drafter"
-    task = MakingTask(str(source), str(out), str(tmp_path / "part"), BUDGET, QUESTIONS)
-    made = newborn(task, lambda _: None)
-    assert f"{made.measured.tau:.1f} tokens a round" in str(made) and "of 3 layers" in str(made)
-    assert list(tmp_path.iterdir()) == [out], "nothing is left beside it"
-    drafter, engine = Drafter.load(out), TorchEngine(load_target(str(source)).model, MemoryEncoder.load(out))
-    check_fit(engine, drafter)
-    assert measure(engine, drafter, [drafter.asked_as("what is a leaf")], most=48).result().tau > 1.5
-    assert read_config(out, verify=tuple(drafter.config.files)).steps == 0
 
 
 def test_the_budget_decides_what_runs_on_the_device() -> None:

@@ -494,16 +494,6 @@ async def test_a_client_that_hangs_up_stops_its_answer_and_is_logged_as_such(
     assert [(one["route"], one["status"], one["whole"]) for one in logged] == [(CHAT, 499, False)]
 
 
-async def test_a_client_that_hangs_up_after_some_words_stops_its_answer(loaded: Target, engine: Engine) -> None:
-    async with reached(app(loaded, engine, max_sessions=2)) as client:
-        for _ in range(3):
-            async with client.stream("POST", CHAT, json=body(max_tokens=900, stream=True)) as response:
-                await anext(response.aiter_raw())
-        await whole(client, max_tokens=1)  # It waits in line until they have ended.
-        assert await counter(client, "new_tokens_total") < 3 * 900
-        assert await counter(client, "shared_tokens_total") > 0
-
-
 async def test_no_more_are_written_at_once_than_leave_room_for_devices(loaded: Target, engine: Engine) -> None:
     async with reached(app(loaded, engine, max_sessions=4, max_waiting=2)) as client, Gate(engine.model) as held:
         asked = [asyncio.create_task(whole(client)) for _ in range(4)]

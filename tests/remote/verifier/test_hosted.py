@@ -143,15 +143,6 @@ def test_an_answer_ends_with_its_stop_token(engine, drafter, prompt):
     assert [frame.finished for frame in frames] == [False] * (len(frames) - 1) + [True]
 
 
-def test_a_session_that_is_dropped_ends_its_stream(engine, drafter, prompt):
-    sessions = table(engine, drafter)
-    stream = streaming(sessions, [], prompt, memory_from=0)
-    next(stream)
-    assert sessions.drop("s")
-    with pytest.raises(Dropped):
-        told(stream)
-
-
 def size(engine, drafter, tokens: int) -> int:
     """Bytes of a session with this many tokens for which the verifier drafts."""
     sessions = table(engine, drafter)
@@ -235,6 +226,10 @@ def test_what_cannot_be_gone_on_with_is_refused_and_changes_nothing(engine, draf
     with pytest.raises(TooLong):
         next(streaming(sessions, [], prompt * 20))
     text = tokens_of(streaming(sessions, [], prompt, 4, most=3))
+    with pytest.raises(UnknownPrefix) as diverged:
+        next(streaming(sessions, [*prompt, 0, 0], [3], 5))
+    lengths = [at for at, digest in diverged.value.conflict.have if digest == digest_of((prompt + text)[:at])]
+    assert lengths[0] == len(prompt) + 3 and len(prompt) - 1 in lengths, "what both have, in ever longer steps"
     with pytest.raises(OutOfOrder):
         next(streaming(sessions, [], prompt, 4))
     assert tokens_of(streaming(sessions, prompt + text, [], 5, most=2)) == generated(engine.model, prompt, 5)[3:]

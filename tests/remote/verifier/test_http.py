@@ -13,7 +13,6 @@ import pytest
 from starlette.applications import Starlette
 
 from models.engines.engine import Engine
-from models.engines.torch_engine import TorchEngine
 from models.tree import DraftTree
 from remote.protocol import (
     CONTENT_TYPE,
@@ -131,12 +130,6 @@ class Gate:
     async def __aexit__(self, *_: object) -> None:
         self.allow()
         self._hook.remove()
-
-
-async def test_a_verifier_without_encoder_sends_no_memory(target: Engine, card: Card) -> None:
-    async with connected(create_app(TorchEngine(target.model), card)) as client:
-        response = await client.post("/v1/rounds", content=message(1, [], PROMPT, memory_from=0))
-    assert [type(frame) for frame in frames_of(response.content)] == [Verdict]
 
 
 @pytest.mark.parametrize(

@@ -130,22 +130,6 @@ async def stays() -> bool:
     return False
 
 
-async def test_who_waits_comes_in_order_and_no_more_run_than_there_are_places() -> None:
-    line, order, running = Line(2, 10), list[int](), list[int]()
-
-    async def answer(number: int) -> None:
-        async with line.place(stays):
-            order.append(number)
-            running.append(line.running)
-            await anyio.sleep(0.01)
-
-    async with anyio.create_task_group() as group:
-        for number in range(6):
-            group.start_soon(answer, number)
-    assert order == list(range(6)) and max(running) == 2
-    assert (line.running, line.waiting) == (0, 0)
-
-
 async def test_a_place_is_given_back_by_an_answer_that_fails() -> None:
     line = Line(1, 5)
     with pytest.raises(ZeroDivisionError):

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from remote.verifier.replicas.affinity import LONGEST_SESSION, ranked, session_of
-from remote.verifier.replicas.replicas import RAY_ADDRESS, cluster_address, cpus, last_line, reach
+from remote.verifier.replicas.replicas import RAY_ADDRESS, cluster_address, cpus, reach
 
 
 def test_the_cluster_is_the_one_that_the_environment_names(monkeypatch: pytest.MonkeyPatch):
@@ -32,20 +32,6 @@ def test_an_address_where_nothing_listens_is_told_at_once():
     with pytest.raises(OSError):
         reach("ray://[::1]:1")
     reach("auto")  # A word that Ray looks up itself.
-
-
-def test_an_error_of_ray_is_told_by_what_the_replica_said():
-    quoted = """The deployment failed to start 1 times in a row. Error:
-\x1b[36mray::ServeReplica\x1b[39m (pid=1)
-  File "replica.py", line 1, in initialize
-    raise RuntimeError(traceback.format_exc()) from None
-RuntimeError: Traceback (most recent call last):
-  File "loader.py", line 2, in opened
-    raise UnknownModel("x")
-remote.verifier.start_errors.UnknownModel: There is no folder /nothing. Give a model's folder."""
-    assert last_line(quoted) == "There is no folder /nothing. Give a model's folder"
-    assert last_line("Only one line.") == "Only one line"
-    assert last_line("") == "it does not say why"
 
 
 # ---- which replica answers -------------------------------------------------------------------------------------------

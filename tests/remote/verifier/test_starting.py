@@ -140,19 +140,6 @@ def test_what_becomes_useful_while_it_learns_is_used_once_and_stays_as_it_was(
     assert len(used) == 1 and "from the next start on" in capsys.readouterr().err
 
 
-def test_what_cannot_be_used_yet_is_told_and_kept(
-    tiny_pair: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def full(folder: Path) -> None:
-        raise NoMemory("with it, 1 MB hold no session of 9 tokens")
-
-    shutil.copytree(tiny_pair / "drafter", tmp_path / "made")
-    maker = Maker(MakingTask(str(tiny_pair / "target"), str(tmp_path / "made"), "", 1000, ()), full)
-    maker._hear(msgspec.json.encode(MakingOutcome("the drafter: good.", made=True)))
-    said = capsys.readouterr().err
-    assert "not used yet: with it, 1 MB hold no session of 9 tokens" in said and "from the next start on" in said
-
-
 async def test_of_two_servers_of_one_model_only_the_first_makes_and_replaces_its_drafter(
     brief: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

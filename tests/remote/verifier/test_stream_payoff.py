@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from types import SimpleNamespace
 
 import pytest
 
-from drafter.pacer import SHARE
 from models.tree import Candidates, DraftTree
 from remote.verifier.drafting.pruner import WINDOW, Pruner
-from remote.verifier.drafting.stream_payoff import PLAIN, REST, SAVED, TRIAL, Judged, StreamPayoff
+from remote.verifier.drafting.stream_payoff import PLAIN, SAVED, Judged, StreamPayoff
 
 # ---- which draft pays ------------------------------------------------------------------------------------------------
 
@@ -50,22 +48,6 @@ def test_it_drafts_alone_not_in_company_and_again_when_the_others_have_left(payo
     for _ in range(30):
         payoff.guessed(False)
     assert not payoff.pays, "its first guesses are wrong"
-
-
-def test_it_stops_where_rounds_without_its_drafts_gain_more_and_is_tried_again(payoff: StreamPayoff) -> None:
-    payoff.drafting._rest = REST
-    tried, count = 0, 2 * TRIAL * 20 * 4  # Each trial costs the time of more than three tokens.
-    for _ in range(count):
-        tried += payoff.pays
-        if payoff.pays:
-            payoff.gained(tokens=2, nodes=8, seconds=0.010, drafted=True)  # 2 tokens in 22 ms; without, 1 in 4 ms.
-        else:
-            payoff.gained(tokens=1, nodes=0, seconds=0.0, drafted=False)
-        assert tried * (22 / 4 - 2) <= SAVED + 4 + SHARE * count
-    assert tried == TRIAL and not payoff.pays and payoff.gain == 0
-    for _ in range(REST):
-        payoff.gained(tokens=1, nodes=0, seconds=0.0, drafted=False)
-    assert payoff.pays and payoff.gain == math.inf
 
 
 # ---- pruning ---------------------------------------------------------------------------------------------------------

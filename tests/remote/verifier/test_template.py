@@ -7,7 +7,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-from transformers import AutoTokenizer
 
 from drafter.training.text_side import read_text_side as read_for_training
 from models.config import TEMPLATE
@@ -23,29 +22,10 @@ from remote.verifier.serve import build_app, serve
 from tests.remote.verifier.test_starting import built
 from tests.support.gguf_writer import write_gguf
 
-FORM = (
-    "{{ bos_token }}{{ strftime_now('%Y') }}{% for message in messages %}{% if message.role == 'assistant' %}"
-    "<|assistant|>says: {% generation %}{{ message.content }}{{ eos_token }}{% endgeneration %}{% else %}"
-    "<|user|>{{ message.content | trim }}{{ eos_token }}{% endif %}{% endfor %}"
-    "{% if add_generation_prompt %}<|assistant|>{% endif %}"
-)
-"""An answer begins with other words than those that ask for one, as in gpt-oss."""
-ASKED = [{"role": "user", "content": " list <|end|> files "}]
-
 
 @pytest.fixture
 def target(tiny_pair: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(tiny_pair / "target", tmp_path / "target"))
-
-
-def test_a_question_is_asked_as_in_transformers(target: Path) -> None:
-    (target / TEMPLATE).write_text(FORM)
-    settings = json.loads((target / "tokenizer_config.json").read_text())
-    (target / "tokenizer_config.json").write_text(json.dumps({**settings, "bos_token": "<|system|>"}))
-    theirs = AutoTokenizer.from_pretrained(target)
-    expected = theirs.apply_chat_template(ASKED, add_generation_prompt=True, sanitize_control_tokens=True)["input_ids"]
-    text = load_target(str(target), device="cpu").text
-    assert text.render([("user", ASKED[0]["content"])]) == expected and expected[0] == theirs.bos_token_id
 
 
 def test_code_that_comes_with_a_model_is_not_run(target: Path) -> None:

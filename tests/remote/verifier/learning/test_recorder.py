@@ -168,19 +168,6 @@ def test_who_shares_has_to_be_joined_by_enough(
     assert server.learning.drafter("anna") is server.learning.drafter("bert")
 
 
-def test_alone_each_learns_from_their_own(server: Server) -> None:
-    for number in range(29):
-        server.learning.answers.add("anna", answer_of(number))
-        server.learning.answers.add("bert", answer_of(number))
-    assert server.learning.due() is None, "29 are too few, and those of others do not count"
-    server.learning.answers.add("bert", answer_of(1))
-    assert server.learning.due() == "bert"
-    for number in range(5):
-        server.learning.answers.add("anna", answer_of(number))
-    assert server.learning.due() == "anna", "who has most that is new"
-    assert server.learning.drafter("anna") is not server.learning.drafter("bert")
-
-
 def test_two_servers_do_not_learn_in_one_place(
     server: Server, engine: Engine, drafter: Drafter, tiny_pair: Path, tmp_path: Path
 ) -> None:

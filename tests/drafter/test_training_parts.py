@@ -1,60 +1,20 @@
-"""The training loop: schedule, optimisers, progress, and that a killed run continues as if nothing had happened."""
+"""Parts of a training: the loss, the optimiser, the precision, and the progress that is told."""
 
 from __future__ import annotations
 
-import io
-import itertools
-import json
 from collections.abc import Callable
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch import nn
 
 from drafter import progress
 from drafter.progress import stage
 from drafter.training import precision
-from drafter.training.loop import Schedule, fit
-from drafter.training.losses import Losses, divergence
+from drafter.training.losses import divergence
 from drafter.training.muon import Muon
 from tests.support.clock import HeldClock
-
-
-class Tiny(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.embedding = nn.Embedding(5, 4)
-        self.layer = nn.Linear(4, 4)
-        self.head = nn.Linear(4, 5, bias=False)
-        self.frozen = nn.Linear(4, 4).requires_grad_(False)
-
-
-def run(out, steps: int) -> Tiny:
-    """The batches are the steps' numbers; the model draws noise, which must be the same after a kill."""
-    torch.manual_seed(0)
-    model = Tiny()
-
-    def losses(step: int) -> Losses:
-        x = model.layer(model.embedding.weight) + torch.randn(5, 4) + step
-        return Losses(model.head(x).float().pow(2).mean(), 0.5, [0.5, 0.25])
-
-    model.seconds = fit(model, itertools.count, losses, out, Schedule(steps=steps, warmup=1, decay=0.0))
-    return model
-
-
-def test_a_killed_run_goes_on(tmp_path):
-    whole = run(tmp_path / "whole", 7)
-    run(tmp_path / "killed", 3)
-    resumed = run(tmp_path / "killed", 7)
-    assert all(torch.equal(one, other) for one, other in zip(whole.parameters(), resumed.parameters(), strict=True))
-    again = run(tmp_path / "killed", 7)
-    assert again.seconds == resumed.seconds
-    log = [json.loads(line) for line in (tmp_path / "killed/log.jsonl").read_text().splitlines()]
-    assert [line["step"] for line in log] == [0, 2, 6]
-    assert [line["seconds"] for line in log] == sorted(line["seconds"] for line in log)
-    assert log[-1]["chain_tau"] == 1.625 and log[-1]["divergence"] == 0.5
 
 
 @given(st.integers(0, 2**31), st.floats(0.1, 4))
@@ -106,18 +66,6 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> HeldClock:
     clock = HeldClock()
     monkeypatch.setattr(progress.time, "monotonic", clock.now)
     return clock
-
-
-@pytest.fixture
-def terminal(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
-    """What a terminal would be sent."""
-    written = io.StringIO()
-    monkeypatch.setattr(written, "isatty", lambda: True)
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setenv("COLUMNS", "120")
-    for name in ("NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
-        monkeypatch.delenv(name, raising=False)
-    return written
 
 
 def test_a_log_gets_a_line_now_and_then(clock, capsys):
