@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.commands.requests import unasked, verb_forms
+from app.commands.requests import unasked
 from app.commands.risk import Kind
 from app.commands.risks import risks
 
@@ -74,11 +74,3 @@ def test_a_remark_asks_for_nothing() -> None:
     for command in ("rm a", "mv a b", "git rebase x", "reboot", "chmod 600 a", "sudo ls", "cat ~/.ssh/id_rsa"):
         found = risks(command)
         assert found and all(unasked(remark, found) == found for remark in ("", "thanks!", "2 + 2", "???"))
-
-
-def test_the_forms_of_verbs() -> None:
-    for verb, forms in (
-        ("delete", "delete deletes deleted deleting"), ("copy", "copies copied copying"), ("drop", "dropped dropping"),
-        ("flush", "flushes flushed"), ("destroy", "destroyed destroying"),
-    ):  # fmt: skip
-        assert set(forms.split()) <= set(verb_forms(verb))

@@ -49,31 +49,3 @@ def spans(pieces: list[Piece]) -> list[Span]:
         found.append(Span(at, at + len(piece.text), piece.span.source))
         at += len(piece.text)
     return found
-
-
-def test_what_may_begin_a_stop_string_is_held_back() -> None:
-    sent = SentText(["END"])
-    assert [piece.text for piece in sent.take("one E")] == ["one "]
-    assert sent.take("one EN") == []
-    assert [piece.text for piece in sent.take("one EN two E")] == ["EN two "]
-    assert sent.take("one EN two END three") == [] and sent.stopped
-
-
-def test_a_text_that_ends_before_what_was_sent_is_another_one() -> None:
-    sent = SentText()
-    sent.take("one", " two three")
-    assert sent.take("one two") == [] and not sent.parted and sent.checked == 7
-    assert sent.take("one two", complete=True) == [] and sent.parted
-    assert sent.spans == [Span(0, 7, "verified"), Span(7, 13, "drafted")] and sent.source == "drafted"
-
-
-def test_who_wrote_the_stop_string_stands_behind_the_end() -> None:
-    for solid, alone, source in (
-        ("", "END", "drafted"), ("one EN", "D", "drafted"), ("one END", " two", "verified"), ("one", "", "verified"),
-    ):  # fmt: skip
-        sent = SentText(["END"])
-        sent.take(solid, alone, complete=True)
-        assert sent.source == source
-    sent = SentText()
-    sent.take("one", complete=True, end_drafted=True)
-    assert sent.spans == [Span(0, 3, "verified")] and sent.source == "drafted"

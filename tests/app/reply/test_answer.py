@@ -83,28 +83,6 @@ def test_the_screen_shows_what_is_stored(script: list[tuple[str, list[int] | int
         assert screen.ghost == ""
 
 
-def test_a_right_guess_turns_solid_and_text_of_another_model_that_is_not_kept_is_remembered(text: ChatText) -> None:
-    answer = Answer(text)
-    command = text.encode("ls -l")
-    assert answer.guess(command) == [Drafted("ls -l", len(command))]
-    bonus = text.encode("a")
-    assert answer.verify(command + bonus, len(command)) == [Verified("ls -la", len(command) + 1, len(command))]
-    answer = Answer(text, text.encode("ls "), 3)
-    answer.verified = len(answer.tokens)
-    answer.join("small one")
-    answer.draft_text("-l | wc")
-    assert answer.stretches == [Stretch(0, ""), Stretch(3, "small one", here=True)]
-    answer.verify(text.encode("-a"), 0)
-    assert answer.text == "ls -a" and answer.withdrawn == [(3, "ls -l | wc")] and answer.stretches == []
-    answer, (stop, *_) = Answer(text), text.stop_tokens
-    answer.join("small one")
-    answer.draft_text("ls -l | wc")
-    last = [*text.encode("ls -l"), stop]
-    answer.verify(last, 0, ends=True)
-    assert answer.tokens == last and answer.text == "ls -l" and all(answer.provenance)
-    assert answer.withdrawn == [(0, "ls -l | wc")] and answer.stretches == []
-
-
 @pytest.mark.parametrize("said", ["unpack it", "unpack ☃"])
 def test_text_stays_a_draft_if_the_target_spells_it_in_other_tokens(text: ChatText, said: str) -> None:
     answer, letters = Answer(text), [token for letter in said for token in text.encode(letter)]
@@ -193,29 +171,6 @@ def test_what_is_replaced_by_the_same_was_never_withdrawn(events: list[Event], c
         dimmed.apply(event)
     assert (dimmed.shown, dimmed.confirmed, dimmed.withdrawn) == counted
     assert (dimmed.share is None) == (counted[1:] == (0, 0))
-
-
-pieces = st.text("ab ", max_size=4)
-events = st.lists(
-    st.one_of(
-        st.builds(Drafted, pieces, st.just(1)),
-        st.builds(Verified, pieces, st.just(1), st.just(0)),
-        st.just(Retracted(1)),
-    ),
-    max_size=12,
-)
-
-
-@given(events)
-def test_the_characters_add_up(happened: list[Event]) -> None:
-    dimmed, reply = DimmedText(), ReplyText()
-    for event in happened:
-        dimmed.apply(event)
-        reply.apply(event)
-    assert dimmed.shown >= dimmed.confirmed + dimmed.withdrawn >= 0
-    dimmed.apply(done(True))
-    assert dimmed.shown == dimmed.confirmed + dimmed.withdrawn
-    assert dimmed.confirmed <= len(reply.solid)
 
 
 # ---- it ends with the first token that ends answers, and is never longer than allowed --------------------------------

@@ -14,7 +14,6 @@ from app.events import Event, Failed, ModeChanged, RoundEnded, Verified
 from app.remotes.switcher import RemoteSwitcher
 from app.tui.open_conversation import OpenConversation
 from app.tui.screens.chat import screen as chat_screen
-from app.tui.screens.chat.replies import Replies
 from app.tui.widgets.conversation_list import ConversationList
 from app.tui.widgets.message import AnswerView
 from app.tui.widgets.sidebar import Sidebar
@@ -134,24 +133,6 @@ async def test_the_list_opens_a_conversation_and_one_that_is_gone_is_an_error(st
         store.bin.delete(conversation)
         await app.turn_to(pilot, conversation, until=lambda: app.toasted(conversation))
         assert app.chat.conversation.id is None
-
-
-async def test_figures_stay_with_their_conversation(store: Store) -> None:
-    hold = asyncio.Event()
-    core = ScriptedCore(store, [[*verified(ANSWER), finished(21)], [*verified(ANSWER), RoundEnded(STATS), hold]])
-    async with started(core, (140, 30)) as (app, pilot):
-        await pilot.press("a", "enter")
-        await wait_until(pilot, lambda: not app.prompt.answering and "21 tokens checked" in app.text("#figures"))
-        await press(pilot, "b", "enter", until=lambda: app.chat.conversation.live is not None and app.drawing)
-        running = app.chat.conversation.id
-        await app.turn_to(pilot, None, until=lambda: app.text("#figures") == "")
-        app.chat.post_message(Replies.StatsChanged(running or "", STATS))  # It goes on meanwhile.
-        await pilot.pause()
-        assert app.text("#figures") == ""
-        await app.turn_to(pilot, running, until=lambda: "21 tokens checked" in app.text("#figures"))
-        hold.set()
-        await press(pilot, "escape", until=lambda: not app.prompt.answering)
-        assert "checked" in app.text("#figures")
 
 
 async def test_the_welcome_is_for_the_model_that_answers(store: Store, tmp_path: Path) -> None:

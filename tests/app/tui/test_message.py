@@ -4,8 +4,7 @@ from rich.style import Style
 from textual.app import App, ComposeResult
 from textual.pilot import Pilot
 
-from app.events import AnsweredAgain, Done, Drafted, Failed, Judged, Retracted, Stats, Verified
-from app.reply.judgement import judge_again, judgement_stats
+from app.events import Done, Drafted, Failed, Judged, Retracted, Stats, Verified
 from app.tui.turn import Turn
 from app.tui.widgets.markdown_view import HELD
 from app.tui.widgets.message import AnswerView, WithdrawnLine
@@ -173,17 +172,11 @@ def struck(answer: AnswerView) -> str:
     return " ".join(part for row in rows(answer) for part in row.split("~")[1::2])
 
 
-async def checked(pilot: Pilot[None], app: Window, conversation: str) -> AnswerView:
-    """The checked answer, as it is shown at first."""
+async def shown(pilot: Pilot[None], app: Window, conversation: str) -> AnswerView:
+    """The checked answer, with the words that were not kept."""
     await app.turn_to(pilot, conversation, until=lambda: bool(app.screen.query(WithdrawnLine)))
     answer = app.screen.query_one(AnswerView)
     await wait_until(pilot, lambda: answer.prose.size.height > 3)
-    return answer
-
-
-async def shown(pilot: Pilot[None], app: Window, conversation: str) -> AnswerView:
-    """The checked answer, with the words that were not kept."""
-    answer = await checked(pilot, app, conversation)
     await press(pilot, "alt+up", until=lambda: answer.has_class("-cursor"))
     await pilot.pause()
     await press(pilot, "w", until=lambda: bool(struck(answer)))
@@ -223,36 +216,3 @@ async def test_struck_text_is_neither_copied_nor_selected_and_nothing_is_told_wh
         assert not app.screen.query(WithdrawnLine)
         app.prompt.focus()
         await press(pilot, "alt+up", "w", until=lambda: app.toasted("rejected no words"))
-
-
-AGAIN_DRAFT = "Use `tar` to unpack it:\n\n```sh\ntar xf file\n```\n"
-AGAIN_OWN = "Use `tar` like this:\n\n```sh\ntar xvzf file\n```\n"
-
-
-async def test_both_versions_of_an_answer_that_another_model_gave_again_say_what_agrees(store: Store) -> None:
-    again = AnsweredAgain("talker", True, (12, 4))
-    conversation = store.conversations.create("t").id
-    drafted = store.messages.ask(conversation, "Unpack it", parent_id=None)
-    store.messages.finish(drafted.id, range(40), [False] * 40, AGAIN_DRAFT, "done", {})
-    judged = judge_again(store.messages.get(drafted.id), AGAIN_OWN, again)
-    newer = store.messages.verify(drafted.id)
-    assert newer is not None and judged is not None
-    stats = {"model": again.model, "streamed": 9, **judgement_stats(judged)}
-    store.messages.finish(newer.id, (), (), AGAIN_OWN, "done", stats, settles=drafted.id)
-    async with started(ScriptedCore(store), (80, 24)) as (app, pilot):
-        answer = await checked(pilot, app, conversation)
-        said = "talker got the offline answer as a suggestion and kept 12 of 16 tokens; 50 % of the words"
-        assert answer.turn.judged == judged and said in answer.turn.note and not answer.turn.struck
-        line = str(answer.query_one(WithdrawnLine).content)
-        assert line == "▸ 4 words of the offline answer are not in this one"
-        assert not any(word in answer.turn.note + line for word in ("verified", "checked", "target", "τ"))
-        height = answer.prose.region.height
-        await press(pilot, "alt+up", "w", until=lambda: answer.prose.region.height > height)
-        (struck,) = answer.turn.struck
-        assert struck.at == len(AGAIN_OWN), "it stands in no place of its own"
-        assert [one for one in struck.text.split() if one != "…"] == ["to", "unpack", "it:", "xf"]
-        store.branches.show(judged.message)
-        await app.turn_to(pilot, conversation, until=lambda: app.answers == [AGAIN_DRAFT])
-        note = app.screen.query_one(AnswerView).turn.note
-        assert "drafted offline" in note and str(judged) in note
-        assert not app.screen.query(WithdrawnLine), "the offline answer has all its own words"

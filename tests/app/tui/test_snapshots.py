@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-import pytest
 from textual.pilot import Pilot
 
 from app.events import Drafted, Failed, ModeChanged, RoundEnded, Verified
@@ -32,13 +31,7 @@ async def opened(app: Window, pilot: Pilot[None], conversation: str) -> None:
     await wait_until(pilot, lambda: all(one.region.height for one in app.screen.query("QuestionView, AnswerView")))
 
 
-def test_welcome(store: Store, snap_compare: Any) -> None:
-    app = Window(ScriptedCore(store, mode=ModeChanged("warming", "starting the bundled model")))
-    assert snap_compare(app, terminal_size=(100, 30))
-
-
-@pytest.mark.parametrize("width", [60, 130])
-def test_ghost_text_after_solid_text(store: Store, snap_compare: Any, width: int) -> None:
+def test_ghost_text_after_solid_text(store: Store, snap_compare: Any) -> None:
     store_turns(store, "Find files larger than 1 GB", [("q", "a")])
     running: list[Step] = [*verified(ANSWER[:119]), Drafted(ANSWER[119:190], 20), RoundEnded(STATS), asyncio.Event()]
     app = Window(ScriptedCore(store, [running]))
@@ -49,7 +42,7 @@ def test_ghost_text_after_solid_text(store: Store, snap_compare: Any, width: int
         await app.screen.query_one(AnswerView).flush()
         await pilot.pause()
 
-    assert snap_compare(app, terminal_size=(width, 30), run_before=play)
+    assert snap_compare(app, terminal_size=(130, 30), run_before=play)
 
 
 def test_marked_answers_in_light(store: Store, snap_compare: Any) -> None:
@@ -69,10 +62,6 @@ def test_marked_answers_in_light(store: Store, snap_compare: Any) -> None:
         await pilot.pause()
 
     assert snap_compare(app, terminal_size=(100, 30), run_before=play)
-
-
-def test_help(store: Store, snap_compare: Any) -> None:
-    assert snap_compare(Window(ScriptedCore(store)), terminal_size=(100, 30), press=["f1"])
 
 
 MESSAGE_ANSWER = (

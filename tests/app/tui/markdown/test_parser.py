@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.tui.markdown import parser as markdown
-from app.tui.markdown.blocks import closed_length, split
+from app.tui.markdown.blocks import closed_length
 from app.tui.markdown.leaf import Leaf
 from app.tui.markdown.parser import LONGEST, close_marks, leaves, parse
 
@@ -103,25 +103,3 @@ def test_a_hostile_table_loses_nothing() -> None:
     (head, row) = (leaf for leaf in leaves("| a │ b | c |\n|---|---|\n| 1 │ 2 | 3 |\n"))
     assert head.content.plain == "a │ b │ c" and head.cells == (5, 1)
     assert row.content.plain == "1 │ 2 │ 3" and row.widths == (5, 1)
-
-
-@given(PIECES.map("".join))
-def test_blocks_cover_all_but_blank_lines(text: str) -> None:
-    at = 0
-    for block in split(text):
-        assert not text[at : block.start].strip()
-        assert block.start < block.end
-        at = block.end
-    assert not text[at:].strip()
-
-
-def test_closed_length() -> None:
-    for text, closed in (
-        ("Use `tar`", ""),
-        ("Use `tar`:\n\n", "Use `tar`:\n\n"),
-        ("Use:\n\n```sh\ntar xf a", "Use:\n\n"),
-        ("Use:\n```sh\ntar xf a\n```", "Use:\n"),
-        ("Use:\n```sh\ntar xf a\n```\n", "Use:\n```sh\ntar xf a\n```\n"),
-        ("````\n```\n", ""),
-    ):
-        assert text[: closed_length(text)] == closed
