@@ -1,4 +1,4 @@
-"""The shell code of an answer, and where it stands there."""
+"""The shell code of an answer, where it stands there, and its words and their places."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ import pytest
 from app.commands.blocks import LONGEST, shell_blocks
 from app.commands.risk import Kind
 from app.commands.risks import answer_risks
+from app.commands.script import SimpleCommand
+from app.commands.syntax import LONGEST as LONGEST_COMMAND
+from app.commands.syntax import parse
 
 ANSWERS = {
     "a fence with a language": ("Text.\n\n```sh\nls -l\n```\n\nMore.", ["ls -l"]),
@@ -77,3 +80,62 @@ def test_a_block_without_a_language_may_be_something_else_and_a_huge_answer_is_n
     assert answer_risks("```\n(this is (no shell\n```") == ()
     assert [risk.kind for risk in answer_risks("```sh\n(this is (no shell\n```")] == [Kind.UNREADABLE]
     assert shell_blocks("```sh\nls\n```\n" + "a" * LONGEST) == ()
+
+
+# ---- words and their places ------------------------------------------------------------------------------------------
+
+
+def only(text: str) -> SimpleCommand:
+    (command,) = parse(text).commands
+    return command
+
+
+def values(command: SimpleCommand) -> list[str]:
+    return [word.value for word in command.words]
+
+
+WORDS = {
+    "echo 'a b' \"c d\"": ["echo", "a b", "c d"],
+    'echo "a\\"b" \'c\\d\'': ["echo", 'a"b', "c\\d"],
+    'echo "a\\tb\\$c"': ["echo", "a\\tb$c"],
+    r"echo $'a\tb\x41\102\u00e9\'c'": ["echo", "a\tbABé'c"],
+    "echo pre'mid'\"post\"": ["echo", "premidpost"],
+    'echo "$HOME/a b" ${X:-y} $((1 + 2))': ["echo", "$HOME/a b", "${X:-y}", "$((1 + 2))"],
+    "echo über 'größer' 日本": ["echo", "über", "größer", "日本"],
+    "cat <file> {{path/to/file}} <path/to/file ...>": ["cat", "<file>", "{{path/to/file}}", "<path/to/file ...>"],
+    "ssh <user>@<host>": ["ssh", "<user>@<host>"],
+    "git commit -m ''": ["git", "commit", "-m", ""],
+    "echo a\\\nb": ["echo", "ab"],
+}
+
+
+@pytest.mark.parametrize(("text", "words"), WORDS.items())
+def test_words_have_no_quotes_and_know_their_source(text: str, words: list[str]) -> None:
+    assert values(only(text)) == words
+    at = 0
+    for word in only(text).words:
+        assert text[at : word.span[0]].strip() == "", "the sources, with the white space between them, are the text"
+        at = word.span[1]
+    assert at == len(text)
+
+
+def test_expansions_and_patterns_are_told_from_plain_words() -> None:
+    words = only("rm \"$a\" '$a' *.txt '*.txt' a\\* x{1,2} b").words
+    assert [word.plain for word in words] == [True, False, True, True, True, True, True, True]
+    assert [word.pattern for word in words] == [False, False, False, True, False, False, True, False]
+
+
+def test_the_place_of_a_quoted_script_is_exact_and_with_escapes_the_whole_word() -> None:
+    text = "sudo sh -c 'cd /tmp; rm -rf build'"
+    inner = parse(text).commands[-1]
+    assert text[slice(*inner.span)] == "rm -rf build"
+    assert [text[slice(*word.span)] for word in inner.words] == ["rm", "-rf", "build"]
+    text = 'sh -c "rm \\"a b\\""'
+    inner = parse(text).commands[-1]
+    assert values(inner) == ["rm", "a b"] and text[slice(*inner.span)] == '"rm \\"a b\\""'
+
+
+def test_a_text_that_is_too_long_is_not_read() -> None:
+    assert parse("a" * (LONGEST_COMMAND + 1)).unreadable == ((0, LONGEST_COMMAND + 1),)
+    assert parse("").commands == () and parse("").unreadable == ()
+    assert parse("# a remark").commands == ()
