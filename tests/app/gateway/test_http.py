@@ -273,26 +273,6 @@ async def test_a_missing_token_of_the_gateways_own_is_told(running: Opened, tiny
                 assert all(said in error["message"] for said in ("remote token NAME", "not the key that you sent"))
 
 
-async def test_openai_s_own_client_reads_all_that_comes(gateway: GatewayProcess, verifier: VerifierProcess) -> None:
-    openai = pytest.importorskip("openai")
-    own = await own_text(verifier, [QUESTION], 40)
-    async with openai.AsyncOpenAI(base_url=f"{gateway.url}/v1", api_key="none", max_retries=0) as client:
-        assert [model.id async for model in client.models.list()] == ["outrider", "target"]
-        asked = {"model": "outrider", "messages": [QUESTION], "temperature": 0, "max_tokens": 40}
-        whole = await client.chat.completions.create(**asked)
-        assert whole.choices[0].message.content == own and whole.usage.completion_tokens == 40
-        assert whole.outrider["source"] == "verified" and whole.outrider["checked"] == len(own)
-        stream = await client.chat.completions.create(**asked, stream=True, stream_options={"include_usage": True})
-        chunks = [chunk async for chunk in stream]
-        assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices) == own
-        assert chunks[-1].usage.completion_tokens == 40 and chunks[-1].outrider["state"] == "checked"
-        with pytest.raises(openai.BadRequestError) as refused:
-            await client.chat.completions.create(**asked, n=2)
-        assert refused.value.param == "n" and refused.value.code == "unsupported_parameter"
-        with pytest.raises(openai.NotFoundError):
-            await client.models.retrieve("gpt")
-
-
 async def test_outrider_goes_on_with_a_cut_answer(gateway: GatewayProcess, drafter: Drafter, database: Path) -> None:
     async with assistant(drafter, database, gateway.url, settings=Settings(max_tokens=5)) as opened:
         cut = await ask_outrider(opened, "list files")
