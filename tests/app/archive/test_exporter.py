@@ -19,7 +19,6 @@ from app.archive.branches import branches, remark
 from app.archive.exporter import every_conversation, export_conversations, export_folder, export_pieces, new_file
 from app.archive.formats import Format
 from app.archive.importer import import_file
-from app.archive.markdown import contained
 from app.attachments.documents import DocumentText, Origin, as_attachment
 from app.config import Folders, Settings
 from app.events import Stretch
@@ -63,15 +62,6 @@ def test_markdown_of_one_conversation(store: Store) -> None:
         rf"## 2\. Assistant · {minute}\n\n```sh\ntar -x\n```\n",
         text_of(store, "md"),
     )
-
-
-def test_several_get_a_table_of_contents(store: Store) -> None:
-    first, second = answered(store, title="one"), answered(store, title="two")
-    said = text_of(store, "md", second, first)
-    assert said.startswith("# Conversations\n\n1. [two](#conversation-1)")
-    assert said.index('<a id="conversation-1">') < said.index("# two") < said.index('<a id="conversation-2">')
-    page = text_of(store, "html", second, first)
-    assert '<a href="#c1">two</a>' in page and '<section id="c2">\n<h2>one</h2>' in page
 
 
 def test_what_was_never_verified_is_told(store: Store, text: ChatText, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,13 +117,6 @@ def test_all_branches_from_where_they_part(store: Store) -> None:
     assert page.count("<details>") == page.count("</details>") == 3
 
 
-def test_prompts_that_wait_are_told(store: Store) -> None:
-    conversation = answered(store)
-    store.queue.add(conversation, "and <b>a zip</b>?")
-    assert "## You · not sent yet\n\nand <b>a zip</b>?\n" in text_of(store, "md")
-    assert "You · not sent yet</h2>\n" in text_of(store, "html") and "&lt;b&gt;a zip" in text_of(store, "html")
-
-
 OPEN = ["```\nnever closed", "- a\n  ~~~\n  b", "> ```\n> x", "<div>", "<![CDATA[", "text\n===", "a\n\n<pre>\n\nb", "`"]
 
 
@@ -159,15 +142,6 @@ def test_tags_are_in_every_export_and_come_back(store: Store, tmp_path: Path) ->
         assert other.conversations.all()[0].choices.tags == ("2jb", "a_b", "work")
 
 
-def test_each_message_of_a_page_has_a_link_that_stays(store: Store) -> None:
-    for title in ("One", "Two"):
-        answered(store, title=title)
-    page = text_of(store, "html")
-    names = re.findall(r'<article class="\w+" id="([^"]+)">', page)
-    assert re.findall(r'class="number" href="#([^"]+)">\d+</a>', page) == names
-    assert len(set(names)) == 4 and set(names) <= set(re.findall(r'id="([^"]+)"', text_of(store, "html", every=True)))
-
-
 def test_no_text_breaks_out_of_the_page(store: Store) -> None:
     for text in HOSTILE:
         conversation = answered(store, text, text, text)
@@ -187,14 +161,6 @@ def test_nothing_gives_a_terminal_orders(store: Store) -> None:
     for format in ("md", "html", "json"):
         said = text_of(store, format)
         assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", said)
-
-
-def test_a_text_stays_as_it_is_unless_something_in_it_is_open() -> None:
-    for text in ("a", "# b", "- c\n- d", "```\ne\n```", "| f |\n|---|\n| g |", "    code", "> q", "a\n***"):
-        assert contained(text) == text
-    assert contained(" \n") == "*(empty)*"
-    assert contained("a\n\n~~~~sh\nls") == "a\n\n~~~~sh\nls\n~~~~"
-    assert contained("a\n\n<!-- b\n\nc") == "> a\n> \n> <!-- b\n> \n> c"
 
 
 def test_a_file_is_there_whole_or_not_at_all(store: Store, tmp_path: Path) -> None:

@@ -148,18 +148,6 @@ async def test_what_was_begun_for_something_else_is_dropped(
     assert await written(drafting) == expected
 
 
-async def test_nothing_is_read_along_unless_asked_for(drafter: Drafter, drafting: Drafting, watched: Watched) -> None:
-    await drafting.follow(PROMPT)
-    drafting.receive([*PROMPT, *ANSWER], memory(drafter, 0, len(PROMPT)))
-    await drafting.follow([*PROMPT, *ANSWER])
-    assert watched.calls == []
-    drafting.read_along()
-    drafting.read_no_more()
-    drafting.receive([*PROMPT, *ANSWER], memory(drafter, 0, len(PROMPT)))
-    await drafting.follow([*PROMPT, *ANSWER])
-    assert sum(watched.calls) <= READ_TOKENS
-
-
 async def test_a_draft_that_nobody_wants_any_more_lets_the_thread_go(drafting: Drafting, watched: Watched) -> None:
     await drafting.follow(PROMPT)
     watched.free.clear()
@@ -173,22 +161,8 @@ async def test_a_draft_that_nobody_wants_any_more_lets_the_thread_go(drafting: D
     assert len(watched.calls) == 1, "the call in progress was the last one"
 
 
-# ---- memory of other weights ----------------------------------------------------------------------------------------
-
-
-@pytest.fixture(params=[True, False])
-def own(request: pytest.FixtureRequest) -> bool:
-    """Whether the memory is of the drafter's own weights."""
-    return bool(request.param)
-
-
+@pytest.mark.parametrize("own", [True, False])
 async def test_memory_of_other_weights_is_dropped(drafter: Drafter, drafting: Drafting, own: bool) -> None:
-    drafting.receive([*PROMPT, *ANSWER], memory(drafter, 0, len(PROMPT), None if own else bytes(DIGEST_BYTES)))
-    await drafting.follow([*PROMPT, *ANSWER])
-    assert drafting.memory_from == (len(PROMPT) if own else 0)
-
-
-async def test_so_it_is_where_a_stream_brings_it(drafter: Drafter, drafting: Drafting, own: bool) -> None:
     frame = memory(drafter, 0, len(PROMPT), None if own else bytes(DIGEST_BYTES))
     whole = [*PROMPT, *ANSWER]
     progress = Progress(pack_tokens(ANSWER), 0, len(whole), digest_of(whole), finished=True, server_seconds=0.0)

@@ -116,21 +116,6 @@ def test_what_is_kept_is_of_no_use_to_another_branch(text: ChatText) -> None:
         assert read is not None and read[0] == conversation_tokens(text, branch, system=system)
 
 
-def test_what_nobody_can_read_is_not_read_to_its_end() -> None:
-    text, taken = counted_text(), []
-    for turns in (100, 400):
-        thread = long_thread(turns)
-        text.taken()
-        assert ConversationTokens(text, None).read(thread, most=300) is None
-        assert conversation_length(text, thread, most=300) > 300
-        taken.append(text.taken())
-    assert taken[1] <= taken[0]
-    exact = len(conversation_tokens(text, thread))
-    for most in (exact, exact + 1):
-        read = ConversationTokens(text, None).read(thread, most=most)
-        assert read is not None and len(read[0]) == exact
-
-
 # ---- the tokens of one message ---------------------------------------------------------------------------------------
 
 

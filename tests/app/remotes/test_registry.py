@@ -160,19 +160,6 @@ def test_paths_are_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert (remote.ca, remote.cert) == (str(tmp_path / "ca.pem"), "/home/me/cert.pem")
 
 
-def test_what_the_setting_means(folders: Folders, no_ring: None) -> None:
-    remotes = Remotes(folders)
-    remotes.put("office", OFFICE)
-    remotes.put("home", OFFICE)
-    assert remotes.meant_by(None) is None and remotes.meant_by("home") == "home"
-    remotes.use("office")
-    assert (remotes.meant_by(None), remotes.meant_by("home"), remotes.meant_by("bundled")) == ("office", "home", None)
-    remotes.use("bundled")
-    assert remotes.used is None and Remotes(folders).used is None
-    with pytest.raises(ConfigError, match="yours: office, home.*outrider remote add.*https://"):
-        remotes.meant_by("ofice")
-
-
 # ---- tokens ----------------------------------------------------------------------------------------------------------
 
 
