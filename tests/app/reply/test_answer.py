@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
-from math import ceil
 from pathlib import Path
 
 import pytest
@@ -16,7 +14,6 @@ from tokenizers import normalizers
 
 from app.config import Settings
 from app.drafting.drafting import Drafting
-from app.drafting.prompt import FULL, conversation_tokens
 from app.drafting.readings import Conversation
 from app.events import Done, Drafted, Event, Failed, ReplyText, Retracted, Started, Stats, Stretch, Verified
 from app.remotes.peer import VerifierSession
@@ -27,7 +24,6 @@ from drafter.runtime import Drafter
 from models.text.chat_text import ChatText
 from remote.protocol import Sampling
 from storage import Message, Store
-from tests.support.guide_pages import guided_drafter
 from tests.support.tiny_text import CHAT_TEMPLATE, END, tiny_text, train_tokenizer
 
 TEXT = tiny_text()
@@ -216,22 +212,3 @@ def test_it_is_never_longer_than_allowed(generation: Generation, words: list[int
             generation.verify(part, from_draft=3)
         assert generation.reason == reason
     assert generation.answer.tokens == words[:6]
-
-
-async def test_examples_once_left_out_stay_out(generation: Generation, tiny_pair: Path, tmp_path: Path) -> None:
-    """Whoever goes on with an answer reads what the one before it has read."""
-    guided = Drafter.load(guided_drafter(tiny_pair / "drafter", tmp_path / "drafter"))
-    thread: list[Message] = []
-    for number in range(4):
-        thread += [question_of(f"untar photos{number}.tar.gz"), replace(question_of("ls"), role="assistant")]
-    thread.append(question_of("list files"))
-    whole, brief = (conversation_tokens(guided.text, thread, guided.prompt, brief=brief) for brief in (False, True))
-    assert len(brief) < len(whole)
-    conversation = Conversation(guided.text, thread, None, guided.prompt, 8192)
-    generation.given = replace(generation.given, conversation=conversation)
-    fits = ceil(len(whole) / FULL)
-    for most_read, read in ((fits, whole), (fits - 2, brief), (8192, brief)):
-        await generation.address(own_target=True, most_read=most_read)
-        assert generation.prompt == read and generation.committed == read
-    await generation.address(own_target=False, most_read=8192)
-    assert generation.prompt == conversation_tokens(guided.text, thread)

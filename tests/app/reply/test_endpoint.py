@@ -21,7 +21,6 @@ from app.reply.endpoint import Continuation, Diverged
 from app.reply.judgement import drafted
 from app.sanitise import sanitise
 from app.tui.turn import Turn
-from drafter.runtime import Drafter
 from remote import ChatStream, CompletionsClient
 from storage import Store
 from tests.app.reply.conftest import Connect
@@ -29,7 +28,7 @@ from tests.support.chat_server import ChatServer, Script
 from tests.support.conversing import Heard, ask, ask_once, hear
 from tests.support.messages_server import KEY, OLD, MessagesServer, Reply
 from tests.support.serving import VerifierProcess
-from tests.support.tiny_text import counted_text, tiny_text
+from tests.support.tiny_text import tiny_text
 
 PATIENCE = 60.0
 QUESTION = "how do I unpack a tar archive?"
@@ -156,24 +155,6 @@ async def test_an_answer_begun_as_its_reader_left_is_closed(monkeypatch: pytest.
             await reading
         async with asyncio.timeout(PATIENCE):
             await server.hung_up.wait()
-
-
-async def test_nothing_is_tokenised_for_servers_of_text(tiny_pair: Path, drafter: Drafter, connect: Connect) -> None:
-    text, server = counted_text(), ChatServer([Script(["Then ", "ls."])])
-    counted = Drafter(drafter.config, text, drafter._step, tiny_pair / "drafter", drafter.prompt)
-    said = [("user", "list files"), ("assistant", "ls")] * 500
-    taken = []
-    async with connect(server, drafter=counted) as opened:
-        for history in ([], said):
-            conversation = opened.store.conversations.create().id
-            opened.store.messages.put(conversation, history)  # type: ignore[arg-type]
-            text.taken()
-            heard = await ask(opened, QUESTION, conversation)
-            assert heard.done and heard.text == "Then ls." and opened.context(conversation) is None
-            taken.append(text.taken())
-    # What all conversations begin with, once or twice; the long one has 6,000 characters more.
-    assert all(characters < 1_000 and messages < 10 for characters, messages in taken)
-    assert len(server.asked[1]["messages"]) == len(said) + 1
 
 
 # ---- cut off ---------------------------------------------------------------------------------------------------------

@@ -67,27 +67,29 @@ async def test_what_was_taken_back_or_sent_by_another_program_is_not_sent(opened
         assert (await hear(opened.send(back))).events == (await hear(opened.send(taken))).events == []
 
 
-async def test_the_line_lost_on_the_way_leaves_it_to_be_verified(tiny_pair: Path, connect: Connect) -> None:
-    with VerifierProcess(tiny_pair) as verifier:
-        async with connect(verifier.url, settings=Settings(max_tokens=60, pace="fixed", nodes=1)) as opened:
-            await until_mode(opened, "edge")
-            conversation = opened.store.conversations.create("cut").id
-            queued = opened.outbox.enqueue(conversation, "list files")
+async def test_the_line_lost_on_the_way_leaves_it_to_be_verified(verifier: VerifierProcess, connect: Connect) -> None:
+    async with (
+        FaultProxy([verifier.port]) as proxy,
+        connect(proxy.url, settings=Settings(max_tokens=60, pace="fixed", nodes=1)) as opened,
+    ):
+        await until_mode(opened, "edge")
+        conversation = opened.store.conversations.create("cut").id
+        queued = opened.outbox.enqueue(conversation, "list files")
 
-            def cut(heard: Heard) -> None:
-                if isinstance(heard.last, Verified) and heard.modes == ["edge"]:
-                    verifier.kill()
+        async def cut(heard: Heard) -> None:
+            if isinstance(heard.last, Verified) and heard.modes == ["edge"]:
+                await proxy.refuse()
 
-            heard = await hear(opened.send(queued), cut)
-            assert heard.modes == ["edge", "offline"]
-            assert 0 < heard.done.provenance.count(True) < 60
-            (waiting,) = opened.outbox.queued()
-            assert (waiting.id, waiting.message_id) == (queued.id, heard.message)
-            async with working_off(opened) as done:
-                await asyncio.to_thread(verifier.start)
-                await until(lambda: len(done) == 1)
-            assert opened.outbox.queued() == []
-            assert shown(opened.store, conversation) == ANSWERED
+        heard = await hear(opened.send(queued), cut)
+        assert heard.modes == ["edge", "offline"]
+        assert 0 < heard.done.provenance.count(True) < 60
+        (waiting,) = opened.outbox.queued()
+        assert (waiting.id, waiting.message_id) == (queued.id, heard.message)
+        async with working_off(opened) as done:
+            await proxy.heal()
+            await until(lambda: len(done) == 1)
+        assert opened.outbox.queued() == []
+        assert shown(opened.store, conversation) == ANSWERED
 
 
 async def test_what_can_never_be_answered_leaves_the_queue(opened: Assistant) -> None:

@@ -32,8 +32,7 @@ from remote.openai.schema import OWNER
 from remote.protocol import Sampling
 from storage import Store
 from tests.app.reply.conftest import Connect
-from tests.app.reply.test_answered_again import service
-from tests.support import model_servers
+from tests.app.reply.test_hosted_services import service
 from tests.support.chat_server import ChatServer, Script
 from tests.support.conversing import (
     LOCAL,
@@ -48,7 +47,6 @@ from tests.support.conversing import (
     working_off,
 )
 from tests.support.dialects import Playback
-from tests.support.model_servers import ModelServer
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.serving import VerifierProcess
 
@@ -361,12 +359,6 @@ async def test_a_server_is_missed_while_it_is_away_and_nobody_answers_for_it(
         assert opened.missed == missed
         server.away = False
         await until_mode(opened, "hosted")
-        assert opened.missed is None
-
-
-async def test_a_server_that_refuses_is_not_missed(stands_in: Connect) -> None:
-    async with stands_in(ModelServer(model_servers.VLLM, token="x"), {}, Settings(offline="queue")) as opened:
-        await until_mode(opened, "offline")
         assert opened.missed is None
 
 
