@@ -16,8 +16,7 @@ from textual.widgets import OptionList
 from app.sanitise import sanitise_paste
 from app.tui import bracketed_paste
 from app.tui.bracketed_paste import PasteParser
-from app.tui.completion import completion_of_paths
-from app.tui.widgets.completing_text_area import ROWS, Completions
+from app.tui.widgets.completing_text_area import Completions
 from app.tui.widgets.prompt import Prompt
 from storage import Store
 from tests.app.tui.scripted import ScriptedCore, finished, press, wait_until
@@ -91,7 +90,7 @@ async def test_a_long_paste_is_folded_and_sent_whole_and_clean_and_a_short_one_s
         await press(pilot, *"?", "enter", until=lambda: app.sent == [f"see {PASTED}?"])
 
 
-async def test_a_mark_goes_and_comes_back_as_one() -> None:
+async def test_a_mark_goes_and_comes_back_as_one_and_a_key_or_a_click_unfolds_it() -> None:
     async with started(Host(), (80, 24)) as (app, pilot):
         prompt = app.query_one(Prompt)
         await paste(app, pilot, PASTED)
@@ -111,11 +110,6 @@ async def test_a_mark_goes_and_comes_back_as_one() -> None:
         prompt.insert("y", (0, 5))
         prompt.delete((0, 0), (0, 7))
         assert prompt.full_text in ("y", "") and "⟦" not in prompt.text
-
-
-async def test_a_mark_is_unfolded_by_a_key_or_a_click() -> None:
-    async with started(Host(), (80, 24)) as (app, pilot):
-        prompt = app.query_one(Prompt)
         for how in ("key", "click"):
             prompt.text = ""
             await pilot.press(*"a ")
@@ -146,16 +140,12 @@ async def test_up_and_down_recall_and_what_was_typed_comes_back() -> None:
         assert prompt.text == "two\nlines"
         await pilot.press("down")
         assert prompt.text == "x?\ny"
-
-
-async def test_a_recalled_prompt_that_was_changed_is_not_lost() -> None:
-    async with started(Host(), (80, 24)) as (app, pilot):
-        prompt = app.query_one(Prompt)
+        prompt.text = ""
         prompt.remember(["one"])
         await pilot.press("m", "y", "up", "!")
         for key, shown in (("up", "my"), ("up", "one"), ("down", "my"), ("down", "one!")):
             await pilot.press(key)
-            assert prompt.text == shown
+            assert prompt.text == shown, "a recalled prompt that was changed is not lost"
 
 
 # ---- what a terminal sends around a paste, cut anywhere --------------------------------------------------------------
@@ -200,26 +190,6 @@ def test_reads_may_be_cut_anywhere(texts: list[str], cuts: list[int]) -> None:
 def listed(app: Window) -> list[str]:
     completions = app.screen.query_one(Completions)
     return [str(option.prompt).split()[0] for option in completions.options] if completions.display else []
-
-
-async def test_it_never_covers_the_prompt(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for number in range(12):
-        (tmp_path / f"name-{number}").touch()
-    monkeypatch.chdir(tmp_path)
-    async with started(ScriptedCore(store), (50, 12)) as (app, pilot):
-        await press(pilot, "/", until=lambda: len(listed(app)) > ROWS)
-        completions, prompt = app.screen.query_one(Completions), app.prompt
-        for width, height in ((50, 12), (120, 36)):
-            await pilot.resize_terminal(width, height)
-            await wait_until(pilot, lambda: app.screen.size.height == height)  # noqa: B023
-            await wait_until(pilot, lambda: completions.region.bottom == prompt.region.y)
-            assert completions.region.y >= 0 and completions.region.height in range(1, ROWS + 1)
-            assert app.prompt.region.bottom <= height and app.prompt.has_focus
-        await pilot.resize_terminal(80, 24)
-        app.prompt.write("line\n" * 15)
-        await press(pilot, "@", "n", until=lambda: len(listed(app)) == 12)
-        await wait_until(pilot, lambda: completions.region.bottom == app.prompt.region.y)
-        assert completions.region.y >= 0, "a tall prompt"
 
 
 async def test_tab_takes_the_first_escape_closes_it_and_clicks_and_arrows_choose(store: Store) -> None:
@@ -279,26 +249,3 @@ async def test_paths_are_completed_where_asked(store: Store, tmp_path: Path, mon
         await press(pilot, *"see @", "tab", "tab", until=lambda: app.prompt.text == "see @src/main.py")
         await press(pilot, "ctrl+u", *"see @", until=lambda: listed(app) == ["src/", "[red]x"])
         await press(pilot, "enter", until=lambda: store.messages.asked(9) == ["see @"])
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    for name in ("notes.md", "name.txt", "with space.md"):
-        (tmp_path / name).touch()
-    return tmp_path
-
-
-def test_an_at_sign_begins_a_path_at_the_start_of_a_word(folder: Path) -> None:
-    for text in ("no", "me@no", "@no ", "@a@no"):
-        assert completion_of_paths(folder)(text, len(text)) is None
-    for text, start, offered in (
-        ("@no", 1, "notes.md"),
-        ("see @no", 5, "notes.md"),
-        ("a\nb @no", 5, "notes.md"),
-        ("(@no", 2, "notes.md"),
-        ("@with\\ sp", 1, "with\\ space.md"),
-    ):
-        completion = completion_of_paths(folder)(text, len(text))
-        assert completion is not None and (completion.start, completion.end) == (start, len(text))
-        (one,) = completion.candidates
-        assert (one.text, one.label) == (offered, offered.replace("\\", "")) and not completion.eager

@@ -124,22 +124,6 @@ async def test_export_writes_where_it_is_told(store: Store, tmp_path: Path, monk
         await send(app, pilot, "/export", lambda: shows(app, ExportScreen))
 
 
-async def test_a_command_that_cannot_be_done_does_not_swallow_the_next(store: Store) -> None:
-    async with started(ScriptedCore(store), (80, 24)) as (app, pilot):
-        for failed in ("/theme nosuch", "/exportt"):
-            app.clear_notifications()
-            shown = app.screen.query_one(Panel).display
-            await send(app, pilot, failed, lambda: bool(app.toasts) and app.prompt.text == failed)  # noqa: B023
-            await pilot.press("ctrl+c")
-            assert app.prompt.text == "", "it is cleared as any other text"
-            await pilot.press("up")
-            assert app.prompt.text == failed, "it can be corrected"
-            await send(app, pilot, failed, lambda: app.prompt.selected_text == failed)  # noqa: B023
-            await pilot.press(*"/panel", "enter")
-            await wait_until(pilot, lambda: app.screen.query_one(Panel).display != shown)  # noqa: B023
-            assert app.prompt.text == "" and not asked(store)
-
-
 # ---- which prompts are commands: most of what begins with a slash and was pasted is none -----------------------------
 
 
