@@ -82,18 +82,6 @@ def long_thread(turns: int) -> list[Message]:
     return [*thread, message("user", "and now?")]
 
 
-def test_the_work_grows_with_a_conversation_and_no_faster() -> None:
-    text, taken = counted_text(), {}
-    for turns in (50, 100, 200):
-        thread = long_thread(turns)
-        text.taken()
-        conversation_tokens(text, thread)
-        taken[turns] = text.taken()
-    for shorter, longer in ((50, 100), (100, 200)):
-        for less, more in zip(taken[shorter], taken[longer]):
-            assert more <= 2.2 * less
-
-
 def test_the_next_question_costs_what_is_new() -> None:
     text = counted_text()
     thread = long_thread(100)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from app.config import ConfigError, Folders, Settings, Unanswered
+from app.config import ConfigError, Folders
 from app.local.find import Found, find
 from app.local.registry import LocalModels
 
@@ -42,18 +42,6 @@ def test_a_found_model_gets_a_name_that_fits_and_is_free(folders: Folders) -> No
     assert models.free_name("other", Path("/models/../models/one.gguf")) == "one", "it was added already"
     for hostile in ("\x1b[31m", "../..", "🦀", "x" * 500):
         models.add(models.free_name(hostile, Path("/models/two.gguf")), Path("/models/three.gguf"))
-
-
-@pytest.mark.parametrize(
-    ("mode", "offline", "answers"), [("auto", "queue", False), ("hosted", "queue", None), ("hosted", "local", True)]
-)
-def test_nothing_on_this_device_drafts_where_the_server_writes(
-    tmp_path: Path, mode: str, offline: Unanswered, answers: bool | None
-) -> None:
-    models = LocalModels(Folders.locate({"OUTRIDER_HOME": str(tmp_path)}))
-    models.add("one", tmp_path)
-    duty = models.duty(Settings().replaced({"mode": mode, "offline": offline, "local": "one"}, "a test"))
-    assert (None if duty is None else duty.answers) is answers
 
 
 @pytest.mark.parametrize("folder", ["📁", 'a "quoted" \\ one', "\x7f"])

@@ -153,7 +153,13 @@ def settings(tiny_pair: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
     return Settings(target=str(tiny_pair / "target"), drafter=str(tiny_pair / "drafter"))
 
 
-async def test_it_is_taken_once(settings: Settings, folders: Folders) -> None:
+async def test_it_ends_where_another_server_is_chosen_first_and_is_taken_once(
+    settings: Settings, folders: Folders
+) -> None:
+    start_ahead(settings, folders)
+    (ahead,) = own_server._ahead.values()
+    await Loopback(settings.target, settings.drafter).close()
+    assert ahead.process_id is None and not own_server._ahead
     start_ahead(settings, folders)
     (ahead,) = own_server._ahead.values()
     source = Loopback(settings.target, settings.drafter)
@@ -164,13 +170,6 @@ async def test_it_is_taken_once(settings: Settings, folders: Folders) -> None:
     finally:
         await source.close()
     assert ahead.process_id is None
-
-
-async def test_it_ends_where_another_server_is_chosen_first(settings: Settings, folders: Folders) -> None:
-    start_ahead(settings, folders)
-    (ahead,) = own_server._ahead.values()
-    await Loopback(settings.target, settings.drafter).close()
-    assert ahead.process_id is None and not own_server._ahead
 
 
 @pytest.mark.parametrize("changes", [{"mode": "offline"}, {"remote": ANOTHER}, {"target": "/nowhere"}, {}])

@@ -98,18 +98,6 @@ def test_the_slower_mode_is_looked_at_again_and_taken_when_it_has_become_the_fas
     assert line.used[-1] == "hosted"
 
 
-def test_what_is_said_does_not_decide_between_modes() -> None:
-    meter = ModeMeter()
-    for _ in range(27):
-        meter.edge(8, 0.060, 0.040)
-        meter.hosted(8, 0.055)
-    for _ in range(6):
-        meter.hosted(2, 0.055)  # A text that is hard to guess in both modes.
-    assert meter.review(0.0) == meter.choose(0.0) == "hosted"
-    meter.hosted(8, 60.0)
-    assert meter.review(0.0) == "hosted", "one pause is none of the mode's"
-
-
 def test_what_is_not_allowed_is_never_chosen() -> None:
     only = ModeMeter(("edge",))
     assert (only.choose(1.0), only.review(1.0), only.why(1.0)) == ("edge", "edge", "")
@@ -159,16 +147,6 @@ def test_the_one_with_which_this_line_is_faster_drafts(rtt: float, faster: int, 
         alone.lines[faster].answer()
     best = sum(alone.lines[faster].answer() for _ in range(60))
     assert seconds < 1.5 * best, f"trials cost {seconds / best:.2f}"
-
-
-def test_where_no_drafter_helps_both_are_known_and_nothing_is_lost() -> None:
-    device = Device(FAR)
-    for line in device.lines:
-        line.tau, line.hosted = 1.0, (1, 0.01)
-    plain = device.lines[0].plain
-    assert all(device.answer() <= 1.05 * plain for _ in range(20)) and MODEL in device.used
-    small, model = (meter.learnt.hosted for meter in device.meter.modes)
-    assert small is model, "what the server does without them is measured once"
 
 
 # ---- what is kept from one run to the next ---------------------------------------------------------------------------

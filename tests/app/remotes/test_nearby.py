@@ -12,10 +12,9 @@ import pytest
 
 from app.config import Folders, Settings
 from app.remotes import nearby
-from app.remotes.models import OfferedModel, list_models, servers
+from app.remotes.models import list_models, servers
 from app.remotes.nearby import PORTS, NearbyServer, Unusable, known_as, look
 from app.remotes.registry import BUNDLED, Remote, Remotes
-from remote.openai.schema import Price
 from tests.remote.openai.hostile_chat_peers import STREAMS, hostile
 from tests.remote.toy_verifier import ToyVerifier, http, raw_peer, serving
 from tests.support import model_servers as dialects
@@ -179,9 +178,3 @@ async def test_leaving_early_does_not_wait_for_the_others(folders: Folders) -> N
         async with contextlib.aclosing(list_models([BUNDLED, "silent"], Settings(), folders, seconds=600)) as lists:
             assert (await anext(lists)).server == BUNDLED
         assert time.monotonic() - begun < 300
-
-
-def test_a_price_is_told_in_and_out() -> None:
-    dear = OfferedModel("router", "a/b", False, 128_000, True, Price(0.25, 15))
-    assert dear.about == "context 128,000, reads images, $0.25/$15 per M"
-    assert OfferedModel("router", "a/b:free", False, price=Price(0, 0)).about == "free"
