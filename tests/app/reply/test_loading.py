@@ -44,16 +44,6 @@ async def test_a_question_waits_for_the_assistant(store: Store, tiny_pair: Path)
         assert (await ask(core, "and hidden ones", conversation)).done
 
 
-async def test_a_remote_is_chosen_before_and_after(store: Store, tiny_pair: Path, verifier: VerifierProcess) -> None:
-    async with starting(store, tiny_pair / "drafter", "auto", "http://127.0.0.1:9") as core:
-        core.use(AddressSource("http://127.0.0.1:8"))
-        core.use(AddressSource(verifier.url))
-        core.start()
-        assert (await core.settled()).mode in ("edge", "hosted")
-        core.use(None)
-        assert core.status().why == "offline by choice"
-
-
 async def test_who_does_not_want_to_wait_finds_the_question_later(store: Store, tiny_pair: Path) -> None:
     conversation = store.conversations.create("a").id
     async with starting(store, tiny_pair / "drafter") as core:

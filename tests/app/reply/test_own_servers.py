@@ -198,21 +198,6 @@ async def test_offline_by_choice_stays_so(verifier: VerifierProcess, connect: Co
         assert opened.status() == ModeChanged("offline", "offline by choice", alone=False), "another model's place"
 
 
-async def test_the_program_may_end_in_between(verifier: VerifierProcess, drafter: Drafter, database: Path) -> None:
-    store = Store.open(database)
-    source, settings = AddressSource(verifier.url), Settings(max_tokens=900)
-    async with Assistant(store, Options(Drafters(drafter), source, settings, modes=("edge",))) as opened:
-        reply = opened.reply(store.conversations.create("a").id, QUESTION)
-        async for event in reply:
-            if isinstance(event, Verified):
-                break
-        opened.use(AddressSource("http://127.0.0.1:9"))
-        assert len(opened.backend.routing.leaving) == 1
-    assert not opened.backend.routing.leaving
-    await reply.aclose()
-    store.close()
-
-
 async def test_a_name_is_shown_and_its_trouble_too(
     verifier: VerifierProcess, folders: Folders, no_ring: None, connect: Connect
 ) -> None:

@@ -185,12 +185,6 @@ async def test_what_was_checked_is_not_marked_as_written_here(opened: Assistant,
     assert heard.done.stretches == () and "stretches" not in opened.store.messages.get(heard.message).stats
 
 
-async def test_one_that_the_server_had_checked_in_part_keeps_its_model(alone_here: Assistant) -> None:
-    cut = stored(alone_here, (5, 6), stats={"model": "talker"})
-    text = alone_here.backend.routing.drafters.first.text
-    assert resume(alone_here.store, SETTINGS, cut.id, text).in_tokens(text).begin(text).model == "talker"
-
-
 async def test_one_that_is_left_at_once_keeps_who_wrote_it(connect: Connect) -> None:
     stretches = [{"at": 0, "writer": "talker", "here": False}, {"at": 3, "writer": "small one", "here": True}]
     async with connect(None, settings=SETTINGS) as opened:
