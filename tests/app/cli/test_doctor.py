@@ -85,12 +85,6 @@ def test_a_folder_that_something_is_in_the_way_of(outrider: Outrider, home: Path
     assert "OUTRIDER_HOME" in said(found, "folders")
 
 
-def test_looking_creates_no_folder(home: Path) -> None:
-    folders = Folders.locate({"OUTRIDER_HOME": str(home)})
-    assert [one.state for one in (*checks.folders_of(folders), checks.disk(folders))] == ["ok", "ok"]
-    assert not home.exists()
-
-
 def test_a_disk_that_is_full(outrider: Outrider, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checks, "SCARCE_BYTES", 1 << 60)
     for least, code, mark in ((0, 0, "!"), (1 << 60, 1, "✗")):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-import sys
 import time
 from contextlib import closing
 from pathlib import Path
@@ -93,20 +92,6 @@ def test_removed_conversations_come_back(outrider: Outrider, ids: dict[str, str]
     assert outrider("history", "restore", ids["fourth"]).code == 1, "it is not in the bin"
     assert outrider("history", "rename", ids["fourth"], "notes", "on", "tar").code == 0
     assert listed(outrider, "-n", "1") == ["notes on tar"], "a title needs no quotes"
-
-
-def test_a_search_finds_and_marks(outrider: Outrider, ids: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    assert len(outrider("history", "search", "question").out.splitlines()) == len(ids)
-    (line,) = outrider("history", "search", "question", "-n", "1").out.splitlines()
-    assert line.split("  ")[2] == "user"
-    assert outrider("history", "search", "nowhere").err.strip().endswith("Nothing was found.")
-    (plain,) = outrider("history", "search", "third").out.splitlines()
-    assert plain.endswith("what is the third question?")
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.delenv("NO_COLOR", raising=False)
-    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    (line,) = outrider("history", "search", "third").out.splitlines()
-    assert line.endswith("what is the \x1b[1mthird\x1b[0m question?"), "what was found is bold on a terminal"
 
 
 @given(st.sets(st.text("01", min_size=8, max_size=8), min_size=1, max_size=20))

@@ -167,12 +167,3 @@ def test_what_is_found_is_listed(outrider: Outrider, tmp_path: Path) -> None:
     }  # fmt: skip
     assert rows[2]["checks_drafts"] and rows[3]["program"] is None and rows[3]["why_not"]
     assert not (tmp_path / "home").exists()  # Nothing is kept.
-
-
-def test_where_nothing_answers_it_says_where_it_looked(outrider: Outrider) -> None:
-    with ModelServer({}).in_thread() as port:
-        pass
-    found = outrider("remote", "find", "--port", str(port))
-    assert found.code == 3 and found.out == "" and f"looked at 127.0.0.1, port {port}" in found.err
-    assert outrider("remote", "find", "--json", "--port", str(port)).out == ""
-    assert outrider("remote", "find", "--port", "0").code == 2

@@ -76,13 +76,6 @@ def test_fix_prints_or_hands_over_a_mend(outrider: Outrider, tmp_path: Path, mon
     assert str(tmp_path) in told.err and COMMAND_FILE in told.err
 
 
-def test_fix_without_a_command_or_after_success_says_so(outrider: Outrider, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert outrider("fix").says(2, "outrider shell bash")
-    monkeypatch.setenv("OUTRIDER_LAST_COMMAND", "ls")
-    monkeypatch.setenv("OUTRIDER_LAST_CODE", "0")
-    assert outrider("fix").says(1, "succeeded")
-
-
 # ---- completion: a shell sources the script and asks as it does after a key press ------------------------------------
 
 

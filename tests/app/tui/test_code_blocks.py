@@ -156,7 +156,6 @@ async def test_a_command_is_kept_for_the_shell_and_taken_back_or_explained(store
 # ---- what stands below a block: what its commands would do, in words and colour --------------------------------------
 
 SIZE = (100, 40)
-DELETES = "Use:\n\n```sh\nls\nrm -rf build\n```\n"
 
 
 def said(request: str, code: str, language: str = "sh") -> list[str]:
@@ -226,17 +225,6 @@ async def test_notes_come_when_the_block_ends_and_those_of_a_withdrawn_draft_go_
         await wait_until(pilot, lambda: noted(app) == [])
         gates[3].set()
         await wait_until(pilot, lambda: app.answers == ["```sh\nls\n```\n\nIt"])
-
-
-async def test_a_follow_up_in_a_conversation_is_read_with_the_question_before(store: Store) -> None:
-    turns = [("Delete the build folder", "```sh\nrm -r build\n```")]
-    script = [Verified(DELETES, 2, 0), finished(2)]
-    async with started(ScriptedCore(store, [script, script]), SIZE) as (app, pilot):
-        await app.turn_to(pilot, store_turns(store, "title", turns), until=lambda: len(app.answers) == 1)
-        await press(pilot, *"again", "enter", until=lambda: len(app.answers) == 2 and len(noted(app)) == 2)
-        assert all(UNASKED not in row for row in noted(app))
-        await press(pilot, *"again", "enter", until=lambda: len(app.answers) == 3 and len(noted(app)) == 3)
-        assert UNASKED in noted(app)[-1], "two questions later it is forgotten"
 
 
 def test_what_the_whole_answer_leaves_out_of_the_question_is_noted() -> None:

@@ -49,12 +49,6 @@ def test_what_cannot_be_a_key_is_said() -> None:
         assert complaint in str(error.value) and str(error.value).startswith("[keys]")
 
 
-def test_keys_can_be_swapped_and_tables_nested() -> None:
-    settings = Settings().replaced({"keys": {"chat": {"new": "ctrl+t", "verify": "ctrl+n"}}}, "a test")
-    now = {action.id: action.keys for action in actions(checked(settings.keys))}
-    assert now["chat.new"] == ("ctrl+t",) and now["chat.verify"] == ("ctrl+n",)
-
-
 def test_the_settings_file_remaps_and_the_command_lists(outrider: Outrider, home: Path) -> None:
     file = home / "config" / "config.toml"
     file.parent.mkdir(parents=True)

@@ -31,7 +31,7 @@ from remote.errors import NotDelivered
 from remote.protocol import DrafterOffer
 from storage import Store
 from tests.app.tui.scripted import ScriptedCore, press, shows, wait_until
-from tests.app.tui.test_prompt_commands import send
+from tests.app.tui.test_prompt import send
 from tests.app.tui.window import Window, started
 from tests.remote.toy_verifier import CARD
 from tests.support.gguf_files import byte_level, entries_of, write_vocabulary
@@ -202,29 +202,19 @@ async def test_never_is_remembered_by_every_window(store: Store, folders: Folder
         assert not other.asked
 
 
-@pytest.mark.parametrize("settings", [{"offline": "queue"}, {}])
-async def test_it_is_not_asked_of_who_has_chosen_or_needs_none(
-    store: Store, folders: Folders, settings: dict[str, str]
-) -> None:
-    async with started(Asking(store, folders, **settings)) as (app, pilot):
-        await wait_until(pilot, lambda: shows(app, ChatScreen))
-
-        async def lost(chosen: StandIn | None, missed: str | None) -> None:
-            app.scripted.standing_by, app.scripted.missed = chosen, missed
-            app.scripted.modes.put_nowait(AWAY)
-            await wait_until(pilot, lambda: app.text("#badge") == "offline" and app.scripted.modes.empty())
-            await app.settled(pilot)
-            assert not app.asked and not Told(folders.offers).knows(ASKED)
-
-        if settings:
-            await lost(None, "office")
-            return
-        await lost(StandIn("mine"), "office")
-        await lost(None, None)
-        LocalModels(folders).remove("mine")
-        for file in folders.config.parent.rglob("*.gguf"):
-            file.unlink()
-        await lost(None, "office")
+async def test_it_is_not_asked_of_who_has_chosen_or_needs_none(store: Store, folders: Folders) -> None:
+    needs_none: list[tuple[StandIn | None, str | None]] = [(StandIn("mine"), "office"), (None, None), (None, "office")]
+    for offline, cases in (("queue", needs_none[2:]), (None, needs_none)):
+        async with started(Asking(store, folders, offline=offline)) as (app, pilot):
+            await wait_until(pilot, lambda: shows(app, ChatScreen))
+            for at, (app.scripted.standing_by, app.scripted.missed) in enumerate(cases):
+                if at == 2:  # No model is left.
+                    LocalModels(folders).remove("mine")
+                    next(folders.config.parent.rglob("*.gguf")).unlink()
+                app.scripted.modes.put_nowait(ModeChanged("offline", f"away {at}", alone=False))
+                await wait_until(pilot, lambda: app.text("#why") == f"away {at}")  # noqa: B023
+                await app.settled(pilot)
+                assert not app.asked and not Told(folders.offers).knows(ASKED)
 
 
 # ---- small models: what they learn, and the offers of servers --------------------------------------------------------

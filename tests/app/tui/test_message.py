@@ -96,17 +96,6 @@ async def test_other_words_take_the_place_of_those_that_are_withdrawn_without_a_
         await wait_until(pilot, lambda: app.screen_text == ["one", "", "other"])
 
 
-async def test_a_long_block_that_is_read_in_a_thread_comes_whole() -> None:
-    turn = Turn("q")
-    async with started(Host(turn), (80, 24)) as (app, pilot):
-        text = "[word] " * 2000
-        turn.apply(Verified(text, 9, 0))
-        await wait_until(pilot, lambda: app.answer.prose.plain == text.strip())
-        turn.apply(Verified("end", 9, 0))
-        turn.apply(finished(9))
-        await wait_until(pilot, lambda: app.answer.drawn and app.answer.prose.plain == f"{text}end")
-
-
 # ---- the turn that a view shows --------------------------------------------------------------------------------------
 
 

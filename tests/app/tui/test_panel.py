@@ -101,23 +101,6 @@ async def test_the_context_meter_follows_the_conversation_and_stays_in_a_narrow_
         await press(pilot, "ctrl+n", until=lambda: app.text("#context") == "")
 
 
-async def test_a_conversation_that_is_nearly_full_is_told_once_until_there_is_room(store: Store) -> None:
-    conversation = store_turns(store, "one", [("q" * 20, "a" * 480)])
-    core = ScriptedCore(store)
-    core.limit = 110
-    async with started(core) as (app, pilot):
-        for _ in range(3):
-            await app.turn_to(pilot, conversation, until=lambda: app.text("#context") == "context 100/110")
-            await app.turn_to(pilot, None, until=lambda: app.text("#context") == "")
-        told = lambda: [toast for toast in app.toasts if "is nearly full" in toast]  # noqa: E731
-        assert len(told()) == 1 and "(100 of 110 tokens)" in told()[0]
-        app.clear_notifications()
-        for limit, meter in ((1000, "context 100/1.0k"), (110, "context 100/110")):
-            core.limit = limit
-            await app.turn_to(pilot, conversation, until=lambda: app.text("#context") == meter)  # noqa: B023
-        await wait_until(pilot, lambda: len(told()) == 1)  # There was room in between.
-
-
 async def test_what_the_model_on_this_device_does(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chat_screen, "LOOK_SECONDS", 0.05)
     mode = ModeChanged("offline", "qwen on this device writes: no answer", True, "qwen", False)

@@ -126,20 +126,6 @@ async def test_they_are_listed_with_state_and_token_and_used(store: Store, folde
         await press(pilot, "escape", until=lambda: shows(app, ChatScreen))
 
 
-async def test_an_address_without_a_name_is_shown_and_what_speaks_against_another_choice_is_told(
-    store: Store, folders: Folders, remotes: Remotes
-) -> None:
-    async with opened(store, folders, (100, 30), remote="https://elsewhere") as (app, pilot):
-        await wait_until(pilot, lambda: app.highlighted == ".address")
-        assert app.rows[1].startswith("● https://elsewhere") and about(app.rows[1]) == "online: checked by shell-guide"
-        await press(pilot, "enter", "e", until=lambda: app.toasted("This server has no name. Press a to give it one."))
-        await highlight(pilot, app, "office")
-        await press(pilot, "enter", until=lambda: app.toasted("Your choice ends when you quit, because "))
-    async with opened(store, folders, mode="offline") as (app, pilot):
-        await highlight(pilot, app, "office")
-        await press(pilot, "enter", until=lambda: app.toasted("Outrider was started offline"))
-
-
 async def test_one_is_added(store: Store, folders: Folders, remotes: Remotes, ring: MemoryKeyring) -> None:
     async with opened(store, folders, (60, 34)) as (app, pilot):
         await highlight(pilot, app, "office")
@@ -442,22 +428,3 @@ async def test_wild_names_are_shown_in_part_and_what_cannot_be_kept_is_told(stor
         (folders.config / "remotes.toml").write_text("broken = ")
         await press(pilot, "down", "enter", until=lambda: app.toasted("not valid TOML"))
         assert isinstance(app.screen, NearbyScreen) and app.scripted.sources == []
-
-
-async def test_the_screen_of_remotes_looks_too_and_a_server_ends_the_question(store: Store, folders: Folders) -> None:
-    async with (
-        ModelServer(dialects.LLAMA_CPP).listening() as port,
-        started(First(store, folders, [port])) as (app, pilot),
-    ):
-        await wait_until(pilot, lambda: app.offered)
-        await press(pilot, "f4", until=lambda: shows(app, RemotesScreen))
-        await press(pilot, "f4", "escape", until=lambda: shows(app, ChatScreen))
-        assert app.offered, "no server was added"
-        await press(pilot, "f4", until=lambda: shows(app, RemotesScreen))
-        await pilot.press("l")
-        await app.looked(pilot, 2)
-        await press(pilot, "enter", until=lambda: shows(app, RemotesScreen))
-        options = app.screen.query_one(OptionList)
-        await wait_until(pilot, lambda: "● llamacpp" in str(options.options[-1].prompt))
-        assert options.highlighted == 1
-        await press(pilot, "escape", until=lambda: isinstance(app.screen, ChatScreen) and not app.offered)

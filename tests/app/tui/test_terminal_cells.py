@@ -16,7 +16,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.tui.clipboard import LONGEST_OSC, TIMEOUT_SECONDS, copy, osc52, programs
-from app.tui.line_pace import LinePace
 from app.tui.terminal_cells import TerminalCells, cells
 from storage import Attachment, Store
 from tests.app.attachments.conftest import PNG
@@ -122,15 +121,6 @@ def test_a_terminal_shows_each_frame_whatever_scrolls(lines: list[Any], steps: l
 def test_what_terminals_draw_in_different_widths_moves_nothing_behind_it() -> None:
     sent = TerminalCells().frame([(0, 0, cells("a👩‍🚀b🇩🇪c❤️d", ""))], 1, 20)
     assert sent == "\x1b[1;1Ha👩‍🚀\x1b[4Gb🇩🇪\x1b[7Gc❤️\x1b[10Gd"
-
-
-def test_a_line_over_ssh_has_the_time_for_each_frame() -> None:
-    sent = iter([0, 0, 10**9] * 2)
-    for ssh in ({"SSH_CONNECTION": "192.0.2.1 50000 192.0.2.2 22"}, {}):
-        pace = LinePace(lambda: next(sent), ssh)
-        pace.begin()
-        assert pace.due
-        assert pace.due == (not ssh)
 
 
 # ---- the clipboard ---------------------------------------------------------------------------------------------------
