@@ -49,16 +49,12 @@ def test_a_broken_file_is_explained(tmp_path: Path) -> None:
         assert "prompts.jsonl" in str(caught.value)
 
 
-def test_a_byte_order_mark_and_the_line_ends_of_another_system(tmp_path: Path) -> None:
-    path = tmp_path / "prompts.jsonl"
-    path.write_bytes('{"prompt": "a"}\r\n{"prompt": "b\u2028c\x85"}\r\n'.encode("utf-8-sig"))
-    assert [entry.turns for entry in read_prompts(path)] == [("a",), ("b\u2028c\x85",)]
-
-
-def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+def test_a_byte_order_mark_and_other_line_ends_are_read_and_what_cannot_be_is_told(tmp_path: Path) -> None:
     path = tmp_path / "prompts.jsonl"
     with pytest.raises(PromptsError, match="cannot be read"):
         read_prompts(path)
+    path.write_bytes('{"prompt": "a"}\r\n{"prompt": "b\u2028c\x85"}\r\n'.encode("utf-8-sig"))
+    assert [entry.turns for entry in read_prompts(path)] == [("a",), ("b\u2028c\x85",)]
     path.write_bytes('{"prompt": "na\u00efve"}\n'.encode("latin-1"))
     with pytest.raises(PromptsError, match="is not text in UTF-8.*; save it as UTF-8"):
         read_prompts(path)

@@ -309,6 +309,8 @@ def test_everything_to_a_file_and_back(outrider: Outrider, two: list[str], kept:
     assert imported.code == 0
     assert imported.out.splitlines() == [f"{two[0]}  new  tarballs", f"{two[1]}  same  zips"]
     assert "Outrider export, 2 conversations: 1 imported, 1 already here; 3 messages" in imported.err
+    both = outrider("import", str(tmp_path / "gone.json"), str(path))
+    assert both.says(1, "gone.json cannot be read") and "same" in both.out
     again = outrider("import", "--again", str(path))
     assert [line.split("  ")[1] for line in again.out.splitlines()] == ["new", "new"]
     assert len(kept.conversations.all()) == 4
@@ -351,13 +353,6 @@ def test_what_was_imported_and_what_was_not_is_said(outrider: Outrider, kept: St
     assert "left out: " in imported.err and "1 custom instructions" in imported.err
     assert "not imported: An empty shell: it has no messages" in imported.err
     assert len(kept.conversations.all()) == 2
-
-
-def test_several_files_of_which_one_is_none(outrider: Outrider, two: list[str], tmp_path: Path) -> None:
-    path = tmp_path / "one.json"
-    outrider("export", two[0], "-o", str(path))
-    imported = outrider("import", str(tmp_path / "gone.json"), str(path))
-    assert imported.says(1, "gone.json cannot be read") and "same" in imported.out
 
 
 def test_what_is_wrong_is_said(outrider: Outrider, two: list[str]) -> None:
