@@ -15,6 +15,7 @@ from storage import Attachment, Message, Store
 from tests.app.attachments.conftest import PNG
 from tests.support.chat_server import ChatServer, Script
 from tests.support.commands import Outrider
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.serving import REPOSITORY
 
 
@@ -29,6 +30,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: ChatServer) 
     (folder / ".env").write_text("TOKEN=x\n")
     (folder / "cat.png").write_bytes(PNG)
     monkeypatch.chdir(folder)
+    monkeypatch.setattr("app.tools.servers.START_SECONDS", PATIENCE_SECONDS)
     return folder
 
 
@@ -129,9 +131,8 @@ def test_a_template_is_filled_with_variables_and_what_is_piped(
         assert result.code == 0, result.err
         return str(server.asked[-1]["messages"][-1]["content"])
 
-    assert (
-        sent("-t", "translate", "-p", "lang=a=b $x", stdin=b"good $day") == "Into a=b $x for $5, see @a.txt:\ngood $day"
-    )
+    filled = sent("-t", "translate", "-p", "lang=a=b $x", stdin=b"good $day")
+    assert filled == "Into a=b $x for $5, see @a.txt:\ngood $day"
     assert sent("-t", "haiku") == "Write a haiku."
     assert sent("-t", "haiku", "about", "@a.txt").endswith("Write a haiku.\n\nabout @a.txt")
     assert "A file." in server.asked[-1]["messages"][-1]["content"]
