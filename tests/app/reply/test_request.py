@@ -23,8 +23,6 @@ from tests.support.tiny_text import CHAT_TEMPLATE, END, train_tokenizer
 
 SETTINGS = Settings(max_tokens=24)
 QUESTION = "list files"
-
-
 stored = partial(stored_answer, status="stopped")
 
 

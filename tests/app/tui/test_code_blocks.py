@@ -83,7 +83,7 @@ def test_the_question_that_has_it_explained() -> None:
         assert CodeBlock(1, language, code).question == question
 
 
-async def test_tab_walks_the_blocks_of_the_chosen_answer_and_enter_offers_to_copy_one(store: Store) -> None:
+async def test_tab_walks_the_blocks_of_the_chosen_answer_and_enter_or_a_click_copies_one(store: Store) -> None:
     async with started(ScriptedCore(store), (100, 40)) as (app, pilot):
         await opened(pilot, app, store)
         await press(pilot, "alt+up", until=lambda: app.screen.query_one(Transcript).has_focus)
@@ -106,6 +106,10 @@ async def test_tab_walks_the_blocks_of_the_chosen_answer_and_enter_offers_to_cop
         await menu(pilot, app)
         await press(pilot, "escape", until=lambda: app.screen.query_one(Transcript).has_focus)
         await press(pilot, "alt+up", "alt+up", "enter", until=lambda: app.toasted("That answer has no code block."))
+        prose = app.screen.query(AnswerView).last().prose
+        (head,) = (at for at, row in enumerate(rows_of(prose)) if "copy 2" in row)
+        await pilot.click(prose, offset=(rows_of(prose)[head].index("copy") + 1, head))
+        await wait_until(pilot, lambda: app.clipboard == "ls -la\ndu -sh")
 
 
 async def test_a_block_out_of_view_is_brought_into_view_and_only_commands_are_for_the_shell(store: Store) -> None:

@@ -25,7 +25,7 @@ from app.tui.widgets.transcript import Transcript
 from storage import Store
 from tests.app.tui.scripted import STATS, ScriptedCore, Step, finished, press, store_turns, verified, wait_until
 from tests.app.tui.test_message import judged
-from tests.app.tui.window import Window, rows_of, started
+from tests.app.tui.window import Window, started
 
 ANSWER = (
     "Use `tar` to extract a gzip-compressed archive:\n\n```sh\ntar xzvf {{path/to/archive.tar.gz}}\n```\n\n"
@@ -261,18 +261,3 @@ async def test_all_is_drawn_again_once_a_notice_has_gone_and_none_covers_the_pro
             await wait_until(pilot, lambda: app.screen.size.width == width and app.prompt.region.height > 9)  # noqa: B023
             await pilot.pause()
             assert max(toast.region.bottom for toast in app.screen.query(Toast)) <= app.prompt.region.y, width
-
-
-async def test_the_head_of_a_code_block_names_its_language_and_copies_it_alone(store: Store) -> None:
-    text = "One:\n\n```python\nprint(1)\n```\n\nTwo:\n\n```\nls\n```\n"
-    async with started(ScriptedCore(store), (80, 24)) as (app, pilot):
-        await app.turn_to(pilot, store_turns(store, "title", [("q", text)]), until=lambda: app.answers == [text])
-        prose = app.screen.query_one(AnswerView).prose
-        await wait_until(pilot, lambda: prose.region.height > 6)
-        rows = rows_of(prose)
-        heads = [(at, row.split()) for at, row in enumerate(rows) if "copy" in row]
-        assert [words for _, words in heads] == [["python", "copy", "1"], ["copy", "2"]]
-        for (at, _), code in zip(heads, ("print(1)", "ls"), strict=True):
-            assert rows[at + 1].strip() == code
-            await pilot.click(prose, offset=(rows[at].index("copy") + 1, at))
-            await wait_until(pilot, lambda: app.clipboard == code)  # noqa: B023

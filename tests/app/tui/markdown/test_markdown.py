@@ -284,3 +284,15 @@ def test_a_hostile_table_loses_nothing() -> None:
     (head, row) = (leaf for leaf in leaves("| a │ b | c |\n|---|---|\n| 1 │ 2 | 3 |\n"))
     assert head.content.plain == "a │ b │ c" and head.cells == (5, 1)
     assert row.content.plain == "1 │ 2 │ 3" and row.widths == (5, 1)
+
+
+def test_closed_length() -> None:
+    for text, closed in (
+        ("Use `tar`", ""),
+        ("Use `tar`:\n\n", "Use `tar`:\n\n"),
+        ("Use:\n\n```sh\ntar xf a", "Use:\n\n"),
+        ("Use:\n```sh\ntar xf a\n```", "Use:\n"),
+        ("Use:\n```sh\ntar xf a\n```\n", "Use:\n```sh\ntar xf a\n```\n"),
+        ("````\n```\n", ""),
+    ):
+        assert text[: closed_length(text)] == closed
