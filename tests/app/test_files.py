@@ -134,7 +134,7 @@ def test_what_an_error_says_is_for_debugging_only(file: Path, level: str) -> Non
     except ValueError as error:
         logging.getLogger("outrider.test").error("it broke", exc_info=error)
     text = file.read_text()
-    assert "builtins.ValueError" in text and "test_log.py" in text
+    assert "builtins.ValueError" in text and "test_files.py" in text
     assert ("a private question" in text) == (level == "debug")
 
 
