@@ -1,12 +1,16 @@
-"""Prompt files in their three forms, and the errors of broken ones."""
+"""Prompt files in their three forms, and the library of system prompts: what is read, and what broken ones tell."""
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from app.config import ConfigError, Folders, Settings
 from app.prompts import PromptEntry, PromptsError, read_prompts
+from app.system_prompts import MOST_BYTES, SystemPrompt, SystemPrompts, in_force, name_problem
+from storage import Choices, Message
 
 
 def read(tmp_path: Path, text: str) -> list[PromptEntry]:
@@ -45,16 +49,85 @@ def test_a_broken_file_is_explained(tmp_path: Path) -> None:
         assert "prompts.jsonl" in str(caught.value)
 
 
-def test_a_byte_order_mark_and_the_line_ends_of_another_system(tmp_path: Path) -> None:
-    path = tmp_path / "prompts.jsonl"
-    path.write_bytes('{"prompt": "a"}\r\n{"prompt": "b\u2028c\x85"}\r\n'.encode("utf-8-sig"))
-    assert [entry.turns for entry in read_prompts(path)] == [("a",), ("b\u2028c\x85",)]
-
-
-def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+def test_a_byte_order_mark_and_other_line_ends_are_read_and_what_cannot_be_is_told(tmp_path: Path) -> None:
     path = tmp_path / "prompts.jsonl"
     with pytest.raises(PromptsError, match="cannot be read"):
         read_prompts(path)
+    path.write_bytes('{"prompt": "a"}\r\n{"prompt": "b\u2028c\x85"}\r\n'.encode("utf-8-sig"))
+    assert [entry.turns for entry in read_prompts(path)] == [("a",), ("b\u2028c\x85",)]
     path.write_bytes('{"prompt": "na\u00efve"}\n'.encode("latin-1"))
     with pytest.raises(PromptsError, match="is not text in UTF-8.*; save it as UTF-8"):
         read_prompts(path)
+
+
+# ---- the library of system prompts -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def prompts(folders: Folders) -> SystemPrompts:
+    return SystemPrompts(folders)
+
+
+def written(prompts: SystemPrompts, file: str, data: bytes) -> Path:
+    prompts.folder.mkdir(parents=True, exist_ok=True)
+    path = prompts.folder / file
+    path.write_bytes(data)
+    return path
+
+
+def test_files_of_a_persons_own_editor_are_read(prompts: SystemPrompts) -> None:
+    written(prompts, "Übersetzer.txt", "\ufeffDeutsch.\r\nKurz.\r\n".encode())
+    written(prompts, "notes.pdf", b"no prompt")
+    written(prompts, ".hidden.md", b"no prompt")
+    (prompts.folder / "folder.md").mkdir()
+    assert prompts.names() == ["Übersetzer"] and prompts.get("Übersetzer") == "Deutsch.\nKurz."
+    with pytest.raises(ConfigError, match="cannot be read"):
+        prompts.get("folder")
+    prompts.put("Übersetzer", "Englisch.")
+    assert [path.name for path in prompts.folder.glob("Ü*")] == ["Übersetzer.txt"], "the same file is written again"
+
+
+@pytest.mark.parametrize("name", ["", "../evil", "a b", ".hidden", "a/b", "x" * 64, "a\n", "none", "-s"])
+def test_a_bad_name_is_told(prompts: SystemPrompts, name: str) -> None:
+    assert name_problem(name) is not None and name not in prompts
+    for call in (partial(prompts.put, name, "text"), partial(prompts.get, name), partial(prompts.remove, name)):
+        with pytest.raises(ConfigError, match="name"):
+            call()
+    assert not prompts.folder.exists()
+
+
+def test_a_file_that_cannot_be_used_is_told(prompts: SystemPrompts) -> None:
+    for data, said in (("é".encode() * MOST_BYTES, "too long"), (b"\xff\xfe broken", "UTF-8"), (b" \n", "empty")):
+        written(prompts, "bad.md", data)
+        prompts.put("good", "Fine.")
+        with pytest.raises(ConfigError, match=said):
+            prompts.get("bad")
+        (bad, text, problem), good = prompts.all()
+        assert (bad, text, good) == ("bad", "", ("good", "Fine.", "")) and said in problem
+
+
+def test_a_name_of_the_library_goes_before_a_text(prompts: SystemPrompts) -> None:
+    prompts.put("tutor", "Explain.")
+    assert prompts.meant_by("tutor") == prompts.meant_by("@tutor") == SystemPrompt("Explain.", "tutor")
+    assert prompts.meant_by("Answer in verse.") == SystemPrompt("Answer in verse.")
+    assert prompts.meant_by("teacher") == SystemPrompt("teacher")
+    assert prompts.meant_by("none") == prompts.meant_by("") == SystemPrompt("")
+    assert prompts.meant_by("bro\udcffken") == SystemPrompt("bro?ken"), "what no UTF-8 carries could not be stored"
+    with pytest.raises(ConfigError, match="there is no system prompt 'teacher'"):
+        prompts.meant_by("@teacher")
+    with pytest.raises(ConfigError, match="at most"):
+        prompts.meant_by("long " * MOST_BYTES)
+
+
+def test_the_system_message_of_an_import_counts_until_another_is_chosen() -> None:
+    thread = [Message("m", "c", None, "system", "Be brief.", "done", (), (), {}, "2026-01-01")]
+    assert in_force(Choices(), thread) == SystemPrompt("Be brief.")
+    assert in_force(Choices(system="", system_name=None), thread) == SystemPrompt("")
+    assert in_force(Choices(system="Long.", system_name="l"), thread) == SystemPrompt("Long.", "l")
+    assert in_force(Choices(), []) == SystemPrompt("")
+
+
+def test_the_setting_is_a_name() -> None:
+    assert Settings().replaced({"system": "tutor"}, "config.toml").system == "tutor"
+    with pytest.raises(ConfigError, match=r"config.toml: system is the name of a system prompt"):
+        Settings().replaced({"system": "You are a tutor."}, "config.toml")

@@ -100,12 +100,6 @@ def test_without_a_terminal_the_chat_is_a_usage_error(outrider: Outrider, monkey
     assert outrider().says(2, "OUTRIDER_MODE")
 
 
-def test_other_arguments_reach_the_command_line(outrider: Outrider) -> None:
-    assert "doctor" in outrider("--help").out
-    assert outrider("remote", "rm", "-h").out == outrider("remote", "rm", "--help").out != ""
-    assert outrider("--colour").code == 2
-
-
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="threads are counted as Linux lists them")
 def test_numpy_has_no_threads_of_its_own() -> None:
     """They would take a core from those of the model for a while after each product."""

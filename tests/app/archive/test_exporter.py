@@ -1,4 +1,4 @@
-"""Markdown and HTML files are complete or not there, and no text in them breaks out."""
+"""Markdown and HTML files are complete or not there, nothing in them becomes markup, and unchecked words are marked."""
 
 from __future__ import annotations
 
@@ -8,18 +8,21 @@ import re
 import stat
 from dataclasses import asdict
 from datetime import date
+from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from app.archive import exporter as writing
 from app.archive.branches import branches, remark
 from app.archive.exporter import every_conversation, export_conversations, export_folder, export_pieces, new_file
 from app.archive.formats import Format
+from app.archive.html_markdown import CLOSE, LONGEST, OPEN, render
 from app.archive.importer import import_file
-from app.archive.markdown import contained
 from app.attachments.documents import DocumentText, Origin, as_attachment
 from app.config import Folders, Settings
 from app.events import Stretch
@@ -27,7 +30,6 @@ from models.guide.names import MARKS
 from models.text.chat_text import ChatText
 from storage import Attachment, Call, Choices, FinalStatus, NotFound, Store
 from storage.records import INTERRUPTED
-from tests.app.archive.test_html_markdown import HOSTILE, Tags
 from tests.app.attachments.conftest import PNG
 
 NO_DRAFTER = Settings(drafter="/nowhere")
@@ -63,15 +65,6 @@ def test_markdown_of_one_conversation(store: Store) -> None:
         rf"## 2\. Assistant · {minute}\n\n```sh\ntar -x\n```\n",
         text_of(store, "md"),
     )
-
-
-def test_several_get_a_table_of_contents(store: Store) -> None:
-    first, second = answered(store, title="one"), answered(store, title="two")
-    said = text_of(store, "md", second, first)
-    assert said.startswith("# Conversations\n\n1. [two](#conversation-1)")
-    assert said.index('<a id="conversation-1">') < said.index("# two") < said.index('<a id="conversation-2">')
-    page = text_of(store, "html", second, first)
-    assert '<a href="#c1">two</a>' in page and '<section id="c2">\n<h2>one</h2>' in page
 
 
 def test_what_was_never_verified_is_told(store: Store, text: ChatText, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,18 +120,20 @@ def test_all_branches_from_where_they_part(store: Store) -> None:
     assert page.count("<details>") == page.count("</details>") == 3
 
 
-def test_prompts_that_wait_are_told(store: Store) -> None:
-    conversation = answered(store)
-    store.queue.add(conversation, "and <b>a zip</b>?")
-    assert "## You · not sent yet\n\nand <b>a zip</b>?\n" in text_of(store, "md")
-    assert "You · not sent yet</h2>\n" in text_of(store, "html") and "&lt;b&gt;a zip" in text_of(store, "html")
-
-
-OPEN = ["```\nnever closed", "- a\n  ~~~\n  b", "> ```\n> x", "<div>", "<![CDATA[", "text\n===", "a\n\n<pre>\n\nb", "`"]
+UNCLOSED = [
+    "```\nnever closed",
+    "- a\n  ~~~\n  b",
+    "> ```\n> x",
+    "<div>",
+    "<![CDATA[",
+    "text\n===",
+    "a\n\n<pre>\n\nb",
+    "`",
+]
 
 
 def test_no_text_swallows_what_follows_it(store: Store) -> None:
-    for text in (*HOSTILE, *OPEN):
+    for text in (*HOSTILE, *UNCLOSED):
         tokens = MarkdownIt("commonmark").parse(text_of(store, "md", answered(store, text, text, text)))
         headings = [
             after.content for one, after in zip(tokens, tokens[1:]) if one.type == "heading_open" and not one.level
@@ -157,15 +152,6 @@ def test_tags_are_in_every_export_and_come_back(store: Store, tmp_path: Path) ->
     with Store(tmp_path / "other.db") as other:
         import_file(other, file)
         assert other.conversations.all()[0].choices.tags == ("2jb", "a_b", "work")
-
-
-def test_each_message_of_a_page_has_a_link_that_stays(store: Store) -> None:
-    for title in ("One", "Two"):
-        answered(store, title=title)
-    page = text_of(store, "html")
-    names = re.findall(r'<article class="\w+" id="([^"]+)">', page)
-    assert re.findall(r'class="number" href="#([^"]+)">\d+</a>', page) == names
-    assert len(set(names)) == 4 and set(names) <= set(re.findall(r'id="([^"]+)"', text_of(store, "html", every=True)))
 
 
 def test_no_text_breaks_out_of_the_page(store: Store) -> None:
@@ -187,14 +173,6 @@ def test_nothing_gives_a_terminal_orders(store: Store) -> None:
     for format in ("md", "html", "json"):
         said = text_of(store, format)
         assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", said)
-
-
-def test_a_text_stays_as_it_is_unless_something_in_it_is_open() -> None:
-    for text in ("a", "# b", "- c\n- d", "```\ne\n```", "| f |\n|---|\n| g |", "    code", "> q", "a\n***"):
-        assert contained(text) == text
-    assert contained(" \n") == "*(empty)*"
-    assert contained("a\n\n~~~~sh\nls") == "a\n\n~~~~sh\nls\n~~~~"
-    assert contained("a\n\n<!-- b\n\nc") == "> a\n> \n> <!-- b\n> \n> c"
 
 
 def test_a_file_is_there_whole_or_not_at_all(store: Store, tmp_path: Path) -> None:
@@ -374,3 +352,120 @@ def test_html_folds_files_and_thoughts_and_runs_nothing(store: Store, conversati
     assert not {"script", "svg"} & {tag for tag, _ in tags}
     policy = next(str(one["content"]) for _, one in tags if one.get("http-equiv"))
     assert "default-src 'none'" in policy and "img-src data:" in policy
+
+
+# ---- answers as HTML -------------------------------------------------------------------------------------------------
+
+
+SAMPLE = (
+    "Use **tar** to _unpack it_ now:\n\n```sh\ntar -xf a.tgz\nls -l\n```\n\n- first item\n"
+    '- second [link here](http://a.b/c "its title") x\n\n# A head\n\n| a | b |\n|---|---|\n| c d | e |\n\n'
+    "last `co de` words."
+)
+
+
+def shaded(html: str) -> str:
+    """The text inside the spans."""
+    return "".join(re.findall(f"{OPEN}(.*?){CLOSE}", html, re.DOTALL))
+
+
+def without_spans(html: str) -> str:
+    return html.replace(OPEN, "").replace(CLOSE, "")
+
+
+def test_from_there_on_it_is_marked() -> None:
+    for text, start, marked in (
+        ("one two three", 5, "two three"),  # Part of a word is drafted.
+        ("one two three", 0, "one two three"),
+        ("a\n\n# head\n\nb", 3, "headb"),
+        ("a\n\n- one\n- two", 3, "onetwo"),
+        ("a\n\n1. one\n2. two", 10, "two"),
+        ("a\n\n```sh\nls -l\n```", 12, "-l\n"),
+        ("a\n\n    code here", 12, "here\n"),
+        ("a **b c** d", 6, "cd"),
+        ("a _b_ `c d`", 2, "bc d"),
+        ("see <http://a.b/c> there", 4, "http://a.b/c there"),
+        ("x [a](http://b) y", 16, "y"),
+    ):
+        html = render(text, [(start, len(text))])
+        assert without_spans(html) == render(text)
+        assert shaded(html).replace(" ", "") == marked.replace(" ", "")
+
+
+def test_marks_never_change_the_page_and_cover_what_was_drafted() -> None:
+    plain = render(SAMPLE)
+    for start in range(len(SAMPLE)):
+        for end in (start + 1, start + 9, len(SAMPLE)):
+            html = render(SAMPLE, [(start, min(end, len(SAMPLE)))])
+            assert without_spans(html) == plain
+            for word in re.findall(r"\b(?:unpack|first|second|words|tgz|head)\b", SAMPLE[start:end]):
+                assert word in shaded(html)
+
+
+HOSTILE = [
+    "<script>alert(1)</script>",
+    "<img src=x onerror=alert(1)>",
+    '![x" onerror="alert(1)](http://evil/track.png)',
+    "![x](data:image/svg+xml;base64,PHN2Zz4=)",
+    "[a](javascript:alert(1)) [b](JaVaScRiPt:alert(1)) [c](data:text/html,x) [d](vbscript:x) [e](file:///etc/passwd)",
+    "[a]: javascript:alert(1)\n\n[a]",
+    "<javascript:alert(1)>",
+    '[a](http://x/"onmouseover="alert(1))',
+    '```"><script>alert(1)</script>\nx\n```',
+    "```sh\n</code></pre><script>alert(1)</script>\n```",
+    "`</code><script>alert(1)</script>`",
+    "&lt;script&gt;alert(1)&lt;/script&gt;",
+    '<span class="drafted">trust me</span></span></div></article>',
+    "| <b>a</b> |\n|---|\n| </table><script> |",
+    "<!-- ",
+    "<style>*{display:none}</style>",
+    "</div></article></section></body>",
+]
+
+
+class Tags(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs)))
+
+
+ALLOWED = {
+    "p", "em", "strong", "s", "a", "code", "pre", "ul", "ol", "li", "h1", "h2", "h3", "h4", "h5", "h6", "blockquote",
+    "table", "thead", "tbody", "tr", "th", "td", "hr", "br", "span",
+}  # fmt: skip
+
+
+def check_harmless(html: str) -> None:
+    parser = Tags()
+    parser.feed(html)
+    for tag, attributes in parser.found:
+        assert tag in ALLOWED, html
+        assert set(attributes) <= {"href", "title", "class", "data-language", "data-level", "start", "style"}, html
+        assert re.fullmatch("(https?:|mailto:|#).*", attributes.get("href") or "#", re.IGNORECASE | re.DOTALL), html
+        assert re.fullmatch("(text-align:(left|right|center))?", attributes.get("style") or ""), html
+
+
+def test_nothing_in_an_answer_becomes_markup() -> None:
+    for text in HOSTILE:
+        for spans in ([], [(0, len(text))], [(len(text) // 2, len(text))]):
+            check_harmless(render(text, spans))
+        check_harmless(render(f"- a\n  > {text}", [(3, 9)]))
+
+
+PIECES = [*"<>\"'&[]()!`*_#|-\n :", "a", "script", "javascript:", "http://x", "```", "<b "]
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=25))
+def test_no_text_becomes_markup(pieces: list[str]) -> None:
+    text = "".join(pieces)
+    html = render(text, [(len(text) // 3, len(text))])
+    check_harmless(html)
+    assert without_spans(html) == render(text)
+
+
+def test_a_link_to_the_web_stays_one_and_what_is_too_long_to_parse_is_shown_as_it_is() -> None:
+    assert '<a href="https://a.b/?c=1&amp;d">x</a>' in render("[x](https://a.b/?c=1&d)")
+    assert render("<" * (LONGEST + 1)).startswith("<pre>&lt;&lt;")

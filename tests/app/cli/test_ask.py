@@ -5,20 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import queue
 import signal
 import sqlite3
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from app.cli import piped
-from app.cli.ask import complain_of_unchecked
-from app.events import Done, Stats
 from storage import Message, Store
 from tests.support.chat_server import ChatServer, Script
 from tests.support.commands import Outrider
@@ -129,20 +124,6 @@ def test_a_script_hears_nothing_of_the_connection(outrider: Outrider, monkeypatc
     assert outrider("ask", "list files") == (0, "It says hi.\n", "")
 
 
-def test_a_pipe_that_nobody_writes_to_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
-    told: queue.Queue[str] = queue.Queue()
-    monkeypatch.setattr(piped, "complain", told.put)
-    monkeypatch.setattr(piped, "PIPE_SECONDS", 0.0)
-    reader, writer = os.pipe()
-    with open(reader) as stdin, open(writer, "wb") as pipe, ThreadPoolExecutor() as pool:
-        monkeypatch.setattr(sys, "stdin", stdin)
-        reading = pool.submit(piped.read_piped, 100)
-        assert "waiting for input on stdin" in told.get(timeout=PATIENCE_SECONDS)
-        pipe.write(b"words")
-        pipe.close()
-        assert reading.result(PATIENCE_SECONDS) == b"words"
-
-
 async def test_a_reader_that_leaves_ends_it_quietly_and_loses_nothing(environment: dict[str, str], home: Path) -> None:
     pieces = [f"line {number}\n" for number in range(10_000)]  # More than a pipe holds.
     async with ChatServer([Script(pieces)]).listening() as port:
@@ -185,18 +166,16 @@ def test_a_pipe_without_an_end_is_not_read_to_it(environment: dict[str, str], ho
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
-@pytest.mark.parametrize("command", [["ask", "list files"], ["keys"]])
-def test_output_without_room_ends_in_a_sentence(environment: dict[str, str], home: Path, command: list[str]) -> None:
+def test_output_without_room_ends_in_a_sentence(environment: dict[str, str], home: Path) -> None:
     with Path("/dev/full").open("wb") as full:
         ran = subprocess.run(
-            [sys.executable, "-m", "app.start", *command], cwd=REPOSITORY, env=environment, text=True, check=False,
+            [*COMMAND, "list files"], cwd=REPOSITORY, env=environment, text=True, check=False,
             stdin=subprocess.DEVNULL, stdout=full, stderr=subprocess.PIPE, timeout=PATIENCE_SECONDS,
         )  # fmt: skip
     assert ran.returncode == 1 and "could not be written completely: No space left" in ran.stderr
     assert "Traceback" not in ran.stderr and "Exception ignored" not in ran.stderr
-    if "ask" in command:
-        ((question, answer),) = threads(home)
-        assert question.text == "list files" and answer.text
+    ((question, answer),) = threads(home)
+    assert question.text == "list files" and answer.text
 
 
 def test_an_interrupt_while_it_is_still_loading_shows_no_traceback(environment: dict[str, str]) -> None:
@@ -213,17 +192,6 @@ def test_an_interrupt_while_it_is_still_loading_shows_no_traceback(environment: 
     command = [sys.executable, "-c", interrupting]
     ran = subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=False)
     assert (ran.returncode, ran.stdout, ran.stderr) == (130, "", "")
-
-
-def test_what_was_not_checked_is_told(capsys: pytest.CaptureFixture[str]) -> None:
-    for provenance, says in (
-        ((True, True), ""),
-        ((), ""),
-        ((False, False), "outrider: the small model alone wrote this answer; it was not checked\n"),
-        ((True, False, False), "outrider: 2 of 3 tokens were drafted by the small model and not checked\n"),
-    ):
-        complain_of_unchecked(Done(False, "end", (1,) * len(provenance), provenance, Stats()))
-        assert capsys.readouterr().err == says
 
 
 def test_without_a_stream_no_file_that_got_its_number_is_written(environment: dict[str, str], home: Path) -> None:

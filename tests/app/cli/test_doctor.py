@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import shutil
-import socket
 import sqlite3
 from contextlib import closing
-from importlib.machinery import ModuleSpec
 from pathlib import Path
 
 import pytest
 
-from app.cli import checks, doctor
+from app.cli import checks
 from app.config import BUNDLED_DRAFTER, Folders
 from app.remotes.registry import Remote, Remotes
 from storage import Store
@@ -86,12 +83,6 @@ def test_a_folder_that_something_is_in_the_way_of(outrider: Outrider, home: Path
     found = outrider("doctor")
     assert found.code == 1 and "✗ folders" in found.out and "✗ database" in found.out
     assert "OUTRIDER_HOME" in said(found, "folders")
-
-
-def test_looking_creates_no_folder(home: Path) -> None:
-    folders = Folders.locate({"OUTRIDER_HOME": str(home)})
-    assert [one.state for one in (*checks.folders_of(folders), checks.disk(folders))] == ["ok", "ok"]
-    assert not home.exists()
 
 
 def test_a_disk_that_is_full(outrider: Outrider, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -184,40 +175,6 @@ def test_proxies_of_the_environment(outrider: Outrider, monkeypatch: pytest.Monk
     assert "far.example is reached through http://proxy.example:8080" in said(found, "proxy")
 
 
-@pytest.mark.parametrize("installed", [True, False])
-def test_a_gguf_file_needs_llama_cpp_and_no_pytorch(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, installed: bool
-) -> None:
-    known = {"torch": None, "llama_cpp": ModuleSpec("llama_cpp", None) if installed else None}
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: known[name])
-    (tmp_path / "some.gguf").write_bytes(b"GGUF")
-    found = doctor._torch(str(tmp_path / "some.gguf"))
-    assert (found.state, "llama.cpp" in found.text) == ("ok" if installed else "warning", True)
-
-
-def test_a_port_that_is_taken() -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        (found,) = checks.port(taken.getsockname()[1])
-        assert "--port" in found.text and "in use" in found.text
-        free = taken.getsockname()[1]
-    assert list(checks.port(free)) == []
-
-
-def test_what_terminals_can_show(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("os.get_terminal_size", lambda *_: os.terminal_size((100, 30)))
-    for kind, encoding, state, says in (
-        ({"TERM": "xterm-256color"}, "utf-8", "ok", "100 × 30"),
-        ({"TERM": "dumb"}, "utf-8", "broken", "cannot draw"),
-        ({"TERM": "xterm-256color", "NO_COLOR": "1"}, "utf-8", "warning", "unset it"),
-        ({"TERM": "vt100"}, "utf-8", "warning", "256 colours"),
-        ({"TERM": "vt100"}, "latin-1", "warning", "LANG"),
-    ):
-        found = next(checks.terminal(kind, is_terminal=True, encoding=encoding))
-        assert found.state == state and says in found.text
-
-
 async def test_a_clock_that_is_far_off(outrider: Outrider, monkeypatch: pytest.MonkeyPatch) -> None:
     async def serve(number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
@@ -229,36 +186,6 @@ async def test_a_clock_that_is_far_off(outrider: Outrider, monkeypatch: pytest.M
     async with listening(serve) as port:
         found = await asyncio.to_thread(outrider, "doctor", "--remote", f"http://127.0.0.1:{port}")
     assert said(found, "clock").startswith("!") and "ahead of 127.0.0.1" in said(found, "clock")
-
-
-def test_which_model_on_this_device_stands_in_for_which_server(
-    outrider: Outrider, home: Path, monkeypatch: pytest.MonkeyPatch, tiny_pair: Path
-) -> None:
-    monkeypatch.delenv("OUTRIDER_MODE")
-    folder = shutil.copytree(tiny_pair / "target", home / "guide")
-    assert outrider("remote", "add", "office", "http://127.0.0.1:9", "--local", "guide").code == 2, "not added yet"
-    for name, path in (("guide", folder), ("other", tiny_pair / "target")):
-        assert outrider("local", "add", str(path), "--name", name).code == 0
-    for name, options in (
-        ("office", []),
-        ("home", ["--offline", "local", "--local", "other"]),
-        ("far", ["--offline", "fail"]),
-        ("hosted", ["--offline", "fail", "--kind", "openai"]),
-    ):
-        assert outrider("remote", "add", name, f"http://127.0.0.1:9/{name}", *options).code == 0
-    monkeypatch.setenv("OUTRIDER_MODE", "offline")
-    assert outrider("local", "use", "guide").code == 0
-    told = [["guide answers while it is away"], ["other answers while it is away"], ["guide drafts for it"], []]
-    assert [line.split("  ")[5:] for line in outrider("remote", "list").out.splitlines()] == told
-    rows = outrider("remote", "list", "--json").rows
-    assert [row["local_model"] for row in rows] == ["guide", "other", "guide", None]
-    servers = said(outrider("doctor"), "servers").splitlines()
-    assert all("".join(words) in line and line.startswith("✓") for words, line in zip(told, servers, strict=True))
-    shutil.rmtree(folder)
-    advice = f"{folder} is missing: put it right, or forget it by `outrider local rm guide`"
-    found = outrider("doctor")
-    assert f"guide: {advice}" in said(found, "local") and advice in outrider("remote", "list").out
-    assert [line[0] for line in said(found, "servers").splitlines() if advice in line] == ["!", "!"]
 
 
 def test_a_damaged_file_of_models_stops_no_chat_that_needs_none_and_is_never_overwritten(

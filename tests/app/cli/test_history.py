@@ -1,9 +1,8 @@
-"""`outrider history`: what scripts read, how little of an id it takes, and that nothing is lost by a removal."""
+"""`outrider history` and `outrider usage`: what scripts read, and that nothing is lost by a removal."""
 
 from __future__ import annotations
 
 import sqlite3
-import sys
 import time
 from contextlib import closing
 from pathlib import Path
@@ -35,13 +34,6 @@ def ids(home: Path) -> dict[str, str]:
             written = (f"2026-01-0{day}T12:00:00Z", day, title)
             database.execute("UPDATE conversations SET updated = ?, written = ? WHERE title = ?", written)
     return found
-
-
-def test_an_empty_list_is_told(outrider: Outrider) -> None:
-    for arguments, says in (([], "no conversations"), (["list", "--bin"], "the bin is empty")):
-        empty = outrider("history", *arguments)
-        assert empty.says(0, says) and empty.out == ""
-    assert outrider("history", "--json") == (0, "", "")
 
 
 def listed(outrider: Outrider, *arguments: str) -> list[str]:
@@ -102,20 +94,6 @@ def test_removed_conversations_come_back(outrider: Outrider, ids: dict[str, str]
     assert listed(outrider, "-n", "1") == ["notes on tar"], "a title needs no quotes"
 
 
-def test_a_search_finds_and_marks(outrider: Outrider, ids: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    assert len(outrider("history", "search", "question").out.splitlines()) == len(ids)
-    (line,) = outrider("history", "search", "question", "-n", "1").out.splitlines()
-    assert line.split("  ")[2] == "user"
-    assert outrider("history", "search", "nowhere").err.strip().endswith("Nothing was found.")
-    (plain,) = outrider("history", "search", "third").out.splitlines()
-    assert plain.endswith("what is the third question?")
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.delenv("NO_COLOR", raising=False)
-    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    (line,) = outrider("history", "search", "third").out.splitlines()
-    assert line.endswith("what is the \x1b[1mthird\x1b[0m question?"), "what was found is bold on a terminal"
-
-
 @given(st.sets(st.text("01", min_size=8, max_size=8), min_size=1, max_size=20))
 def test_short_ids_tell_each_from_all_others(ids: set[str]) -> None:
     short = short_ids(ids)
@@ -168,3 +146,38 @@ def test_dates_are_those_of_the_clock_on_the_wall_and_one_that_no_calendar_has_d
     time.tzset()
     assert shown.code == 0 and len(shown.out.splitlines()) == len(ids)
     assert all(date in shown.out for date in ("2026-01-01 21:00", "2024-13-45 99:00", "9999-12-31 23:59"))
+
+
+# ---- usage: sums of any months, conversations and models -------------------------------------------------------------
+
+
+COUNTED = {"model": "talker", "tokens_in": 1200, "tokens_out": 40, "uncounted": 0, "price_in": 2.0, "price_out": 10.0}
+
+
+def test_tokens_and_costs_are_summed_up(outrider: Outrider, home: Path) -> None:
+    empty = outrider("usage")
+    assert empty.says(0, "no answers") and empty.out == "" and outrider("usage", "--json") == (0, "", "")
+    with Store.open(home / "data" / "outrider.db") as store:
+        ids = [store.conversations.create(title).id for title in ("first\x1b[2J", "second")]
+        own = {"model": "guide", "read": 300, "verified": 20, "drafted": 5, "rounds": 9}
+        free = {"model": "free", "tokens_in": 10, "tokens_out": 1, "uncounted": 1}
+        for conversation, stats in ((0, COUNTED), (1, own), (1, free), (0, {"source": "ChatGPT", "tokens_in": 7})):
+            pending = store.messages.ask(ids[conversation], "q", parent_id=None)
+            store.messages.finish(pending.id, (), (), "a", "done", stats)
+    (line,) = outrider("usage").out.splitlines()
+    assert line.endswith(
+        "  3 answers  1.5k tokens read  66 written  $0.0028 and 1 without a price  1 not fully counted"
+    )
+    newest, oldest = outrider("usage", "--by", "conversation", "--json").rows
+    assert (newest["conversation"], newest["dollars"], newest["unpriced"]) == (ids[1], None, 1)
+    assert (oldest["conversation"], oldest["read"], oldest["dollars"]) == (ids[0], 1200, 0.0028)
+    shown = outrider("usage", "--by", "conversation").out
+    assert "first  1 answer  " in shown and "\x1b" not in shown
+    assert [row["model"] for row in outrider("usage", "--by", "model", "-n", "2", "--json").rows] == ["free", "guide"]
+
+
+def test_a_price_is_a_setting_of_the_server(outrider: Outrider, home: Path) -> None:
+    added = outrider("remote", "add", "work", "http://127.0.0.1:9/v1", "--price", "0.5", "1.5", "--token-env", "KEY")
+    assert added.code == 0 and "price = [0.5,1.5]" in (home / "config" / "remotes.toml").read_text()
+    refused = outrider("remote", "add", "other", "http://127.0.0.1:9/v1", "--price", "-1", "1", "--token-env", "KEY")
+    assert refused.code == 2 and "price" in refused.err

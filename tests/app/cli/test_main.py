@@ -82,12 +82,6 @@ def test_usage_errors(outrider: Outrider) -> None:
         assert asked.says(2, says) and asked.out == "" and "Traceback" not in asked.err, arguments
 
 
-def test_no_verifier_is_exit_3(outrider: Outrider) -> None:
-    for option in (["--mode", "hosted"], ["--no-draft"]):
-        asked = outrider("ask", "a", "--remote", "http://127.0.0.1:9", *option)
-        assert asked.says(3, "nothing listens") and asked.out == ""
-
-
 def test_broken_parts_are_exit_1(
     outrider: Outrider, home: Path, tiny_pair: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -32,9 +32,8 @@ def test_a_server_is_added_tested_listed_and_removed(
     monkeypatch.setattr("app.tools.servers.START_SECONDS", PATIENCE_SECONDS)
     assert outrider("mcp").says(0, "no MCP servers; add one: outrider mcp add NAME -- COMMAND…")
     command = [sys.executable, "-m", "tests.support.mcp_server", str(tmp_path)]
-    assert outrider("mcp", "add", "t", "--env", "TOKEN", "--env", "A=b=c", "--", *command).says(
-        0, "outrider mcp test t"
-    )
+    added = outrider("mcp", "add", "t", "--env", "TOKEN", "--env", "A=b=c", "--", *command)
+    assert added.says(0, "outrider mcp test t")
     file = home / "config" / "mcp.json"
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     kept = json.loads(file.read_text())["mcpServers"]["t"]

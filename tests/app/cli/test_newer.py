@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from app.remotes.notes import ORIGINS, note_origin, origins
+from app.remotes.notes import ORIGINS, origins
 from drafter.learning.parts import FEWEST
 from drafter.learning.versions import Version, Versions
 from drafter.step import Correction
@@ -150,15 +150,6 @@ def test_a_worse_one_is_taken_only_where_nothing_was_learnt_and_nothing_can_judg
     assert "not measured" in outrider("drafter", "history").out
     assert outrider("ask", "what is it", "--remote", url).code == 0
     assert outrider("learn", "--forget").code == 0 and versions_of(other_home) == []
-
-
-def test_an_origin_is_noted_once_and_a_damaged_note_is_none(tmp_path: Path) -> None:
-    assert origins(tmp_path) == []
-    for address in ("http://127.0.0.1:9", "http://127.0.0.1:9/", None, "https://office.example"):
-        note_origin(tmp_path, address)
-    assert origins(tmp_path) == ["http://127.0.0.1:9", "https://office.example"]
-    (tmp_path / ORIGINS).write_text("{}")
-    assert origins(tmp_path) == []
 
 
 def test_one_without_figures_is_not_used_until_it_is_fetched_again(outrider: Outrider, pairs: Path, home: Path) -> None:

@@ -1,19 +1,21 @@
-"""`outrider remote`, as people and scripts use it, and the option `--remote NAME`."""
+"""`outrider remote` and `outrider models`, as people and scripts use them, and the options that name one."""
 
 from __future__ import annotations
 
 import datetime
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from app.config import BUNDLED_DRAFTER
+from app.config import BUNDLED_DRAFTER, Folders
+from app.remotes.registry import Remote, Remotes
 from models.config import read_config, write_config
 from tests.remote.test_transport import Authority
 from tests.remote.toy_verifier import ToyVerifier, serving
-from tests.support.chat_server import ChatServer
+from tests.support.chat_server import ChatServer, Script
 from tests.support.commands import Outrider
 from tests.support.keyring import MemoryKeyring
 from tests.support.serving import VerifierProcess
@@ -267,18 +269,63 @@ def test_tls_is_told(outrider: Outrider, tmp_path: Path) -> None:
             assert untrusted.code == 3 and "--ca" in untrusted.out
 
 
-def test_nobody_there(outrider: Outrider) -> None:
-    for url, says in (
-        (NOBODY, "✗ connection  nothing listens at 127.0.0.1:9"),
-        ("http://verifier.invalid", "✗ name        the name of verifier.invalid was not found"),
-    ):
-        tested = outrider("remote", "test", url)
-        assert tested.code == 3 and says in tested.out
-
-
 def test_a_name_in_a_broken_file(outrider: Outrider, home: Path) -> None:
     (home / "config").mkdir(parents=True)
     (home / "config" / "remotes.toml").write_text("[remotes")
     for arguments in (["remote"], ["remote", "add", "a", "https://a"], ["ask", "a", "--remote", "a"]):
         assert outrider(*arguments).says(2, "remotes.toml is not valid TOML")
     assert outrider("ask", "a", "--mode", "offline", "--max-tokens", "1").code == 0
+
+
+# ---- which model answers, now and when the conversation goes on ------------------------------------------------------
+
+
+@pytest.fixture
+def remotes(home: Path) -> Remotes:
+    return Remotes(Folders.locate({"OUTRIDER_HOME": str(home)}))
+
+
+@pytest.fixture
+def server(remotes: Remotes) -> Iterator[ChatServer]:
+    """The server `mine` of the registry, which also has one that is away and in use."""
+    server = ChatServer([Script(["Paris"])])
+    with served(server) as address:
+        remotes.put("mine", Remote(url=address, model="talker"))
+        remotes.put("away", Remote(url="http://127.0.0.1:9"))
+        remotes.use("away")
+        yield server
+
+
+def test_all_models_are_listed(outrider: Outrider, server: ChatServer, remotes: Remotes) -> None:
+    every = outrider("models")
+    assert every.says(0, "away: nothing listens") and "bundled  " in every.out and "checks drafts" in every.out
+    assert "mine  talker  streams only\nmine  other  streams only\n" in every.out
+    mine = outrider("models", "--remote", "mine", "--json")
+    first, second = mine.rows
+    unknown = dict.fromkeys(("context", "images", "dollars_per_million"))
+    assert first == {"server": "mine", "model": "talker", "checks_drafts": False, **unknown}
+    assert (mine.code, second["model"], mine.err) == (0, "other", "")
+    assert outrider("models", "--remote", "away").code == 3
+    assert outrider("models", "--remote", "nobody").says(2, "there is no server 'nobody'")
+    url = remotes.get("mine").url
+    assert outrider("models", "--remote", url).out.startswith(f"{url}  talker") and not server.asked
+
+
+def test_a_named_model_stays_with_its_conversation(outrider: Outrider, server: ChatServer, remotes: Remotes) -> None:
+    named = outrider("ask", "--remote", "mine", "--model", "other", "--json", "capital of France")
+    assert named.code == 0 and named.json["model"] == "other" and server.asked[-1]["model"] == "other"
+    then = outrider("ask", "-c", "and of Spain")  # The one in use is away, and is not asked.
+    assert (then.code, then.out) == (0, "Paris\n") and server.asked[-1]["model"] == "other"
+    remotes.remove("mine")
+    gone = outrider("ask", "-c", "and of Greece")
+    assert gone.says(3, "the server mine, which was chosen for this conversation") and gone.out == ""
+
+
+def test_a_model_that_is_not_there_is_named(outrider: Outrider, server: ChatServer) -> None:
+    server.strict = True
+    third = outrider("ask", "--remote", "mine", "--model", "third", "a")
+    assert third.code == 3 and "No model third" in third.err and "it lists talker, other" in third.err
+    asked = len(server.asked)
+    assert outrider("ask", "--remote", "bundled", "--model", "third", "a").says(2, "the bundled server has one model")
+    assert outrider("ask", "--mode", "offline", "--model", "third", "a").says(2, "--model")
+    assert len(server.asked) == asked

@@ -134,12 +134,3 @@ def test_an_option_goes_before_the_sampling_of_the_conversation(outrider: Outrid
         store.conversations.choose(conversation.id, Choices(max_tokens=2))
     assert len(outrider("ask", "-c", "--json", "again").json["token_ids"]) == 2
     assert len(outrider("ask", "-c", "--json", "--max-tokens", "3", "again").json["token_ids"]) == 3
-
-
-def test_a_server_has_a_default(outrider: Outrider, home: Path) -> None:
-    outrider("system", "add", "verse", stdin="Answer in verse.")
-    assert outrider("remote", "add", "office", "http://127.0.0.1:9", "--system", "prose").says(2, "known: verse")
-    assert outrider("remote", "add", "office", "http://127.0.0.1:9", "--system", "verse").code == 0
-    assert 'system = "verse"' in (home / "config" / "remotes.toml").read_text()
-    assert outrider("remote", "list", "--json").json["system"] == "verse"
-    assert outrider("remote", "add", "home", "http://127.0.0.1:9", "--system", "none").code == 0

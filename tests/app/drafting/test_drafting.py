@@ -114,7 +114,8 @@ async def test_the_answer_is_read_as_it_comes_and_what_is_written_then_is_the_sa
     drafting.read_along()
     for start, count in frames:
         drafting.receive(whole[: start + count + 1], memory(drafter, start, count))
-        await asyncio.sleep(0.005)  # Frames have time between them; where they have none, they go first.
+        read = start + count - READ_TOKENS
+        await all_read(watched, read)  # Frames have time between them; where they have none, they go first.
     await drafting.follow(whole)
     before = len(watched.calls)
     assert len(whole) - sum(watched.calls[:before]) <= READ_TOKENS + 1
@@ -148,18 +149,6 @@ async def test_what_was_begun_for_something_else_is_dropped(
     assert await written(drafting) == expected
 
 
-async def test_nothing_is_read_along_unless_asked_for(drafter: Drafter, drafting: Drafting, watched: Watched) -> None:
-    await drafting.follow(PROMPT)
-    drafting.receive([*PROMPT, *ANSWER], memory(drafter, 0, len(PROMPT)))
-    await drafting.follow([*PROMPT, *ANSWER])
-    assert watched.calls == []
-    drafting.read_along()
-    drafting.read_no_more()
-    drafting.receive([*PROMPT, *ANSWER], memory(drafter, 0, len(PROMPT)))
-    await drafting.follow([*PROMPT, *ANSWER])
-    assert sum(watched.calls) <= READ_TOKENS
-
-
 async def test_a_draft_that_nobody_wants_any_more_lets_the_thread_go(drafting: Drafting, watched: Watched) -> None:
     await drafting.follow(PROMPT)
     watched.free.clear()
@@ -173,22 +162,8 @@ async def test_a_draft_that_nobody_wants_any_more_lets_the_thread_go(drafting: D
     assert len(watched.calls) == 1, "the call in progress was the last one"
 
 
-# ---- memory of other weights ----------------------------------------------------------------------------------------
-
-
-@pytest.fixture(params=[True, False])
-def own(request: pytest.FixtureRequest) -> bool:
-    """Whether the memory is of the drafter's own weights."""
-    return bool(request.param)
-
-
+@pytest.mark.parametrize("own", [True, False])
 async def test_memory_of_other_weights_is_dropped(drafter: Drafter, drafting: Drafting, own: bool) -> None:
-    drafting.receive([*PROMPT, *ANSWER], memory(drafter, 0, len(PROMPT), None if own else bytes(DIGEST_BYTES)))
-    await drafting.follow([*PROMPT, *ANSWER])
-    assert drafting.memory_from == (len(PROMPT) if own else 0)
-
-
-async def test_so_it_is_where_a_stream_brings_it(drafter: Drafter, drafting: Drafting, own: bool) -> None:
     frame = memory(drafter, 0, len(PROMPT), None if own else bytes(DIGEST_BYTES))
     whole = [*PROMPT, *ANSWER]
     progress = Progress(pack_tokens(ANSWER), 0, len(whole), digest_of(whole), finished=True, server_seconds=0.0)

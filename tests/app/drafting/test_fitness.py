@@ -1,22 +1,28 @@
-"""A drafter without figures is measured by the answers on its device, and kept or retired. Calibrations are kept."""
+"""What a device keeps of its drafters: whether they are good enough, calibrations, and stored answers to guess by."""
 
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 import numpy as np
 import pytest
 
+from app.config import Settings
 from app.drafting.calibrations import Calibrations
 from app.drafting.fitness import judge_unmeasured
-from app.drafting.pool import MOST_SHARED, OPEN_CONVERSATIONS, DraftingPool
+from app.drafting.retrieval import Retrieval
 from drafter.calibration import Calibration
+from drafter.ngram import BREAK, save_datastore
 from drafter.runtime import Drafter
 from drafter.shelf import FIGURES, Drafters, kept
-from drafter.whole_model import NOBODY
-from models.config import Measured, read_config
+from models.config import DATASTORE, DrafterCorrupt, Measured, read_config, write_config
 from models.tree import DraftTree
 from storage import Store
 from tests.support.checked_answers import answered
+from tests.support.conversing import ask, assistant
 from tests.support.figures import GOOD, on_shelf
 
 
@@ -114,24 +120,63 @@ def test_a_damaged_file_is_done_without_and_none_is_written_of_nothing(drafter: 
         assert calibrations.load(drafter).dump() == Calibration().dump()
 
 
-def of_memory(drafter: Drafter, number: int) -> Drafter:
-    return Drafter(msgspec.structs.replace(drafter.config, memory=f"{number:064x}"), drafter.text, NOBODY)
+# ---- stored answers, as the second stage finds them ------------------------------------------------------------------
 
 
-async def test_the_last_drafters_and_what_they_learnt_are_kept(drafter: Drafter, store: Store, tmp_path: Path) -> None:
-    calibrations = Calibrations(tmp_path)
-    pool = DraftingPool(store, second_stage=False, calibrations=calibrations)
-    first, *others = [of_memory(drafter, number) for number in range(2 * MOST_SHARED)]
-    drafting, _ = pool.enter("first", first)
-    drafting.learn(TREE, [], 7)
-    for number, other in enumerate(others):
-        pool.left("other", other, None)
-        pool.enter("other", other)
-        assert len(pool._shared) == min(number + 2, MOST_SHARED)
-    assert calibrations.load(first).dump() == Calibration().dump(), "it is in use"
-    for number in range(OPEN_CONVERSATIONS):
-        pool.enter(str(number), others[-1])
-    pool.enter("last", of_memory(drafter, 100))
-    assert first.memory_digest not in pool._shared
-    assert calibrations.load(first).dump() != Calibration().dump()
-    await pool.close()
+def store_answer(store: Store, tokens: Sequence[int], said: str) -> None:
+    conversation = store.conversations.create("stored").id
+    question = store.messages.add(conversation, "user", "list files", parent_id=None, status="done")
+    answer = store.messages.add(conversation, "assistant", "", parent_id=question.id, status="pending")
+    store.messages.finish(answer.id, tokens, [False] * len(tokens), said, "done", {})
+
+
+async def test_answers_are_read_oldest_first_and_again_when_there_are_more(drafter: Drafter, store: Store) -> None:
+    opening, decode = drafter.text.answer_opening(), drafter.text.decode
+    assert opening and drafter.text.render([("user", "show disk usage")])[-len(opening) :] == opening
+    store_answer(store, [7, 8, 9], decode([7, 8, 9]))
+    store_answer(store, [7, 5], decode([7, 5]))
+    store_answer(store, [10, 11], "by another tokenizer")
+    retrieval = Retrieval(drafter, store)
+    assert retrieval.indices == ()
+    retrieval.refresh()
+    await retrieval.close()
+    assert retrieval.indices[0].tokens.tolist() == [*opening, 7, 8, 9, BREAK, *opening, 7, 5, BREAK]
+    store_answer(store, [6], decode([6]))
+    retrieval.refresh()
+    await retrieval.close()
+    assert retrieval.indices[0].tokens.tolist()[-len(opening) - 2 :] == [*opening, 6, BREAK]
+
+
+@pytest.fixture
+def texts(tiny_pair: Path, tmp_path: Path) -> Path:
+    """A drafter that brings texts of its own."""
+    texts = shutil.copytree(tiny_pair / "drafter", tmp_path / "drafter")
+    save_datastore(texts / DATASTORE, [[4, 5, 6], [7, 8]])
+    write_config(texts, read_config(texts))
+    return texts
+
+
+async def test_a_damaged_datastore_costs_guesses_and_nothing_else(texts: Path, store: Store) -> None:
+    (texts / DATASTORE).write_bytes(b"damaged")
+    drafter = Drafter.load(texts)
+    store_answer(store, [9], drafter.text.decode([9]))
+    with pytest.raises(DrafterCorrupt, match="checksum"):
+        drafter.datastore()
+    retrieval = Retrieval(drafter, store)
+    retrieval.refresh()
+    await retrieval.close()
+    assert retrieval.indices[0].tokens.tolist()[-2:] == [9, BREAK]
+
+
+async def test_the_second_stage_changes_no_answer_and_is_counted(drafter: Drafter, tmp_path: Path) -> None:
+    answers, guessed = [], []
+    for second_stage in (True, False):
+        settings = Settings(mode="offline", max_tokens=60, temperature=0.6, seed=3, second_stage=second_stage)
+        async with assistant(drafter, tmp_path / f"{second_stage}.db", None, settings=settings) as opened:
+            conversation = opened.store.conversations.create("twice").id
+            heard = [await ask(opened, question, conversation) for question in ("list files", "and again")]
+            heard.append(await ask(opened, "list files"))  # Asked before, in another conversation.
+        answers.append([(one.text, one.done.token_ids) for one in heard])
+        guessed.append([one.done.stats.second_stage for one in heard])
+    assert answers[0] == answers[1]
+    assert guessed[0][2] > 0 and guessed[1] == [0, 0, 0]

@@ -82,18 +82,6 @@ def long_thread(turns: int) -> list[Message]:
     return [*thread, message("user", "and now?")]
 
 
-def test_the_work_grows_with_a_conversation_and_no_faster() -> None:
-    text, taken = counted_text(), {}
-    for turns in (50, 100, 200):
-        thread = long_thread(turns)
-        text.taken()
-        conversation_tokens(text, thread)
-        taken[turns] = text.taken()
-    for shorter, longer in ((50, 100), (100, 200)):
-        for less, more in zip(taken[shorter], taken[longer]):
-            assert more <= 2.2 * less
-
-
 def test_the_next_question_costs_what_is_new() -> None:
     text = counted_text()
     thread = long_thread(100)
@@ -114,21 +102,6 @@ def test_what_is_kept_is_of_no_use_to_another_branch(text: ChatText) -> None:
     for branch, system in ((other, None), (thread, "be brief"), (thread[:3], None), (thread, None)):
         read = kept.read(branch, system)
         assert read is not None and read[0] == conversation_tokens(text, branch, system=system)
-
-
-def test_what_nobody_can_read_is_not_read_to_its_end() -> None:
-    text, taken = counted_text(), []
-    for turns in (100, 400):
-        thread = long_thread(turns)
-        text.taken()
-        assert ConversationTokens(text, None).read(thread, most=300) is None
-        assert conversation_length(text, thread, most=300) > 300
-        taken.append(text.taken())
-    assert taken[1] <= taken[0]
-    exact = len(conversation_tokens(text, thread))
-    for most in (exact, exact + 1):
-        read = ConversationTokens(text, None).read(thread, most=most)
-        assert read is not None and len(read[0]) == exact
 
 
 # ---- the tokens of one message ---------------------------------------------------------------------------------------

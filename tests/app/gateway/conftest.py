@@ -9,12 +9,15 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.support.chat_server import ChatServer, Script
 from tests.support.fault_proxy import FaultProxy
 from tests.support.gateways import CHAT, GatewayProcess
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.serving import VerifierProcess
+from tests.support.shells import served
 
 Opened = Callable[..., Any]
+Relaying = tuple[ChatServer, GatewayProcess]
 
 
 @pytest.fixture(scope="module")
@@ -25,6 +28,24 @@ def gateway(
     home, options = tmp_path_factory.mktemp("gateway"), ["--allow-origin", "app://obsidian.md"]
     with GatewayProcess(home, tiny_pair / "drafter", verifier.url, options) as process:
         yield process
+
+
+@pytest.fixture(scope="session")
+def relaying(tiny_pair: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Relaying]:
+    """A server that checks no drafts, and a gateway in front of it. Its tests share it, and say what it answers."""
+    server, home = ChatServer([]), tmp_path_factory.mktemp("relaying")
+    with served(server) as address, GatewayProcess(home, tiny_pair / "drafter", address) as process:
+        yield server, process
+
+
+@asynccontextmanager
+async def between(relaying: Relaying, *scripts: Script) -> AsyncIterator[tuple[ChatServer, httpx.AsyncClient]]:
+    """That server, which answers so from now on, and a client of the gateway."""
+    server, gateway = relaying
+    server.scripts = scripts
+    server.asked.clear()
+    async with gateway.client() as client:
+        yield server, client
 
 
 @pytest.fixture

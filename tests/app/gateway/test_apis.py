@@ -15,8 +15,8 @@ from app.gateway.apis.messages_api import read_messages
 from app.gateway.apis.responses_request import Conversations, read_responses
 from app.gateway.apis.text_api import read_text
 from app.gateway.refusals import GatewayRefused
-from tests.app.gateway.conftest import Opened
-from tests.app.gateway.test_tools import CALLS, HALF_A_CALL, TWO_CALLS, WEATHER, between, piece, sdk
+from tests.app.gateway.conftest import Opened, Relaying, between
+from tests.app.gateway.test_tools import CALLS, HALF_A_CALL, TWO_CALLS, WEATHER, piece, sdk
 from tests.support.chat_server import Script
 
 FUNCTION: dict[str, Any] = {"type": "function", "strict": False, **WEATHER["function"]}
@@ -56,8 +56,8 @@ async def events_of(client: httpx.AsyncClient, path: str, body: dict[str, Any]) 
     return [json.loads(line[6:]) for line in answer.text.splitlines() if line.startswith("data: {")]
 
 
-async def test_responses_carry_text_and_calls_and_continue(running: Opened) -> None:
-    async with between(running, TWO_CALLS, TWO_CALLS, Script(["Rain."])) as (server, client), sdk(client) as ai:
+async def test_responses_carry_text_and_calls_and_continue(relaying: Relaying) -> None:
+    async with between(relaying, TWO_CALLS, TWO_CALLS, Script(["Rain."])) as (server, client), sdk(client) as ai:
         asked: dict[str, Any] = {"model": "outrider", "input": "Weather?", "tools": [FUNCTION]}
         whole = await ai.responses.create(**asked)
         async with ai.responses.stream(**asked, instructions="Be brief.") as stream:
@@ -76,9 +76,9 @@ async def test_responses_carry_text_and_calls_and_continue(running: Opened) -> N
         assert unknown.status_code == 400 and unknown.json()["error"]["code"] == "previous_response_not_found"
 
 
-async def test_what_codex_sends_is_answered_in_its_own_terms(running: Opened) -> None:
+async def test_what_codex_sends_is_answered_in_its_own_terms(relaying: Relaying) -> None:
     calls = [piece(0, "apply_patch", '{"input":"*** End"}'), piece(1, "mcp__weather", "{}")]
-    async with between(running, Script(calls, reason="tool_calls"), HALF_A_CALL) as (server, client):
+    async with between(relaying, Script(calls, reason="tool_calls"), HALF_A_CALL) as (server, client):
         events = await events_of(client, "/v1/responses", CODEX)
         assert [event["sequence_number"] for event in events] == list(range(len(events)))
         items = [event["item"] for event in events if event["type"] == "response.output_item.done"]
@@ -95,9 +95,9 @@ async def test_what_codex_sends_is_answered_in_its_own_terms(running: Opened) ->
         assert not [event for event in broken if event["type"] == "response.output_item.done"]
 
 
-async def test_messages_carry_text_calls_and_results(running: Opened) -> None:
+async def test_messages_carry_text_calls_and_results(relaying: Relaying) -> None:
     scripts = (TWO_CALLS, TWO_CALLS, HALF_A_CALL, Script(["Rain."], reason="length"))
-    async with between(running, *scripts) as (server, client):
+    async with between(relaying, *scripts) as (server, client):
         whole = (await client.post("/v1/messages", json=MESSAGES)).json()
         assert [block["type"] for block in whole["content"]] == ["text", "tool_use", "tool_use"]
         assert whole["stop_reason"] == "tool_use" and whole["content"][2]["input"] == {"city": "Rome"}

@@ -1,15 +1,21 @@
-"""Requests with tools: the server's calls come back as they are, and a call that breaks off is nobody's to complete."""
+"""Behind the gateway is a server that checks no drafts: its text has its own mark, its tool calls come back unchanged.
+
+A call that breaks off is nobody's to complete.
+"""
+
+from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import httpx
 import openai
 
-from tests.app.gateway.conftest import Opened
+from app.config import Folders
+from app.local.registry import LocalModels
+from tests.app.gateway.conftest import Opened, Relaying, between
 from tests.support.chat_server import ChatServer, Script
 from tests.support.gateways import CHAT, stream_to_end
 from tests.support.patience import PATIENCE_SECONDS
@@ -38,20 +44,12 @@ HALF_A_CALL = Script(["Now ", piece(0, "weather"), piece(0, "", '{"city":')], cu
 CALLS = [("call_0", "weather", '{"city":"Bonn"}'), ("call_1", "weather", '{"city":"Rome"}')]
 
 
-@asynccontextmanager
-async def between(running: Opened, *scripts: Script) -> AsyncIterator[tuple[ChatServer, httpx.AsyncClient]]:
-    """A server with these answers, and a client of a gateway in front of it."""
-    server = ChatServer(scripts)
-    async with server.listening() as port, running(f"http://127.0.0.1:{port}/v1") as (_, client):
-        yield server, client
-
-
 def sdk(client: httpx.AsyncClient) -> openai.AsyncOpenAI:
     return openai.AsyncOpenAI(base_url=f"{client.base_url}/v1", api_key="none", max_retries=0)
 
 
-async def test_calls_come_back_whole_and_streamed_and_their_results_go_up(running: Opened) -> None:
-    async with between(running, TWO_CALLS, TWO_CALLS, Script(["Rain."])) as (server, client), sdk(client) as ai:
+async def test_calls_come_back_whole_and_streamed_and_their_results_go_up(relaying: Relaying) -> None:
+    async with between(relaying, TWO_CALLS, TWO_CALLS, Script(["Rain."])) as (server, client), sdk(client) as ai:
         answer = await ai.chat.completions.create(**BODY, temperature=0.5)
         said = answer.choices[0].message
         assert answer.choices[0].finish_reason == "tool_calls" and said.content == "I look it up."
@@ -70,8 +68,8 @@ async def test_calls_come_back_whole_and_streamed_and_their_results_go_up(runnin
         assert len(server.asked) == 3, "nothing was asked twice"
 
 
-async def test_half_a_call_is_an_error_and_never_a_call(running: Opened) -> None:
-    async with between(running, HALF_A_CALL, HALF_A_CALL) as (server, client):
+async def test_half_a_call_is_an_error_and_never_a_call(relaying: Relaying) -> None:
+    async with between(relaying, HALF_A_CALL, HALF_A_CALL) as (server, client):
         read = await stream_to_end(client, BODY)
         assert read.text == "Now " and read.finish is None and not read.ended
         assert read.error is not None and read.error["code"] == "answer_broken"
@@ -81,7 +79,8 @@ async def test_half_a_call_is_an_error_and_never_a_call(running: Opened) -> None
 
 
 async def test_a_client_that_leaves_ends_the_servers_answer(running: Opened) -> None:
-    async with between(running, Script(["Now ", piece(0, "weather", '{"ci')], hold=True)) as (server, client):
+    server = ChatServer([Script(["Now ", piece(0, "weather", '{"ci')], hold=True)])
+    async with server.listening() as port, running(f"http://127.0.0.1:{port}/v1") as (_, client):
         async with client.stream("POST", CHAT, json={**BODY, "stream": True}) as response:
             place = response.headers["x-outrider-answer"]
         async with asyncio.timeout(PATIENCE_SECONDS):
@@ -91,7 +90,8 @@ async def test_a_client_that_leaves_ends_the_servers_answer(running: Opened) -> 
 
 
 async def test_what_cannot_be_passed_on_is_refused_by_name(running: Opened) -> None:
-    async with between(running, Script(["Hello."])) as (server, client):
+    server = ChatServer([Script(["Hello."])])
+    async with server.listening() as port, running(f"http://127.0.0.1:{port}/v1") as (_, client):
         for field, value in (("n", 2), ("logprobs", True), ("functions", [{"name": "weather"}])):
             answer = await client.post(CHAT, json={**BODY, field: value})
             assert answer.status_code == 400 and answer.json()["error"]["param"] == field
@@ -112,12 +112,78 @@ def odd_call(odd: str, city: str, name: str) -> dict[str, Any]:
     return {"tool_calls": [{**index, **named, "function": {"name": "weather", "arguments": given}}]}
 
 
-async def test_odd_servers_calls_are_neither_joined_nor_doubled(running: Opened) -> None:
+async def test_odd_servers_calls_are_neither_joined_nor_doubled(relaying: Relaying) -> None:
     kinds = ("unnumbered", "all zero", "without ids", "as objects")
     scripts = [Script([odd_call(odd, "Bonn", "0"), odd_call(odd, "Rome", "1")]) for odd in kinds]
-    async with between(running, *scripts) as (_, client), sdk(client) as ai:
+    async with between(relaying, *scripts) as (_, client), sdk(client) as ai:
         for odd in kinds:
             choice = (await ai.chat.completions.create(**BODY)).choices[0]
             calls = choice.message.tool_calls
             assert [json.loads(call.function.arguments)["city"] for call in calls] == ["Bonn", "Rome"], odd
             assert len({call.id for call in calls}) == 2 and choice.finish_reason == "tool_calls", odd
+
+
+# ---- its text --------------------------------------------------------------------------------------------------------
+
+
+ROLES = ("user", "assistant")
+LATE = [("system", "Be brief."), ("user", "how?"), ("assistant", "So."), ("system", "Be polite."), ("user", "why?")]
+HELLO = {"messages": [{"role": "user", "content": "Say hello."}], "temperature": 0}
+
+
+async def test_its_text_is_marked_and_a_broken_answer_ends_with_an_error(relaying: Relaying) -> None:
+    scripts = Script(["Hell", "o."]), Script(["Hello", " again"]), Script(["Half of"], cut=True, reason="")
+    async with between(relaying, *scripts) as (server, client):
+        answered = await client.post(CHAT, json={**HELLO, "temperature": 0.5, "top_p": 0.5, "seed": 3})
+        told = answered.json()
+        assert told["choices"][0]["message"]["content"] == "Hello." and told["model"] == "talker"
+        assert answered.headers["x-outrider-source"] == told["outrider"]["source"] == "hosted"
+        assert told["outrider"]["state"] == "hosted" and told["outrider"]["checked"] == 6
+        assert (server.asked[0]["top_p"], server.asked[0]["seed"]) == (0.5, 3)
+        read = await stream_to_end(client, HELLO)
+        assert read.text == "Hello again" and set(read.sources) == {"hosted"}
+        cut = await stream_to_end(client, HELLO)
+        assert cut.text == "Half of" and cut.error is not None and not cut.ended
+        assert cut.error["code"] == "answer_broken" and cut.error["message"].endswith("The part that arrived is kept.")
+
+
+async def test_any_conversation_is_passed_on_in_order(relaying: Relaying) -> None:
+    """Late system messages come first. Thousands of messages are passed on: such servers read a million tokens."""
+    said = [{"role": role, "content": f"{role} {turn} " + "x" * 500} for turn in range(2_500) for role in ROLES]
+    async with between(relaying, Script(["Hello."])) as (server, client):
+        for number in range(2):
+            asked = [*said, {"role": "user", "content": "Say hello."}]
+            answered = await client.post(CHAT, json={"messages": asked})
+            assert answered.json()["choices"][0]["message"]["content"] == "Hello."
+            assert server.asked[number]["messages"] == asked
+            said = [*asked, {"role": "assistant", "content": "Hello."}]
+        await client.post(CHAT, json={"messages": [{"role": role, "content": text} for role, text in LATE]})
+    sent = [(one["role"], one["content"]) for one in server.asked[2]["messages"]]
+    assert sent == [("system", "Be brief.\n\nBe polite."), ("user", "how?"), ("assistant", "So."), ("user", "why?")]
+    assert "temperature" not in server.asked[2], "nobody has chosen one"
+
+
+async def test_a_model_on_this_device_continues_and_is_named(running: Opened, tiny_pair: Path, tmp_path: Path) -> None:
+    LocalModels(Folders.locate({"OUTRIDER_HOME": str(tmp_path / "home")})).add("small-one", tiny_pair / "target")
+    server = ChatServer([Script(["Half", " of"], cut=True)], leaves=True)
+    async with server.listening() as port, running(f"http://127.0.0.1:{port}/v1", offline="local") as (_, client):
+        names = [model["id"] for model in (await client.get("/v1/models")).json()["data"]]
+        assert names == ["outrider", "talker"]
+        cut = await stream_to_end(client, HELLO)
+        assert cut.ended and cut.error is None and cut.text.startswith("Half of") and len(cut.text) > 7
+        assert cut.sources == ["hosted"] * 7 + ["local"] * (len(cut.text) - 7)
+        end = cut.chunks[-1]["outrider"]
+        assert (end["source"], end["state"], end["checked"]) == ("local", "unchecked", 7)
+        report = (await client.get(end["answer"])).json()
+        assert report["spans"] == [
+            {"start": 0, "end": 7, "source": "hosted"},
+            {"start": 7, "end": len(cut.text), "source": "local", "model": "small-one"},
+        ]
+        assert report["model"] == "talker" and "this device" in report["why"]
+        whole = await client.post(CHAT, json=HELLO)
+        marks = whole.json()["outrider"]
+        assert whole.json()["model"] == "small-one" and whole.headers["x-outrider-source"] == "local"
+        assert [span["model"] for span in marks["spans"]] == ["small-one"] and marks["checked"] == 0
+        named = await client.post(CHAT, json={**HELLO, "model": "talker"})
+        assert named.json()["model"] == "small-one", "a program asks on for the model that is away"
+        assert [model["id"] for model in (await client.get("/v1/models")).json()["data"]] == names

@@ -1,4 +1,7 @@
-"""The line comes back while the drafter writes: the model goes on where it agrees, else the drafter ends the answer."""
+"""The line comes back while the drafter writes: the model goes on where it agrees, else the drafter ends the answer.
+
+What a client has been sent only grows, ends before a stop string, and each character has the right mark.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,8 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from app.config import Settings
 from app.events import Drafted, Event, ModeChanged, ReplyText
@@ -17,7 +22,7 @@ from app.gateway.answers import Answer, Answers
 from app.gateway.call import read_call
 from app.gateway.checks import Checks
 from app.gateway.seats import Seat
-from app.gateway.sent_text import By
+from app.gateway.sent_text import By, Piece, SentText, Span
 from app.gateway.writer import Writer
 from app.remotes.last_seen import LastSeen
 from app.remotes.peer import Verifier
@@ -130,19 +135,6 @@ async def test_the_drafter_ends_what_the_model_does_not_agree_with(verifier: Ver
     assert set(found.sources[first:]) == {"drafted"}, "what follows is not the model's"
 
 
-async def test_the_model_goes_on_where_it_agrees(verifier: VerifierProcess, drafter: Drafter) -> None:
-    for begun in (20, 60, 100):
-        for topic in TOPICS:
-            found = await written(verifier, drafter, topic, begun, alone=1)
-            if found.agreed:
-                sent = found.answer.sent
-                assert found.answer.state == "checked" and sent.text == found.own == found.answer.checked_text
-                assert sent.source == "verified" and sent.checked == len(found.own)
-                assert "drafted" in found.sources and found.sources[-1] == "verified"
-                return
-    pytest.fail("the model never agreed with a first word of the drafter's")
-
-
 class Interrupted(Assistant):
     """An assistant whose line is cut after 40 characters of an answer, and is back after the drafter's next words."""
 
@@ -243,3 +235,50 @@ async def test_an_end_that_only_a_model_on_this_device_said_waits_for_the_check(
         text = "".join([piece.text async for piece in pieces])
     assert text == local.begun == answer.sent.text
     assert (answer.report.source, answer.report.state, answer.report.checked) == ("drafted", "waiting", len(text))
+
+
+# ---- what a client has been sent -------------------------------------------------------------------------------------
+
+
+WORDS = st.text("ab ", max_size=12)
+STEPS = st.lists(st.tuples(st.sampled_from(["model", "drafter", "away"]), WORDS, st.integers(1, 6)), max_size=12)
+
+
+@given(WORDS.filter(bool), STEPS, st.lists(st.text("ab ", min_size=1, max_size=3), max_size=2))
+def test_any_course_of_an_answer(own: str, steps: list[tuple[str, str, int]], stops: list[str]) -> None:
+    """`own`: the model's answer. Each step is some of it, words of the drafter that are sent, or words that are not."""
+    sent, verified, draft = SentText(stops), 0, ""
+    pieces: list[Piece] = []
+    for step, words, count in [*steps, ("end", "", 0)]:
+        if step == "model":
+            said = own[verified : verified + count]
+            verified += len(said)
+            draft = draft[len(said) :] if draft.startswith(said) else ""
+        elif step != "end":
+            draft += words
+        solid, alone = own[:verified], draft if step in ("drafter", "end") else ""
+        pieces += sent.take(solid, alone, complete=step == "end")
+        assert sent.text == "".join(piece.text for piece in pieces), "it only grows"
+        assert [piece.span for piece in pieces] == spans(pieces)
+        assert not any(stop in sent.text for stop in stops)
+        for piece in pieces:
+            if piece.span.source == "verified":
+                assert own.startswith(piece.text, piece.span.start), "verified is the model's own"
+        assert sent.text[: sent.checked] == own[: sent.checked]
+        if sent.stopped or sent.parted:
+            break
+    agrees = sent.cut(own[:verified] + draft)
+    assert sent.parted == (sent.text != agrees) or sent.stopped
+    told = sent.spans
+    assert [span.start for span in told] == [0, *(span.end for span in told)][: len(told)]
+    assert (told[-1].end if told else 0) == len(sent.text)
+    assert all(span.end <= sent.checked or span.source == "drafted" for span in told)
+
+
+def spans(pieces: list[Piece]) -> list[Span]:
+    """The spans that such pieces must have."""
+    found, at = [], 0
+    for piece in pieces:
+        found.append(Span(at, at + len(piece.text), piece.span.source))
+        at += len(piece.text)
+    return found

@@ -1,4 +1,4 @@
-"""The bundled model, as a real process that the program starts."""
+"""Connections: which servers are this device itself, and the bundled model, a real process that the program starts."""
 
 from __future__ import annotations
 
@@ -15,10 +15,13 @@ import pytest
 
 from app.config import BUNDLED_DRAFTER, BUNDLED_TARGET, Folders, Settings
 from app.remotes import own_server
+from app.remotes.choice import UnusableSource
+from app.remotes.connection import Connection
 from app.remotes.loopback import Loopback
 from app.remotes.own_server import NotServed, OwnServer, start_ahead, started_ahead
+from app.remotes.peer import VerifierSession
 from app.remotes.registry import Remote, Remotes
-from app.remotes.source import SourceFailed
+from app.remotes.source import AddressSource, SourceFailed, stays_here
 from app.reply.assistant import Assistant
 from app.reply.routing import Options
 from drafter.runtime import Drafter
@@ -150,7 +153,13 @@ def settings(tiny_pair: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
     return Settings(target=str(tiny_pair / "target"), drafter=str(tiny_pair / "drafter"))
 
 
-async def test_it_is_taken_once(settings: Settings, folders: Folders) -> None:
+async def test_it_ends_where_another_server_is_chosen_first_and_is_taken_once(
+    settings: Settings, folders: Folders
+) -> None:
+    start_ahead(settings, folders)
+    (ahead,) = own_server._ahead.values()
+    await Loopback(settings.target, settings.drafter).close()
+    assert ahead.process_id is None and not own_server._ahead
     start_ahead(settings, folders)
     (ahead,) = own_server._ahead.values()
     source = Loopback(settings.target, settings.drafter)
@@ -161,13 +170,6 @@ async def test_it_is_taken_once(settings: Settings, folders: Folders) -> None:
     finally:
         await source.close()
     assert ahead.process_id is None
-
-
-async def test_it_ends_where_another_server_is_chosen_first(settings: Settings, folders: Folders) -> None:
-    start_ahead(settings, folders)
-    (ahead,) = own_server._ahead.values()
-    await Loopback(settings.target, settings.drafter).close()
-    assert ahead.process_id is None and not own_server._ahead
 
 
 @pytest.mark.parametrize("changes", [{"mode": "offline"}, {"remote": ANOTHER}, {"target": "/nowhere"}, {}])
@@ -197,3 +199,40 @@ print(server.process_id)
         assert time.monotonic() < ends, "it outlived the program"
         time.sleep(0.05)
     assert out.stderr == ""
+
+
+# ---- connections -----------------------------------------------------------------------------------------------------
+
+
+async def test_only_loopback_stays_here() -> None:
+    here = ("http://127.0.0.1:8000", "http://localhost:11434/v1", "http://[::1]:8080")
+    near = ("https://api.example.com/v1", "http://192.168.1.2:8000")
+    for address in (*here, *near, "http://localhost.example.com", "http://127.0.0.1.example.com"):
+        source = AddressSource(address)
+        assert stays_here(source) is (address in here)
+        await source.close()
+    assert stays_here(None), "nobody is asked"
+
+
+def test_what_follows_a_change_is_unread() -> None:
+    for tokens, unread in (([1, 2, 3, 4, 5, 6], 2), ([1, 2], 0), ([1, 9, 3, 4, 5, 6], 5)):
+        session = VerifierSession()
+        assert session.unread(tokens) == len(tokens)
+        session.record([1, 2, 3, 4])
+        assert session.unread(tokens) == unread
+
+
+async def test_a_fault_of_ours_is_told_to_whoever_waits(tiny_pair: Path) -> None:
+    """The task that connects would end with it, and answers would wait for ever."""
+
+    class Faulty(UnusableSource):
+        async def client(self) -> VerifierClient:
+            raise AttributeError("no such thing")
+
+    connection = Connection(Faulty(""), drafters=Drafters(Drafter.load(tiny_pair / "drafter")))
+    connection.start()
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while connection.warming:
+            await connection.changed()
+    assert connection.verifier is None and connection.why == "connecting failed (AttributeError: no such thing)"
+    await connection.close()

@@ -1,23 +1,27 @@
-"""The look at this device: each program is recognised, and nothing that listens can hold the look up or break it."""
+"""What servers offer: the look at this device, and the lists of models; nothing that listens can hold them up."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from app.config import Folders
+from app.config import Folders, Settings
 from app.remotes import nearby
-from app.remotes.nearby import PORTS, NearbyServer, Unusable, free_name, known_as, look
-from app.remotes.registry import Remote, Remotes
+from app.remotes.models import list_models, servers
+from app.remotes.nearby import PORTS, NearbyServer, Unusable, known_as, look
+from app.remotes.registry import BUNDLED, Remote, Remotes
 from tests.remote.openai.hostile_chat_peers import STREAMS, hostile
 from tests.remote.toy_verifier import ToyVerifier, http, raw_peer, serving
 from tests.support import model_servers as dialects
+from tests.support.chat_server import ChatServer, Script
 from tests.support.model_servers import ModelServer
 from tests.support.patience import PATIENCE_SECONDS
+from tests.support.serving import VerifierProcess
 
 JSON = "application/json"
 
@@ -114,11 +118,6 @@ async def test_what_is_no_model_server_is_named_with_a_reason() -> None:
         assert ("Loading model" in found.why) == (b"Loading" in answer)
 
 
-def test_a_name_is_the_programs_own_or_with_a_number() -> None:
-    assert free_name(nearby.OLLAMA, []) == "ollama"
-    assert free_name(nearby.OLLAMA, ["ollama", "ollama-2", "vllm"]) == "ollama-3"
-
-
 def test_a_remote_of_the_same_server_and_model_is_known(tmp_path: Path) -> None:
     remotes = Remotes(Folders.locate({"OUTRIDER_HOME": str(tmp_path)}))
     server = NearbyServer(nearby.OLLAMA, 11434)
@@ -128,3 +127,54 @@ def test_a_remote_of_the_same_server_and_model_is_known(tmp_path: Path) -> None:
     assert known_as(server, "m", remotes) == "mine"
     assert known_as(server, "other", remotes) is None
     assert known_as(NearbyServer(nearby.OUTRIDER, 8000, checks_drafts=True), None, remotes) == "own"
+
+
+# ---- lists of models -------------------------------------------------------------------------------------------------
+
+
+NOBODY = "http://127.0.0.1:9"
+
+
+pytestmark = pytest.mark.usefixtures("no_ring")
+
+
+async def test_each_server_offers_its_models_or_says_why_not(verifier: VerifierProcess, folders: Folders) -> None:
+    refused = http(b'{"error":{"message":"Wrong key."}}', status="401 Unauthorized", content_type="application/json")
+    async with ChatServer([Script(["x"])]).listening() as port, raw_peer(lambda number: refused) as locked:
+        remotes = Remotes(folders)
+        remotes.put("mine", Remote(url=f"http://127.0.0.1:{port}"))
+        remotes.put("checker", Remote(url=verifier.url))
+        remotes.put("away", Remote(url=NOBODY))
+        remotes.put("locked", Remote(url=f"http://127.0.0.1:{locked}/v1", kind="openai"))
+        names = servers(Settings(), folders)
+        lists = list_models(names, Settings(), folders, seconds=PATIENCE_SECONDS)
+        found = {one.server: one async for one in lists}
+    assert sorted(found) == sorted(names)
+    assert [model.name for model in found["mine"].models] == ["talker", "other"]
+    assert found["mine"].models[0].about == "streams only"
+    (checker,) = found["checker"].models
+    assert checker.checks and checker.about.startswith("checks drafts, context ")
+    assert [(model.server, model.checks) for model in found[BUNDLED].models] == [(BUNDLED, True)]
+    assert not found["away"].models and "nothing listens" in found["away"].trouble
+    assert not found["locked"].models and "Wrong key." in found["locked"].trouble
+
+
+async def test_a_silent_server_holds_up_no_other(folders: Folders) -> None:
+    async with ChatServer([Script(["x"])]).listening() as port, raw_peer(lambda number: None) as away:
+        remotes = Remotes(folders)
+        remotes.put("silent", Remote(url=f"http://127.0.0.1:{away}"))
+        remotes.put("mine", Remote(url=f"http://127.0.0.1:{port}"))
+        lists = list_models(["silent", "mine"], Settings(), folders, seconds=PATIENCE_SECONDS)
+        async with contextlib.aclosing(lists):
+            assert (await anext(lists)).server == "mine"
+        (one,) = [one async for one in list_models(["silent"], Settings(), folders, seconds=0.2)]
+    assert not one.models and one.trouble
+
+
+async def test_leaving_early_does_not_wait_for_the_others(folders: Folders) -> None:
+    async with raw_peer(lambda number: None) as away:
+        Remotes(folders).put("silent", Remote(url=f"http://127.0.0.1:{away}"))
+        begun = time.monotonic()
+        async with contextlib.aclosing(list_models([BUNDLED, "silent"], Settings(), folders, seconds=600)) as lists:
+            assert (await anext(lists)).server == BUNDLED
+        assert time.monotonic() - begun < 300

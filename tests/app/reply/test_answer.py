@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
-from math import ceil
 from pathlib import Path
 
 import pytest
@@ -16,7 +14,6 @@ from tokenizers import normalizers
 
 from app.config import Settings
 from app.drafting.drafting import Drafting
-from app.drafting.prompt import FULL, conversation_tokens
 from app.drafting.readings import Conversation
 from app.events import Done, Drafted, Event, Failed, ReplyText, Retracted, Started, Stats, Stretch, Verified
 from app.remotes.peer import VerifierSession
@@ -27,7 +24,6 @@ from drafter.runtime import Drafter
 from models.text.chat_text import ChatText
 from remote.protocol import Sampling
 from storage import Message, Store
-from tests.support.guide_pages import guided_drafter
 from tests.support.tiny_text import CHAT_TEMPLATE, END, tiny_text, train_tokenizer
 
 TEXT = tiny_text()
@@ -81,28 +77,6 @@ def test_the_screen_shows_what_is_stored(script: list[tuple[str, list[int] | int
     assert "\x1b" not in answer.text and "\u202e" not in answer.text
     if not answer.suffix:
         assert screen.ghost == ""
-
-
-def test_a_right_guess_turns_solid_and_text_of_another_model_that_is_not_kept_is_remembered(text: ChatText) -> None:
-    answer = Answer(text)
-    command = text.encode("ls -l")
-    assert answer.guess(command) == [Drafted("ls -l", len(command))]
-    bonus = text.encode("a")
-    assert answer.verify(command + bonus, len(command)) == [Verified("ls -la", len(command) + 1, len(command))]
-    answer = Answer(text, text.encode("ls "), 3)
-    answer.verified = len(answer.tokens)
-    answer.join("small one")
-    answer.draft_text("-l | wc")
-    assert answer.stretches == [Stretch(0, ""), Stretch(3, "small one", here=True)]
-    answer.verify(text.encode("-a"), 0)
-    assert answer.text == "ls -a" and answer.withdrawn == [(3, "ls -l | wc")] and answer.stretches == []
-    answer, (stop, *_) = Answer(text), text.stop_tokens
-    answer.join("small one")
-    answer.draft_text("ls -l | wc")
-    last = [*text.encode("ls -l"), stop]
-    answer.verify(last, 0, ends=True)
-    assert answer.tokens == last and answer.text == "ls -l" and all(answer.provenance)
-    assert answer.withdrawn == [(0, "ls -l | wc")] and answer.stretches == []
 
 
 @pytest.mark.parametrize("said", ["unpack it", "unpack ☃"])
@@ -195,29 +169,6 @@ def test_what_is_replaced_by_the_same_was_never_withdrawn(events: list[Event], c
     assert (dimmed.share is None) == (counted[1:] == (0, 0))
 
 
-pieces = st.text("ab ", max_size=4)
-events = st.lists(
-    st.one_of(
-        st.builds(Drafted, pieces, st.just(1)),
-        st.builds(Verified, pieces, st.just(1), st.just(0)),
-        st.just(Retracted(1)),
-    ),
-    max_size=12,
-)
-
-
-@given(events)
-def test_the_characters_add_up(happened: list[Event]) -> None:
-    dimmed, reply = DimmedText(), ReplyText()
-    for event in happened:
-        dimmed.apply(event)
-        reply.apply(event)
-    assert dimmed.shown >= dimmed.confirmed + dimmed.withdrawn >= 0
-    dimmed.apply(done(True))
-    assert dimmed.shown == dimmed.confirmed + dimmed.withdrawn
-    assert dimmed.confirmed <= len(reply.solid)
-
-
 # ---- it ends with the first token that ends answers, and is never longer than allowed --------------------------------
 
 
@@ -261,22 +212,3 @@ def test_it_is_never_longer_than_allowed(generation: Generation, words: list[int
             generation.verify(part, from_draft=3)
         assert generation.reason == reason
     assert generation.answer.tokens == words[:6]
-
-
-async def test_examples_once_left_out_stay_out(generation: Generation, tiny_pair: Path, tmp_path: Path) -> None:
-    """Whoever goes on with an answer reads what the one before it has read."""
-    guided = Drafter.load(guided_drafter(tiny_pair / "drafter", tmp_path / "drafter"))
-    thread: list[Message] = []
-    for number in range(4):
-        thread += [question_of(f"untar photos{number}.tar.gz"), replace(question_of("ls"), role="assistant")]
-    thread.append(question_of("list files"))
-    whole, brief = (conversation_tokens(guided.text, thread, guided.prompt, brief=brief) for brief in (False, True))
-    assert len(brief) < len(whole)
-    conversation = Conversation(guided.text, thread, None, guided.prompt, 8192)
-    generation.given = replace(generation.given, conversation=conversation)
-    fits = ceil(len(whole) / FULL)
-    for most_read, read in ((fits, whole), (fits - 2, brief), (8192, brief)):
-        await generation.address(own_target=True, most_read=most_read)
-        assert generation.prompt == read and generation.committed == read
-    await generation.address(own_target=False, most_read=8192)
-    assert generation.prompt == conversation_tokens(guided.text, thread)

@@ -1,29 +1,41 @@
-"""A drafter with a prompt recipe: its own target reads pages before each question, and nobody else does."""
+"""A drafter with a prompt recipe: its own target reads pages before each question, and marks in place of names.
+
+Nobody else reads pages, and people see names, also of what was stored.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 from pathlib import Path
 
 import msgspec
 import pytest
 
+from app.archive.exporter import export_pieces
 from app.config import Settings
 from app.drafting.learning import Learner
-from app.drafting.prompt import FULL, conversation_length, conversation_tokens, shared_prefix
+from app.drafting.prompt import (
+    FULL,
+    conversation_length,
+    conversation_tokens,
+    is_spelt,
+    marks_said,
+)
 from app.remotes.source import AddressSource
 from app.reply.assistant import Assistant
 from app.reply.routing import Options
 from drafter.runtime import Drafter
 from drafter.shelf import Drafters
 from models.config import read_config, write_config
-from storage import Store
+from models.guide.names import MARKS, names_said
+from storage import Message, Store
 from tests.app.reply.conftest import Connect
 from tests.app.reply.test_assistant import generated
 from tests.support.chat_server import ChatServer, Script
 from tests.support.conversing import ask, ask_once, hear, until_connected
 from tests.support.guide_pages import guided_drafter
+from tests.support.made_once import made_once
 from tests.support.serving import VerifierProcess
 
 QUESTIONS = ("untar photos.tar.gz", "and list its contents?")
@@ -132,7 +144,79 @@ async def test_examples_are_left_out_of_a_long_conversation(guided: Drafter, dat
     assert written.done.stats.read < FULL * most, "it reads as the model did"
 
 
-def test_all_conversations_begin_alike(guided: Drafter) -> None:
-    shared = shared_prefix(guided.text, guided.prompt)
-    one, other = asked(guided, ["sort a file"]), asked(guided, ["what is eating my disk"])
-    assert one[:shared] == other[:shared] and shared > 5
+# ---- marks and names -------------------------------------------------------------------------------------------------
+
+
+NAMES = ("report_1", "/srv/in_2", "web03", "fix/login", "10.0.0.7", "8080", "q3_plan", "Img2034", "notes_9")
+NAMING = (f"unpack {' and '.join(NAMES[:8])}", f"and list {NAMES[8]}.txt?")
+"""Each mark has a name, and the second question gives the first mark to another."""
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    from tests.support.tiny import build_pair
+
+    return made_once(tmp_path_factory, "tiny-pair-with-marks", lambda folder: build_pair(folder, marks=True))
+
+
+@pytest.fixture(scope="module")
+def names(pair: Path, tmp_path_factory: pytest.TempPathFactory) -> Drafter:
+    return Drafter.load(guided_drafter(pair / "drafter", tmp_path_factory.mktemp("guided") / "drafter"))
+
+
+@pytest.fixture(scope="module")
+def marking(pair: Path) -> Iterator[VerifierProcess]:
+    """The target of that pair."""
+    with VerifierProcess(pair) as process:
+        yield process
+
+
+def says_a_name(drafter: Drafter, message: Message) -> bool:
+    """Whether its tokens say marks, and its text has names in their place."""
+    said = drafter.text.decode(message.tokens)
+    known = names_said(said, message.text)
+    assert known is not None and set(known.values()) <= set(NAMES)
+    assert not any(mark in message.text for mark in MARKS)
+    return any(known.values())
+
+
+async def test_the_target_says_marks_and_names_are_shown(
+    pair: Path, names: Drafter, marking: VerifierProcess, connect: Connect
+) -> None:
+    async with connect(marking.url, drafter=names, settings=Settings(mode="edge", max_tokens=60)) as opened:
+        conversation = opened.store.conversations.create("test").id
+        heard = [await ask(opened, question, conversation) for question in NAMING]
+        thread = opened.store.branches.thread(conversation)
+        spans = [opened.drafted_spans(message) for message in thread[1::2]]
+    assert names.prompt is not None
+    first = names.text.render(names.prompt.asked_as(NAMING[:1]))
+    assert list(heard[0].done.token_ids) == generated(pair, first, 60)
+    assert says_a_name(names, thread[1]) and is_spelt(names.text, thread[1])
+    assert heard[0].text == thread[1].text, "the screen shows what is stored"
+    longer = conversation_tokens(names.text, thread[:3], names.prompt)
+    assert longer[: len(first) + len(thread[1].tokens)] == [*first, *thread[1].tokens]
+    assert list(heard[1].done.token_ids) == generated(pair, longer, 60)
+    assert spans == [[], []], "everything was checked"
+
+
+async def test_the_drafter_alone_says_them_too_and_names_are_exported(names: Drafter, connect: Connect) -> None:
+    async with connect(None, drafter=names, settings=Settings(mode="offline", max_tokens=60)) as opened:
+        conversation = opened.store.conversations.create("test").id
+        heard = await ask(opened, NAMING[0], conversation)
+        answer = opened.store.messages.get(heard.message)
+        assert says_a_name(names, answer)
+        assert opened.drafted_spans(answer) == [(0, len(answer.text))]
+        exported = "".join(export_pieces(opened.store, [conversation], "md", settings=Settings(), branches=False))
+    assert answer.text in exported and not any(mark in exported for mark in MARKS)
+
+
+async def test_an_answer_that_was_cut_goes_on_with_its_names(pair: Path, names: Drafter, connect: Connect) -> None:
+    async with connect(None, drafter=names, settings=Settings(mode="offline", max_tokens=30)) as opened:
+        conversation = opened.store.conversations.create("test").id
+        cut = await ask(opened, NAMING[0], conversation)
+        begun = opened.store.messages.get(cut.message)
+        heard = await hear(opened.resume(cut.message))
+        whole = opened.store.messages.get(heard.message)
+    assert whole.tokens[: len(begun.tokens)] == begun.tokens and len(whole.tokens) > len(begun.tokens)
+    assert whole.text.startswith(begun.text) and says_a_name(names, whole)
+    assert marks_said(names.text, whole).shown(names.text.decode(whole.tokens)) == whole.text

@@ -20,7 +20,6 @@ from app.reply.assistant import Assistant
 from app.reply.routing import Options
 from drafter.learning.comparison import rounds_of
 from drafter.learning.distributions import Distributions
-from drafter.learning.samples import Replayer, Round
 from drafter.learning.versions import Versions
 from drafter.payoff import Payoff
 from drafter.runtime import Drafter
@@ -120,20 +119,6 @@ async def test_an_answer_is_drafted_again_as_it_was(device: Device) -> None:
         for first, end in zip(starts, [*starts[1:], 24]):
             hits = lesson.samples.hits[first:end]
             assert rounds_of(hits[: end - first - 1])[1] >= (end - first > 1)
-
-
-async def test_rounds_that_do_not_fit_are_refused(own: Drafter, tiny_pair: Path) -> None:
-    from drafter.step import StepGraph
-
-    graph = StepGraph(tiny_pair / "drafter/drafter.onnx", own.config, states=True)
-    replayer = Replayer(graph, own.config)
-    tokens = list(range(10, 30))
-    assert len(replayer.samples(tokens, [Round(8, 0), Round(11, 0)], [])) == 12
-    for rounds in ([], [Round(0, 0)], [Round(11, 0), Round(8, 0)], [Round(20, 0)]):
-        with pytest.raises(ValueError, match="do not fit"):
-            replayer.samples(tokens, rounds, [])
-    with pytest.raises(ValueError, match="is gone"):
-        replayer.samples(tokens, [Round(8, 4)], [])
 
 
 @pytest.mark.training

@@ -44,16 +44,6 @@ async def test_a_question_waits_for_the_assistant(store: Store, tiny_pair: Path)
         assert (await ask(core, "and hidden ones", conversation)).done
 
 
-async def test_a_remote_is_chosen_before_and_after(store: Store, tiny_pair: Path, verifier: VerifierProcess) -> None:
-    async with starting(store, tiny_pair / "drafter", "auto", "http://127.0.0.1:9") as core:
-        core.use(AddressSource("http://127.0.0.1:8"))
-        core.use(AddressSource(verifier.url))
-        core.start()
-        assert (await core.settled()).mode in ("edge", "hosted")
-        core.use(None)
-        assert core.status().why == "offline by choice"
-
-
 async def test_who_does_not_want_to_wait_finds_the_question_later(store: Store, tiny_pair: Path) -> None:
     conversation = store.conversations.create("a").id
     async with starting(store, tiny_pair / "drafter") as core:
@@ -76,17 +66,6 @@ async def test_who_does_not_want_to_wait_finds_the_question_later(store: Store, 
         core.start()
         assert (await hear(edited)).done
         assert (await hear(core.regenerate(answer.id))).done
-
-
-async def test_only_a_question_can_be_put_in_other_words_before_and_after(store: Store, tiny_pair: Path) -> None:
-    answer = store.messages.ask(store.conversations.create("a").id, "list files", parent_id=None)
-    async with starting(store, tiny_pair / "drafter") as core:
-        for _ in range(2):
-            failed = (await hear(core.edit(answer.id, "list hidden files"))).failed
-            assert failed is not None and "Only a question" in failed.message
-            core.start()
-            await core.until_loaded()
-    assert len(store.branches.thread(answer.conversation_id)) == 2, "and nothing is stored"
 
 
 async def test_what_is_queued_early_is_sent_later(store: Store, tiny_pair: Path, verifier: VerifierProcess) -> None:

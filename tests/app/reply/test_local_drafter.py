@@ -288,16 +288,6 @@ async def test_the_other_one_drafts_while_that_does_not_run(second: Device, monk
         assert (await drafted_by_model(opened, QUESTION, conversation))[1]
 
 
-async def test_the_other_one_drafts_for_a_conversation_that_is_too_long_for_the_model_here(second: Device) -> None:
-    second.model_reads(8)
-    async with second.asking(EDGE) as (opened, _):
-        conversation = opened.store.conversations.create("").id
-        await ask(opened, QUESTION, conversation)
-        try_the_other(opened)
-        by_model = [(await drafted_by_model(opened, QUESTION, conversation))[1] for _ in range(3)]
-    assert by_model == [True, False, False], "once it is known how much it reads"
-
-
 @pytest.mark.parametrize("offline", ["queue", "local"])
 async def test_it_drafts_beside_another_only_if_it_may_also_continue_offline(second: Device, offline: str) -> None:
     settings = EDGE.replaced({"mode": "auto", "offline": offline, "local": "small one"}, "")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import aclosing, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -20,13 +20,10 @@ from app.reply.assistant import Assistant
 from app.reply.routing import Options
 from drafter.runtime import Drafter
 from drafter.shelf import Drafters
-from remote import LinkDown
 from storage import Choices, Store
 from tests.app.reply.conftest import Connect
 from tests.support.chat_server import ChatServer, Script
-from tests.support.clock import FastClock
 from tests.support.conversing import Heard, ask, ask_once, until, until_connected, until_mode, working_off
-from tests.support.patience import PATIENCE_SECONDS
 from tests.support.serving import VerifierProcess
 
 ONE, TWO = Choices(remote="one", model="talker"), Choices(remote="two", model="other")
@@ -179,25 +176,6 @@ async def test_an_answer_on_its_way_is_finished_where_it_began(served: Connect) 
         await asyncio.gather(watching, return_exceptions=True)
 
 
-async def test_a_change_is_told_that_comes_with_another_wake_up(verifier: VerifierProcess, served: Connect) -> None:
-    async with served(clock=(clock := FastClock())) as opened:
-        clock.hurry(20.0)  # The line is lost six times, and looked for again after a while.
-        conversation = opened.store.conversations.create("two").id
-        for steps in range(6):
-            await until_mode(opened, "edge")
-            async with aclosing(opened.changes()) as changes, asyncio.timeout(PATIENCE_SECONDS):
-                assert (await anext(changes)).mode == "edge"
-                coming = asyncio.ensure_future(anext(changes))
-                await asyncio.sleep(0.01)
-                opened.outbox.stir()
-                for _ in range(steps):
-                    await asyncio.sleep(0)
-                connection = opened.backend.routing.connection_of(conversation)
-                assert connection is not None and connection.verifier is not None
-                connection.lost(connection.verifier, LinkDown("no line"))
-                assert (await coming).mode == "offline"
-
-
 async def test_what_waits_is_sent_to_the_new_one(connect: Connect) -> None:
     server = ChatServer([Script([SAID])])
     async with server.listening() as port, connect(None) as opened:
@@ -218,21 +196,6 @@ async def test_offline_by_choice_stays_so(verifier: VerifierProcess, connect: Co
     async with connect(None, settings=Settings(mode="offline", max_tokens=4)) as opened:
         opened.use(AddressSource(verifier.url))
         assert opened.status() == ModeChanged("offline", "offline by choice", alone=False), "another model's place"
-
-
-async def test_the_program_may_end_in_between(verifier: VerifierProcess, drafter: Drafter, database: Path) -> None:
-    store = Store.open(database)
-    source, settings = AddressSource(verifier.url), Settings(max_tokens=900)
-    async with Assistant(store, Options(Drafters(drafter), source, settings, modes=("edge",))) as opened:
-        reply = opened.reply(store.conversations.create("a").id, QUESTION)
-        async for event in reply:
-            if isinstance(event, Verified):
-                break
-        opened.use(AddressSource("http://127.0.0.1:9"))
-        assert len(opened.backend.routing.leaving) == 1
-    assert not opened.backend.routing.leaving
-    await reply.aclose()
-    store.close()
 
 
 async def test_a_name_is_shown_and_its_trouble_too(

@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 
 from app.config import Settings
-from app.events import Dropped, Judged, Redrawn, Started, Verified
+from app.events import Dropped, Judged, Redrawn, Started
 from app.reply import backend as backend_module
 from app.reply import routing as routing_module
 from app.reply.assistant import Assistant
@@ -23,8 +23,6 @@ from tests.support.tiny_text import CHAT_TEMPLATE, END, train_tokenizer
 
 SETTINGS = Settings(max_tokens=24)
 QUESTION = "list files"
-
-
 stored = partial(stored_answer, status="stopped")
 
 
@@ -162,24 +160,6 @@ async def test_the_drafter_goes_on_alone(alone_here: Assistant, own: Tokens, alo
     assert heard.done.provenance == (True,) * 10 + (False,) * 24
 
 
-async def test_stopped_and_gone_on_with_it_is_the_answer_that_it_would_have_been(own: Tokens, served: Connect) -> None:
-    async with served(settings=Settings(max_tokens=48)) as opened:
-        asking = opened.reply(opened.store.conversations.create("stopped").id, QUESTION)
-        heard = await hear(asking, lambda heard: isinstance(heard.last, Verified) and opened.stop())
-        cut = opened.store.messages.get(heard.message)
-        assert cut.status == "stopped" and 0 < len(cut.tokens) < 48
-        message = ""
-        async with aclosing(opened.resume(cut.id)) as events:
-            async for event in events:
-                if isinstance(event, Started):
-                    message = event.message
-                    break
-        again = opened.store.messages.get(message)
-        assert (again.status, again.tokens, again.provenance) == ("stopped", cut.tokens, cut.provenance)
-        heard = await hear(opened.resume(again.id))
-        assert heard.done.token_ids[:48] == own
-
-
 async def test_what_was_withdrawn_stands_where_the_text_is_the_same(opened: Assistant, own: Tokens) -> None:
     other = next(token for token in own if token != own[12])
     tokens = (*own[:12], other, *own[13:20])
@@ -201,12 +181,6 @@ async def test_what_was_checked_is_not_marked_as_written_here(opened: Assistant,
     heard = await hear(opened.resume(cut.id))
     assert all(heard.done.provenance), heard.failed
     assert heard.done.stretches == () and "stretches" not in opened.store.messages.get(heard.message).stats
-
-
-async def test_one_that_the_server_had_checked_in_part_keeps_its_model(alone_here: Assistant) -> None:
-    cut = stored(alone_here, (5, 6), stats={"model": "talker"})
-    text = alone_here.backend.routing.drafters.first.text
-    assert resume(alone_here.store, SETTINGS, cut.id, text).in_tokens(text).begin(text).model == "talker"
 
 
 async def test_one_that_is_left_at_once_keeps_who_wrote_it(connect: Connect) -> None:

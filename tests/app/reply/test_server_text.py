@@ -19,7 +19,6 @@ import pytest
 
 from app.config import Settings
 from app.events import Drafted, Judged, Retracted, RoundEnded, Verified
-from app.remotes.local_drafter import MOST_MADE
 from app.remotes.peer import Endpoint, Verifier
 from app.remotes.server_text import MOST_FILES, MOST_LIES, ServerTexts, server_texts
 from app.reply.assistant import Assistant
@@ -334,19 +333,6 @@ async def test_a_full_disk_is_tried_again(
             full.setattr("shutil.disk_usage", lambda place: namedtuple("usage", "free")(0))
             assert await texts.fetch(client, card) is None and "the disk has no room" in caplog.text
         assert texts.offered(client, card) and await texts.fetch(client, card) is not None
-
-
-async def test_only_the_newest_are_kept_in_memory(device: Device, server: VerifierProcess) -> None:
-    texts = ServerTexts(device.folder / "tokenizers")
-    async with VerifierClient(server.url) as client:
-        card = await client.card(PATIENCE_SECONDS)
-        first = await texts.fetch(client, card)
-        for number in range(MOST_MADE):
-            assert texts.known(msgspec.structs.replace(card, target=f"target {number}")) is not None
-            if not number:
-                assert texts.known(card) is first
-        assert texts.known(msgspec.structs.replace(card, target="target 1")) is not None
-        assert len(texts._made) == MOST_MADE
 
 
 async def test_only_those_used_last_are_kept_on_disk(device: Device, server: VerifierProcess) -> None:

@@ -25,7 +25,6 @@ from app.remotes.loopback import LocalModel
 from app.remotes.source import Source
 from app.reply import routing
 from app.reply.assistant import Assistant
-from app.reply.endpoint import MOST_HERE
 from app.reply.reply import MOST_RESTARTS
 from app.reply.request import regenerate
 from app.tui.turn import Turn
@@ -33,8 +32,7 @@ from remote.openai.schema import OWNER
 from remote.protocol import Sampling
 from storage import Store
 from tests.app.reply.conftest import Connect
-from tests.app.reply.test_answered_again import service
-from tests.support import model_servers
+from tests.app.reply.test_hosted_services import service
 from tests.support.chat_server import ChatServer, Script
 from tests.support.conversing import (
     LOCAL,
@@ -49,7 +47,6 @@ from tests.support.conversing import (
     working_off,
 )
 from tests.support.dialects import Playback
-from tests.support.model_servers import ModelServer
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.serving import VerifierProcess
 
@@ -184,12 +181,6 @@ async def test_what_a_server_refuses_nobody_else_answers(stands_in: Connect, ver
     assert heard.failed is not None and "retired" in heard.failed.message and not heard.text
 
 
-async def test_a_model_that_does_not_start_is_named(stands_in: Connect) -> None:
-    server = ChatServer([Script(["Use tar"], cut=True)], leaves=True)
-    heard = await ask_once(stands_in(server, Here("http://127.0.0.1:9/v1")), QUESTION)
-    assert heard.failed is not None and "127.0.0.1:9" in heard.failed.message and heard.text == "Use tar"
-
-
 async def test_a_model_that_is_added_while_the_program_runs_answers(stands_in: Connect) -> None:
     known: dict[str | None, Source] = {None: UnusableSource("there is no model 'qwen' on this device")}
     async with (
@@ -262,20 +253,6 @@ async def test_text_of_a_model_that_ends_is_continued_by_who_can(stands_in: Conn
     else:
         assert heard.text == "Use tar " * crashes and heard.done.cut_by == "broken"
         assert heard.done.cut.startswith("small one on this device cannot continue: its answer ended early")
-
-
-async def test_what_cuts_an_answer_here_is_named(stands_in: Connect) -> None:
-    ends = {
-        "length": f"cut at {MOST_HERE:,} tokens, the most that a model on this device writes at once",
-        "abort": "small one on this device broke it off (abort)",
-        "context_length_exceeded": "the context of small one on this device is full",
-    }
-    local = ChatServer([Script(["Use tar"], reason=reason) for reason in ends], owner=OWNER)
-    async with stands_in(ChatServer([], away=True), local, Settings(offline="local")) as opened:
-        for cut in ends.values():
-            heard = await ask(opened, QUESTION)
-            assert heard.done.cut == cut and not heard.done.full, "the server may read more"
-    assert {one["max_tokens"] for one in local.asked} == {MOST_HERE}
 
 
 async def test_without_a_chosen_temperature_it_says_the_likeliest_words(stands_in: Connect) -> None:
@@ -382,12 +359,6 @@ async def test_a_server_is_missed_while_it_is_away_and_nobody_answers_for_it(
         assert opened.missed == missed
         server.away = False
         await until_mode(opened, "hosted")
-        assert opened.missed is None
-
-
-async def test_a_server_that_refuses_is_not_missed(stands_in: Connect) -> None:
-    async with stands_in(ModelServer(model_servers.VLLM, token="x"), {}, Settings(offline="queue")) as opened:
-        await until_mode(opened, "offline")
         assert opened.missed is None
 
 

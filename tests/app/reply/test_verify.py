@@ -14,7 +14,7 @@ from app.reply.judgement import MOST_UNITS, compare, judge, stored_judgement
 from app.sanitise import sanitise
 from drafter.runtime import Drafter
 from storage import Message, Store
-from tests.app.reply.conftest import Connect, Tokens
+from tests.app.reply.conftest import Tokens
 from tests.support.conversing import Heard, ask, hear, stored_answer
 
 SETTINGS = Settings(max_tokens=40)
@@ -78,16 +78,6 @@ async def test_one_of_another_vocabulary_is_judged_by_text(opened: Assistant, dr
     assert judged is not None and judged.of == len(drafter.text.encode(said))
     assert opened.store.messages.get(pending.id).tokens == tokens, "a message never changes"
     assert (await ask(opened, "and now?", conversation)).done
-
-
-async def test_without_a_verifier_it_says_so_and_stores_nothing(connect: Connect) -> None:
-    async with connect("http://127.0.0.1:9", settings=SETTINGS) as opened:
-        answer = drafted(opened, (5, 6, 7))
-        await opened.settled()
-        heard, judged = await verify(opened, answer.id)
-        assert heard.failed is not None and heard.failed.code == "unavailable" and judged is None
-        assert heard.failed.message.startswith("No server: ")
-        assert len(opened.store.messages.of(answer.conversation_id)) == 2
 
 
 async def test_what_is_verified_needs_no_verification(opened: Assistant) -> None:

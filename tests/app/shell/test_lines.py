@@ -16,30 +16,13 @@ from hypothesis import strategies as st
 from app.commands.risks import risks
 from app.config import BUNDLED_DRAFTER
 from app.shell.answers import made_up, risk_notes
-from app.shell.command_text import command_of, question_for, same_words, whole_command
+from app.shell.command_text import command_of, question_for, same_words
 from app.shell.explanation import FlagMeanings, RiskSentences, TldrPages, explanation
 from app.shell.ghost import reads_as_words
-from app.shell.integration import keys_for
 from app.shell.mends import Failure, mend
-from app.shell.words import commands, programs, replaced
+from app.shell.words import commands, replaced
 from models.guide.pages import FILE
 from tests.support.serving import REPOSITORY
-
-LINES = {
-    "ls -la": [["ls", "-la"]],
-    "a 'b c' \"d $e\" f\\ g": [["a", "b c", "d $e", "f g"]],
-    "a | b && c || d; e & f": [["a"], ["b"], ["c"], ["d"], ["e"], ["f"]],
-    "a > out 2>&1 <in b": [["a", "b"]],
-    "echo $(date | cut -c1) `id`; x": [["echo", "$(date | cut -c1)", "`id`"], ["x"]],
-    "a # b": [["a"]],
-    "a#b 'open": [["a#b", "open"]],
-    "": [],
-}
-
-
-@pytest.mark.parametrize("line, words", LINES.items())
-def test_words(line: str, words: list[list[str]]) -> None:
-    assert [[word.value for word in simple] for simple in commands(line)] == words
 
 
 @given(st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1), min_size=1, max_size=5))
@@ -55,11 +38,6 @@ def test_any_line_can_be_read_and_changed(line: str) -> None:
             assert 0 <= word.start < word.end <= len(line)
             changed = replaced(line, word, "x y")
             assert changed == line[: word.start] + "'x y'" + line[word.end :]
-
-
-def test_programs_behind_others() -> None:
-    assert programs("sudo tar x | FOO=1 env grep y") == ["tar", "grep"]
-    assert programs("sudo -u bob -E tar x; nice -n 5 make; env -i A=1 ls") == ["tar", "nice", "ls"]
 
 
 def test_another_command_is_about_the_same_things() -> None:
@@ -86,12 +64,6 @@ def test_the_command_of_an_answer(answer: str, command: str | None) -> None:
     assert command_of(answer) == command
 
 
-def test_a_block_that_is_whole_needs_no_more() -> None:
-    assert not whole_command("Use `x`:\n\n```sh\nls\n``")
-    assert whole_command("Use `x`:\n\n```sh\nls\n```")
-    assert not whole_command("```sh\n")
-
-
 def test_the_bundled_pair_gets_the_words_alone() -> None:
     assert question_for("  list\n files ", "zsh", pair=True) == "list files"
     other = question_for("list files", "zsh", pair=False)
@@ -102,11 +74,6 @@ def test_sentences_are_no_commands() -> None:
     assert reads_as_words("find all the large files") and reads_as_words("unpack this archive here")
     for line in ("ls", "git checkout main", "tar -x all the", "echo a | cat this", "cat the > file x"):
         assert not reads_as_words(line), line
-
-
-def test_keys_in_each_shell() -> None:
-    assert [keys_for(shell, "alt-m") for shell in ("bash", "zsh", "fish")] == ["\\em", "^[m", "\\em"]
-    assert [keys_for(shell, "ctrl-x ctrl-m") for shell in ("bash", "zsh", "fish")] == ["\\C-x\\C-m", "^X^M", "\\cx\\cm"]
 
 
 def test_an_explanation_cannot_give_orders_to_the_terminal() -> None:

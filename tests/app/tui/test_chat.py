@@ -1,31 +1,31 @@
+"""The chat: its window, its conversations, and several answers at once."""
+
 from __future__ import annotations
 
 import asyncio
 import threading
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from textual import events
-from textual.widgets import OptionList
 
-from app.config import Folders, Settings
+from app.config import Settings
 from app.events import Event, Failed, ModeChanged, RoundEnded, Verified
-from app.remotes.switcher import RemoteSwitcher
 from app.tui.open_conversation import OpenConversation
 from app.tui.screens.chat import screen as chat_screen
-from app.tui.screens.chat.replies import Replies
 from app.tui.widgets.conversation_list import ConversationList
 from app.tui.widgets.message import AnswerView
 from app.tui.widgets.sidebar import Sidebar
 from app.tui.widgets.status_bar import StatusBar
-from app.tui.widgets.welcome import GENERAL_EXAMPLES, Welcome
+from app.tui.widgets.welcome import Welcome
 from drafter.runtime import Drafter
 from storage import Message, NotFound, Store
 from storage.database import Database
 from storage.messages import Messages
 from tests.app.tui.scripted import STATS, ScriptedCore, Step, finished, press, store_turns, verified, wait_until
-from tests.app.tui.window import Window, started
+from tests.app.tui.window import started
 from tests.support.conversing import assistant
 from tests.support.serving import VerifierProcess
 
@@ -134,43 +134,6 @@ async def test_the_list_opens_a_conversation_and_one_that_is_gone_is_an_error(st
         store.bin.delete(conversation)
         await app.turn_to(pilot, conversation, until=lambda: app.toasted(conversation))
         assert app.chat.conversation.id is None
-
-
-async def test_figures_stay_with_their_conversation(store: Store) -> None:
-    hold = asyncio.Event()
-    core = ScriptedCore(store, [[*verified(ANSWER), finished(21)], [*verified(ANSWER), RoundEnded(STATS), hold]])
-    async with started(core, (140, 30)) as (app, pilot):
-        await pilot.press("a", "enter")
-        await wait_until(pilot, lambda: not app.prompt.answering and "21 tokens checked" in app.text("#figures"))
-        await press(pilot, "b", "enter", until=lambda: app.chat.conversation.live is not None and app.drawing)
-        running = app.chat.conversation.id
-        await app.turn_to(pilot, None, until=lambda: app.text("#figures") == "")
-        app.chat.post_message(Replies.StatsChanged(running or "", STATS))  # It goes on meanwhile.
-        await pilot.pause()
-        assert app.text("#figures") == ""
-        await app.turn_to(pilot, running, until=lambda: "21 tokens checked" in app.text("#figures"))
-        hold.set()
-        await press(pilot, "escape", until=lambda: not app.prompt.answering)
-        assert "checked" in app.text("#figures")
-
-
-async def test_the_welcome_is_for_the_model_that_answers(store: Store, tmp_path: Path) -> None:
-    """Shell questions are for Shell Guide; another server's model is introduced by its name, with other examples."""
-    folders = Folders(tmp_path, tmp_path, tmp_path)
-    url = "http://gpu.example:8000"
-    core = ScriptedCore(store, [[*verified(ANSWER), finished(21)]], mode=ModeChanged("warming", "connecting"))
-    settings = Settings(remote=url)
-    async with started(Window(core, settings, RemoteSwitcher(settings, folders, core)), (80, 24)) as (app, pilot):
-        await wait_until(pilot, lambda: f"The model of the server {url} answers here" in app.text("#introduction"))
-        assert "command line" not in app.text("#introduction") and "Dimmed" not in app.text("#introduction")
-        core.modes.put_nowait(ModeChanged("edge", "checked", model="SmolLM2-135M-Instruct"))
-        await wait_until(pilot, lambda: "SmolLM2-135M-Instruct, on the server" in app.text("#introduction"))
-        assert "Dimmed text is a draft" in app.text("#introduction")
-        core.modes.put_nowait(ModeChanged("hosted", "answered", model="talker", checks=False))
-        await wait_until(pilot, lambda: "talker, on the server" in app.text("#introduction"))
-        assert "Dimmed" not in app.text("#introduction"), "a server that checks nothing gets no drafts"
-        await press(pilot, "up", until=lambda: app.screen.query_one(Welcome).query_one(OptionList).has_focus)
-        await press(pilot, "enter", until=lambda: app.questions == [GENERAL_EXAMPLES[-1]])
 
 
 class SlowMessages(Messages):
@@ -314,3 +277,65 @@ async def test_a_message_of_another_branch_is_found_and_its_branch_shown(store: 
     assert stored is not None and stored.found == 0
     conversation.open(stored)
     assert shown(conversation) == list(TURNS)
+
+
+# ---- several answers at once: each goes on, ends, and is stopped in its own conversation -----------------------------
+
+
+WIDE = 120, 30
+
+
+async def test_each_answer_has_its_own_escape_figures_and_end(store: Store) -> None:
+    rest = [asyncio.Event() for _ in range(3)]
+    stats = [replace(STATS, verified=100 + at) for at in range(3)]
+    scripts: list[list[Step]] = [
+        [
+            ModeChanged("edge", f"written by server {at}"),
+            Verified(f"begun {at}", 1, 0),
+            RoundEnded(stats[at]),
+            rest[at],
+            Verified(" and ended", 2, 0),
+            Failed("The line broke.", "unavailable") if at == 1 else finished(3, stats=stats[at]),
+        ]
+        for at in range(3)
+    ]
+    async with started(ScriptedCore(store, scripts), WIDE) as (app, pilot):
+        opened = app.chat.conversation
+        ids = list[str | None]()
+        for key in "abc":
+            await press(pilot, "ctrl+n", key, "enter", until=lambda: app.questions == [key] and app.drawing)  # noqa: B023
+            ids.append(opened.id)
+        await wait_until(pilot, lambda: {"… a", "… b", "▍ c"} <= set(app.titles))
+        await wait_until(pilot, lambda: "102 tokens checked" in app.text("#figures"))
+        await press(pilot, "escape", until=lambda: set(opened.replies) == set(ids[:2]) and not app.prompt.answering)
+        await app.turn_to(pilot, str(ids[0]), until=lambda: app.questions == ["a"] and app.drawing)
+        assert app.screen.query_one(AnswerView).turn.text == "begun 0"
+        await wait_until(pilot, lambda: app.prompt.answering and "100 tokens checked" in app.text("#figures"))
+        await wait_until(pilot, lambda: app.text("#why") in ("", "written by server 0"))
+        rest[1].set()
+        await wait_until(pilot, lambda: app.toasted("The line broke.") and "✗ b" in app.titles)
+        await press(pilot, "ctrl+n", until=lambda: opened.id is None)
+        await wait_until(pilot, lambda: not app.prompt.answering)
+        rest[0].set()
+        await wait_until(pilot, lambda: "● a" in app.titles and app.toasted("Answered a"))
+        await app.turn_to(pilot, str(ids[0]), until=lambda: app.answers == ["begun 0 and ended"])
+        await wait_until(pilot, lambda: {"▍ a", "✗ b", "  c"} <= set(app.titles))
+        assert opened.replies == {} and set(opened.ended) == {ids[1]}
+
+
+async def test_what_the_server_has_no_room_for_waits_in_its_own_conversation(store: Store) -> None:
+    hold = asyncio.Event()
+    core = ScriptedCore(store, [[Verified("one", 1, 0), hold, finished(1)], [Verified("two", 1, 0), finished(1)]])
+    core.places = 1
+    async with started(core, WIDE) as (app, pilot):
+        await press(pilot, "a", "enter", until=lambda: app.drawing)
+        await press(pilot, "ctrl+n", "b", "enter", until=lambda: app.waiting == ["b"] and app.prompt.text == "")
+        assert "asked when another answer has ended" in app.text("QueuedPrompts > .note")
+        await press(pilot, "ctrl+s", until=lambda: app.prompt.text == "b" and app.chat.conversation.id is None)
+        await press(pilot, "enter", until=lambda: app.waiting == ["b"])
+        (queued,) = store.queue.all()
+        hold.set()
+        await wait_until(pilot, lambda: app.chat.conversation.replies == {})
+        core.outbox.returned.put_nowait(queued)
+        await wait_until(pilot, lambda: app.answers == ["two"] and app.waiting == [])
+        assert not store.queue.all() and app.questions == ["b"]

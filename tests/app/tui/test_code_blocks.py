@@ -1,27 +1,33 @@
-"""A code block of an answer: chosen with the keyboard, copied, kept for the shell or explained, and its notes."""
+"""Below an answer: code blocks that are chosen, copied, kept for the shell or explained, their notes, and its pages."""
 
 from __future__ import annotations
 
 import asyncio
 import re
 from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from textual.pilot import Pilot
 from textual.widgets import OptionList
 
 from app.commands.risk import Risk
-from app.events import Drafted, Retracted, Verified
-from app.tui.block_notes import MOST_LINES, UNASKED, UNCHECKED, answer_notes, notes_of_block
+from app.config import Settings
+from app.events import Drafted, PageSource, Retracted, Verified
+from app.tui.block_notes import MOST_LINES, UNASKED, answer_notes, notes_of_block, source_lines
 from app.tui.code_blocks import CodeBlock, code_blocks
 from app.tui.screens.code_block import CodeBlockScreen
-from app.tui.turn import Turn
+from app.tui.screens.page_sources import OWN_EXAMPLE, SourceScreen, read_sources
+from app.tui.turn import Turn, sources_of
+from app.tui.widgets.markdown_view import MarkdownView
 from app.tui.widgets.message import AnswerView
 from app.tui.widgets.transcript import Transcript
+from models.guide.pages import FILE
+from recipes.shell_guide.index import write
 from storage import Store
-from tests.app.tui.scripted import ScriptedCore, Step, finished, press, store_turns, wait_until
+from tests.app.tui.scripted import ScriptedCore, Step, finished, press, shows, store_turns, wait_until
 from tests.app.tui.window import Window, rows_of, started
 
 TWO = "Use:\n\n```sh\nls -l\n```\n\nor:\n\n```sh\nls -la\ndu -sh\n```\n"
@@ -77,7 +83,7 @@ def test_the_question_that_has_it_explained() -> None:
         assert CodeBlock(1, language, code).question == question
 
 
-async def test_tab_walks_the_blocks_of_the_chosen_answer_and_enter_offers_to_copy_one(store: Store) -> None:
+async def test_tab_walks_the_blocks_of_the_chosen_answer_and_enter_or_a_click_copies_one(store: Store) -> None:
     async with started(ScriptedCore(store), (100, 40)) as (app, pilot):
         await opened(pilot, app, store)
         await press(pilot, "alt+up", until=lambda: app.screen.query_one(Transcript).has_focus)
@@ -100,6 +106,10 @@ async def test_tab_walks_the_blocks_of_the_chosen_answer_and_enter_offers_to_cop
         await menu(pilot, app)
         await press(pilot, "escape", until=lambda: app.screen.query_one(Transcript).has_focus)
         await press(pilot, "alt+up", "alt+up", "enter", until=lambda: app.toasted("That answer has no code block."))
+        prose = app.screen.query(AnswerView).last().prose
+        (head,) = (at for at, row in enumerate(rows_of(prose)) if "copy 2" in row)
+        await pilot.click(prose, offset=(rows_of(prose)[head].index("copy") + 1, head))
+        await wait_until(pilot, lambda: app.clipboard == "ls -la\ndu -sh")
 
 
 async def test_a_block_out_of_view_is_brought_into_view_and_only_commands_are_for_the_shell(store: Store) -> None:
@@ -150,7 +160,6 @@ async def test_a_command_is_kept_for_the_shell_and_taken_back_or_explained(store
 # ---- what stands below a block: what its commands would do, in words and colour --------------------------------------
 
 SIZE = (100, 40)
-DELETES = "Use:\n\n```sh\nls\nrm -rf build\n```\n"
 
 
 def said(request: str, code: str, language: str = "sh") -> list[str]:
@@ -191,14 +200,6 @@ def test_the_worst_comes_first_and_a_long_list_is_cut() -> None:
     assert len(said("", "\n".join(["rm -rf build"] * 5))) == 1, "an equal line stands once"
 
 
-@given(st.text(max_size=300), st.sampled_from(["", "sh", "console", "python"]))
-def test_any_code_can_be_noted(code: str, language: str) -> None:
-    block = CodeBlock(1, language, code)
-    notes = notes_of_block("delete it", block)
-    assert notes is not UNCHECKED
-    assert all(0 <= start <= end <= len(code) for start, end, _ in notes.marks)
-
-
 def test_a_rule_that_fails_takes_no_answer_away(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(command: str) -> tuple[Risk, ...]:
         raise RecursionError(command)
@@ -230,17 +231,6 @@ async def test_notes_come_when_the_block_ends_and_those_of_a_withdrawn_draft_go_
         await wait_until(pilot, lambda: app.answers == ["```sh\nls\n```\n\nIt"])
 
 
-async def test_a_follow_up_in_a_conversation_is_read_with_the_question_before(store: Store) -> None:
-    turns = [("Delete the build folder", "```sh\nrm -r build\n```")]
-    script = [Verified(DELETES, 2, 0), finished(2)]
-    async with started(ScriptedCore(store, [script, script]), SIZE) as (app, pilot):
-        await app.turn_to(pilot, store_turns(store, "title", turns), until=lambda: len(app.answers) == 1)
-        await press(pilot, *"again", "enter", until=lambda: len(app.answers) == 2 and len(noted(app)) == 2)
-        assert all(UNASKED not in row for row in noted(app))
-        await press(pilot, *"again", "enter", until=lambda: len(app.answers) == 3 and len(noted(app)) == 3)
-        assert UNASKED in noted(app)[-1], "two questions later it is forgotten"
-
-
 def test_what_the_whole_answer_leaves_out_of_the_question_is_noted() -> None:
     request, text = "delete *.log files older than a week", "```sh\nfind . -mtime +7 -delete\n```"
     (_, notes), *rest = answer_notes(request, text, ()).blocks
@@ -248,3 +238,114 @@ def test_what_the_whole_answer_leaves_out_of_the_question_is_noted() -> None:
     assert answer_notes(request, f"```sh\nls *.log\n```\n{text}", ()).blocks[-1][1].lines == notes.lines[:1]
     running = notes_of_block(request, CodeBlock(1, "sh", "find . -mtime +7 -delete"))
     assert running.lines == notes.lines[:1], "it goes on"
+
+
+# ---- the pages that an answer came from ------------------------------------------------------------------------------
+
+
+ANSWER = "Use:\n\n```sh\nzap -x file.zap\n```\n"
+ZAP = PageSource("zap", "common", "tldr")
+LINE = "from the page zap (common) of tldr pages"
+
+
+def raw(name: str, platform: str, *examples: tuple[str, str]) -> dict[str, Any]:
+    return {
+        "platform": platform,
+        "name": name,
+        "alias": False,
+        "translations": 3,
+        "description": f"The program `{name}`. More: <https://example.org/{name}>.",
+        "examples": [{"task": task, "command": command} for task, command in examples],
+    }
+
+
+@pytest.fixture
+def drafter(tmp_path: Path) -> Path:
+    """A folder with an index of two pages."""
+    folder = tmp_path / "drafter"
+    folder.mkdir()
+    pages = [
+        raw("zap", "common", ("Extract a file", "zap -x {{file.zap}}"), ("Say what is in it", "zap `-l` {{file.zap}}")),
+        raw("zip2", "linux", ("Pack a folder", "zip2 {{folder}}")),
+    ]
+    write(folder / FILE, pages, ())
+    return folder
+
+
+def stored(store: Store, *sources: object) -> str:
+    """A conversation whose answer names these pages; its id."""
+    conversation = store.conversations.create("title").id
+    answer = store.messages.ask(conversation, "unzap it", parent_id=None)
+    store.messages.finish(answer.id, (1, 2), (True, True), ANSWER, "done", {"sources": list(sources)})
+    return conversation
+
+
+async def opened_answer(pilot: Pilot[None], app: Window, conversation: str) -> MarkdownView:
+    await app.turn_to(pilot, conversation, until=lambda: app.answers == [ANSWER])
+    await wait_until(pilot, lambda: app.screen.query_one(AnswerView).region.height > 0)
+    return app.screen.query_one(AnswerView).prose
+
+
+def test_pages_of_a_message() -> None:
+    for stats, pages in (
+        ({"sources": "tar"}, []),
+        ({"sources": [{"page": "tar"}, "tar", {"page": 3, "platform": "common"}, {"page": "", "platform": "x"}]}, []),
+        ({"sources": [{"page": "tar", "platform": "common"}] * 3}, ["tar (common)"]),
+        ({"sources": [{"page": "a\x1b[31m\nb", "platform": "common"}]}, ["a b (common)"]),
+        ({"sources": [{"page": "x" * 200, "platform": "common"}]}, []),
+        ({"sources": [{"page": str(n), "platform": "linux"} for n in range(99)]}, [f"{n} (linux)" for n in range(5)]),
+    ):
+        assert [f"{source.page} ({source.platform})" for source in sources_of(stats)] == pages
+
+
+def test_the_lines_below_an_answer() -> None:
+    tar, df = PageSource("tar", "common", "tldr"), PageSource("df", "osx", "tldr")
+    own = PageSource("sort", "common", "outrider")
+    assert list(source_lines([])) == []
+    assert list(source_lines([tar])) == ["from the page tar (common) of tldr pages"]
+    pages, examples = source_lines([own, tar, df])
+    assert pages == "from the pages tar (common), df (osx) of tldr pages"
+    assert examples == "from Outrider's own examples; more on the page sort (common) of tldr pages"
+    assert sources_of({"sources": [{"page": "sort", "platform": "common", "by": "outrider"}]}) == (own,)
+
+
+def test_pages_as_markdown(drafter: Path, tmp_path: Path) -> None:
+    away, own = PageSource("zap", "osx", "tldr"), PageSource("zip2", "linux", "outrider")
+    text = read_sources([tmp_path / "none", drafter], [ZAP, away, own])
+    assert text.startswith("# zap (common)\n\nThe program `zap`.")
+    assert "- extract a file\\\n  `zap -x {{file.zap}}`\n" in text
+    assert "`` zap `-l`" in text, "backticks of a command stay in it"
+    assert "# zap (osx)\n\nThis page is not in the index on this device." in text
+    assert text.count(OWN_EXAMPLE) == 1 and text.index(OWN_EXAMPLE) > text.index("# zip2")
+    assert "Creative Commons Attribution 4.0" in text.rsplit("---", 1)[1]
+
+
+async def test_a_stored_answer_names_its_page_and_a_click_or_a_key_shows_it_if_it_can_be_read(
+    store: Store, drafter: Path
+) -> None:
+    async with started(Window(ScriptedCore(store), Settings(drafter=str(drafter))), (100, 40)) as (app, pilot):
+        prose = await opened_answer(pilot, app, stored(store, {"page": "zap", "platform": "common"}))
+        assert rows_of(prose)[-1] == LINE
+        await pilot.click(prose, offset=(8, len(rows_of(prose)) - 1))
+        await wait_until(pilot, lambda: shows(app, SourceScreen))
+        page = app.screen.query_one(MarkdownView)
+        await wait_until(pilot, lambda: page.size.height > 0)
+        shown = rows_of(page)
+        assert "zap (common)" in shown[0] and any("zap -x" in row for row in shown)
+        await press(pilot, "c", until=lambda: app.clipboard.startswith("# zap (common)"))
+        await press(pilot, "escape", until=lambda: not isinstance(app.screen, SourceScreen))
+        (drafter / FILE).write_bytes(b"no database" * 400)
+        await press(pilot, "alt+up", "s", until=lambda: app.toasted("pages.db") and app.toasted("cannot be read"))
+
+
+async def test_an_answer_without_a_page_says_so_and_a_new_one_names_its_page_as_soon_as_it_ends(store: Store) -> None:
+    core = ScriptedCore(store, [[Verified(ANSWER, 2, 0), replace(finished(2), sources=(ZAP,))]])
+    async with started(core, (100, 40)) as (app, pilot):
+        await press(pilot, "/", *"source", "enter", until=lambda: app.toasted("There is no message yet."))
+        prose = await opened_answer(pilot, app, stored(store))
+        assert not any("tldr" in row for row in rows_of(prose))
+        await press(pilot, "/", *"source", "enter", until=lambda: app.toasted("cites no page"))
+        assert core.prompts == []
+        await pilot.press("ctrl+n", *"unzap", "enter")
+        await wait_until(pilot, lambda: app.answers == [ANSWER] and app.questions == ["unzap"])
+        await wait_until(pilot, lambda: rows_of(app.screen.query_one(AnswerView).prose)[-1:] == [LINE])

@@ -22,7 +22,7 @@ from app.tui.widgets.prompt import Prompt
 from app.tui.widgets.thoughts import Thoughts
 from storage import Attachment, Store
 from tests.app.attachments.conftest import PNG
-from tests.app.attachments.test_web_pages import site
+from tests.app.attachments.test_documents import site
 from tests.app.tui.scripted import READY, ScriptedCore, Step, finished, press, shows, store_turns, verified, wait_until
 from tests.app.tui.window import Window, started
 

@@ -49,12 +49,6 @@ def test_what_cannot_be_a_key_is_said() -> None:
         assert complaint in str(error.value) and str(error.value).startswith("[keys]")
 
 
-def test_keys_can_be_swapped_and_tables_nested() -> None:
-    settings = Settings().replaced({"keys": {"chat": {"new": "ctrl+t", "verify": "ctrl+n"}}}, "a test")
-    now = {action.id: action.keys for action in actions(checked(settings.keys))}
-    assert now["chat.new"] == ("ctrl+t",) and now["chat.verify"] == ("ctrl+n",)
-
-
 def test_the_settings_file_remaps_and_the_command_lists(outrider: Outrider, home: Path) -> None:
     file = home / "config" / "config.toml"
     file.parent.mkdir(parents=True)
@@ -99,11 +93,13 @@ async def test_a_remapped_key_acts_and_the_help_and_the_palette_list_keys_as_the
         assert rows[0] == "Queue" and "Everywhere" in rows and not {"Conversation", "Prompt"} & set(rows)
 
 
-async def test_the_palette_runs_actions_and_themes_that_are_remembered(store: Store) -> None:
-    conversation = store_turns(store, "old", [("q", "a")])
+async def test_the_palette_runs_actions_opens_conversations_by_what_was_said_and_remembers_themes(store: Store) -> None:
+    conversation = store_turns(store, "old", [("where is the needle?", "there")])
+    store.path.with_name("screen.json").write_bytes(b'{"theme": "no such theme"}')
     async with started(ScriptedCore(store)) as (app, pilot):
-        assert app.theme == DARK.name
-        await app.chat.open_conversation(conversation)
+        assert app.theme == DARK.name, "what was remembered may be damaged"
+        await app.choose(pilot, "needle", "open: old")
+        await wait_until(pilot, lambda: len(app.screen_stack) == 2 and app.chat.conversation.id == conversation)
         await app.choose(pilot, "new conversation")
         await wait_until(pilot, lambda: app.chat.conversation.id is None)
         await app.choose(pilot, "theme: nord")
@@ -111,13 +107,6 @@ async def test_the_palette_runs_actions_and_themes_that_are_remembered(store: St
     async with started(ScriptedCore(store)) as (again, pilot):
         assert again.theme == "nord"
         await press(pilot, "f2", until=lambda: again.theme == LIGHT.name)
-
-
-async def test_what_was_remembered_may_be_damaged(store: Store) -> None:
-    for kept in (b"{", b'{"theme": "no such theme"}'):
-        store.path.with_name("screen.json").write_bytes(kept)
-        async with started(ScriptedCore(store)) as (app, _):
-            assert app.theme == DARK.name
 
 
 # ---- what people bring along from other programs in the terminal -----------------------------------------------------
@@ -148,8 +137,13 @@ async def test_ctrl_c_twice_quits_where_nothing_else_is_to_do(store: Store, monk
         await press(pilot, "ctrl+c", until=lambda: app._exit)
 
 
-async def test_ctrl_d_deletes_and_quits_where_there_is_nothing_to_delete(store: Store) -> None:
+async def test_ctrl_d_deletes_and_quits_where_there_is_nothing_to_delete(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.getpgrp", lambda: 7)
+    monkeypatch.setattr("os.getsid", lambda process: 7)
     async with started(ScriptedCore(store), (80, 24)) as (app, pilot):
+        await press(pilot, "ctrl+z", until=lambda: app.toasted("no shell started it"))
         app.prompt.write("one\ntwo")
         for key, place in (("home", (1, 0)), ("end", (1, 3)), ("ctrl+home", (0, 0)), ("ctrl+end", (1, 3))):
             await pilot.press(key)
@@ -164,20 +158,6 @@ async def test_ctrl_d_deletes_and_quits_where_there_is_nothing_to_delete(store: 
         await pilot.press("ctrl+d")
         assert app.prompt.text == "" and not app._exit
         await press(pilot, "ctrl+d", until=lambda: app._exit)
-
-
-async def test_home_and_end_reach_the_ends_of_the_conversation(store: Store) -> None:
-    conversation = store_turns(store, "long", [("q", "line\n\n" * 60)])
-    async with started(ScriptedCore(store), at=conversation) as (app, pilot):
-        transcript = app.screen.query_one(Transcript)
-        await wait_until(pilot, lambda: 0 < transcript.max_scroll_y == transcript.scroll_y)
-        for first, last in (("home", "end"), ("ctrl+home", "ctrl+end")):
-            await press(pilot, first, until=lambda: transcript.scroll_y == 0)
-            await press(pilot, last, until=lambda: transcript.scroll_y == transcript.max_scroll_y)
-            await press(pilot, "pageup", until=lambda: transcript.scroll_y < transcript.max_scroll_y)
-            await press(pilot, "pagedown", until=lambda: transcript.scroll_y == transcript.max_scroll_y)
-            assert app.prompt.has_focus == (first == "home")
-            await pilot.press("alt+up")  # From now on, the messages have the focus.
 
 
 async def test_what_was_asked_is_searched_and_comes_back_into_the_prompt(store: Store) -> None:
@@ -198,13 +178,6 @@ async def test_what_was_asked_is_searched_and_comes_back_into_the_prompt(store: 
         await press(pilot, "ctrl+r", until=lambda: shows(app, RecallScreen))
         await press(pilot, "ctrl+r", "down", "up", "enter", until=lambda: app.prompt.text == "show the disk")
         await press(pilot, "up", until=lambda: app.prompt.text == "typed")
-
-
-async def test_without_a_shell_nothing_is_suspended(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("os.getpgrp", lambda: 7)
-    monkeypatch.setattr("os.getsid", lambda process: 7)
-    async with started(ScriptedCore(store), (80, 24)) as (app, pilot):
-        await press(pilot, "ctrl+z", until=lambda: app.toasted("no shell started it"))
 
 
 async def test_escape_ends_one_thing_at_a_time(store: Store) -> None:

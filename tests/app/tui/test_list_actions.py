@@ -184,27 +184,6 @@ async def test_enter_before_anything_is_found_opens_the_first_of_it_and_its_word
         assert box.has_focus
 
 
-async def test_letters_typed_in_one_burst_with_the_key_are_searched_for(store: Store) -> None:
-    store_turns(store, "a needle", [("q", "a")])
-    async with started(ScriptedCore(store), (40, 24)) as (app, pilot):
-        for width in (40, 120):
-            await pilot.resize_terminal(width, 24)
-            await press(pilot, "escape", "escape", until=lambda: app.prompt.has_focus)
-            for key, character in (("ctrl+f", None), *((letter, letter) for letter in "needle")):
-                app.post_message(events.Key(key, character))
-            await wait_until(pilot, lambda: app.screen.query_one(SearchBox).value == "needle")
-            assert app.prompt.text == ""
-            await pilot.press("escape", "escape")
-            # Where the list still shows what was found, the first find is highlighted, and the letter deletes it.
-            await wait_until(pilot, lambda: app.prompt.has_focus and lines(app)[:1] == ["+ New conversation"])
-            app.clear_notifications()
-            for key, character in (("ctrl+b", None), *((letter, letter) for letter in "du")):
-                app.post_message(events.Key(key, character))
-            # In a wide window the list goes away; in a narrow one letters act in it.
-            await wait_until(pilot, lambda: app.prompt.text == "du" or app.toasted("Nothing has been deleted"))
-            assert app.prompt.text == ("du" if width == 120 else "")
-
-
 async def test_the_mouse_opens_and_the_wheel_lists_more(store: Store) -> None:
     with store.database.write() as database:
         for number in range(3 * PAGE):
@@ -224,13 +203,6 @@ async def test_the_mouse_opens_and_the_wheel_lists_more(store: Store) -> None:
         app.chat.query_one(Sidebar).refresh_list()
         await wait_until(pilot, lambda: app.titles[-1] == "  still the last one")
         assert conversations.chosen and conversations.chosen.id == "c0", "it stays highlighted"
-
-
-async def test_the_palette_opens_conversations_by_what_was_said(store: Store) -> None:
-    conversation = store_turns(store, "unrelated", [("where is the needle?", "there")])
-    async with started(ScriptedCore(store)) as (app, pilot):
-        await app.choose(pilot, "needle", "open: unrelated")
-        await wait_until(pilot, lambda: len(app.screen_stack) == 2 and app.chat.conversation.id == conversation)
 
 
 async def test_conversations_are_exported_or_the_person_told_why_not(
@@ -302,7 +274,9 @@ def test_a_line_keeps_its_marks_and_nothing_that_could_harm() -> None:
     assert [line.plain[span.start : span.end] for span in line.spans if span.style == FOUND] == ["needle", "needle"]
 
 
-async def test_what_is_typed_in_the_prompt_after_a_new_name_commands_nothing(store: Store) -> None:
+async def test_after_a_new_name_letters_are_typed_and_a_command_means_no_row_that_only_stayed_highlighted(
+    store: Store,
+) -> None:
     conversation = store_turns(store, "old", [("q", "a")])
     async with started(ScriptedCore(store), (120, 30), at=conversation) as (app, pilot):
         await highlight(app, pilot, "old")
@@ -310,13 +284,7 @@ async def test_what_is_typed_in_the_prompt_after_a_new_name_commands_nothing(sto
         await pilot.click("Prompt")
         await wait_until(pilot, lambda: "▍ old!" in app.titles)
         await press(pilot, "d", until=lambda: app.prompt.text == "d")
-
-
-async def test_a_command_means_no_row_that_only_stayed_highlighted(store: Store) -> None:
-    store_turns(store, "kept", [("q", "a")])
-    async with started(ScriptedCore(store), (120, 30)) as (app, pilot):
-        await highlight(app, pilot, "kept")
-        app.prompt.focus()
+        await press(pilot, "ctrl+u", "ctrl+n", until=lambda: app.chat.conversation.id is None)
         await app.choose(pilot, "delete the conversation")
         await wait_until(pilot, lambda: app.toasted("Choose a conversation first"))
         assert len(store.conversations.all()) == 1

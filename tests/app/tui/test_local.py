@@ -1,11 +1,14 @@
-"""Models on this device: the screen that lists, adds and forgets them, and the question whether one may stand in."""
+"""Models on this device, and small models of servers: they are listed, added, forgotten and offered, and they learn."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 from textual.pilot import Pilot
 from textual.widgets import OptionList
@@ -15,18 +18,24 @@ from app.events import ModeChanged, StandIn
 from app.files import size_text
 from app.local.catalogue import catalogue
 from app.local.registry import LocalModels
-from app.remotes.offers import Told
+from app.remotes.offers import Offer, Told
 from app.remotes.registry import Remote, Remotes
 from app.remotes.switcher import RemoteSwitcher
 from app.tui.screens.chat.local_offer import ASKED, JOIN, LocalOffer
 from app.tui.screens.chat.screen import ChatScreen
+from app.tui.screens.confirm import Confirm
 from app.tui.screens.local import LocalScreen
 from app.tui.screens.models import ModelsScreen
 from app.tui.stand_ins import StandIns
+from remote.errors import NotDelivered
+from remote.protocol import DrafterOffer
 from storage import Store
 from tests.app.tui.scripted import ScriptedCore, press, shows, wait_until
+from tests.app.tui.test_prompt import send
 from tests.app.tui.window import Window, started
+from tests.remote.toy_verifier import CARD
 from tests.support.gguf_files import byte_level, entries_of, write_vocabulary
+from tests.support.patience import PATIENCE_SECONDS
 
 
 @pytest.fixture
@@ -193,35 +202,97 @@ async def test_never_is_remembered_by_every_window(store: Store, folders: Folder
         assert not other.asked
 
 
-@pytest.mark.parametrize(
-    ("settings", "chosen", "missing", "models"),
-    [
-        ({"offline": "queue"}, None, "office", True),
-        ({}, StandIn("mine"), "office", True),
-        ({}, None, None, True),
-        ({}, None, "office", False),
-    ],
-)
-async def test_it_is_not_asked_of_who_has_chosen_or_needs_none(
-    store: Store, folders: Folders, settings: dict[str, str], chosen: StandIn | None, missing: str | None, models: bool
+async def test_it_is_not_asked_of_who_has_chosen_or_needs_none(store: Store, folders: Folders) -> None:
+    needs_none: list[tuple[StandIn | None, str | None]] = [(StandIn("mine"), "office"), (None, None), (None, "office")]
+    for offline, cases in (("queue", needs_none[2:]), (None, needs_none)):
+        async with started(Asking(store, folders, offline=offline)) as (app, pilot):
+            await wait_until(pilot, lambda: shows(app, ChatScreen))
+            for at, (app.scripted.standing_by, app.scripted.missed) in enumerate(cases):
+                if at == 2:  # No model is left.
+                    LocalModels(folders).remove("mine")
+                    next(folders.config.parent.rglob("*.gguf")).unlink()
+                app.scripted.modes.put_nowait(ModeChanged("offline", f"away {at}", alone=False))
+                await wait_until(pilot, lambda: app.text("#why") == f"away {at}")  # noqa: B023
+                await app.settled(pilot)
+                assert not app.asked and not Told(folders.offers).knows(ASKED)
+
+
+# ---- small models: what they learn, and the offers of servers --------------------------------------------------------
+
+
+@pytest.fixture
+def processes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, tiny_pair: Path) -> list[asyncio.subprocess.Process]:
+    """Those that the test starts, with a home and a drafter of their own."""
+    monkeypatch.setenv("OUTRIDER_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("OUTRIDER_DRAFTER", str(tiny_pair / "drafter"))
+    started: list[asyncio.subprocess.Process] = []
+    start = asyncio.create_subprocess_exec
+
+    async def noted(*arguments: Any, **options: Any) -> asyncio.subprocess.Process:
+        started.append(await start(*arguments, **options))
+        return started[-1]
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", noted)
+    return started
+
+
+async def test_it_says_what_was_learnt_or_went_wrong_and_ends_with_the_window(
+    store: Store, processes: list[asyncio.subprocess.Process], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if not models:
-        LocalModels(folders).remove("mine")
-        for file in folders.config.parent.rglob("*.gguf"):
-            file.unlink()
-    async with started(Asking(store, folders, **settings)) as (app, pilot):
-        await wait_until(pilot, lambda: shows(app, ChatScreen))
-        app.scripted.standing_by, app.scripted.missed = chosen, missing
-        app.scripted.modes.put_nowait(AWAY)
-        await wait_until(pilot, lambda: app.text("#badge") == "offline")
-        await app.settled(pilot)
-        assert not app.asked and not Told(folders.offers).knows(ASKED)
+    async with started(ScriptedCore(store), (80, 24)) as (app, pilot):
+        await send(app, pilot, "/learn deep")
+        await send(app, pilot, "/learn deep")
+        assert "You can keep asking" in app.toasts[0] and "learning already" in app.toasts[1]
+        await wait_until(pilot, lambda: app.toasted("There is nothing new to learn from."))
+        assert [one.returncode for one in processes] == [0]
+        with monkeypatch.context() as wrong:
+            wrong.setenv("OUTRIDER_MAX_TOKENS", "many")
+            await send(app, pilot, "/learn", lambda: "max_tokens" in app.toasts[-1].lower())
+        await send(app, pilot, "/learn", lambda: len(processes) == 3)
+    assert await asyncio.wait_for(processes[2].wait(), PATIENCE_SECONDS) != 0
 
 
-async def test_a_choice_elsewhere_ends_the_question(store: Store, folders: Folders) -> None:
-    async with started(Asking(store, folders)) as (app, pilot):
-        await app.lose(pilot)
-        await wait_until(pilot, lambda: bool(app.asked))
-        app.scripted.standing_by = StandIn("mine")
-        app.scripted.modes.put_nowait(AWAY)
-        await wait_until(pilot, lambda: not app.asked)
+ONLINE = ModeChanged("hosted", "answered by Model-8B at office", model="org/Model-8B", checks=False)
+
+
+def window_of(core: ScriptedCore, home: Path) -> Window:
+    folders = Folders.locate({"OUTRIDER_HOME": str(home)})
+    return Window(core, Settings(), RemoteSwitcher(Settings(), folders, core))
+
+
+async def test_each_offer_is_asked_about_once_and_the_answer_is_obeyed(store: Store, home: Path) -> None:
+    core = ScriptedCore(store)
+    walk = (
+        (1, "n", None, "Later: outrider drafter fetch office"),
+        (2, "y", None, "The small model has been downloaded"),
+        (3, "y", NotDelivered("the disk has no room for it"), "To resume: outrider drafter fetch office"),
+    )
+    async with started(window_of(core, home)) as (app, pilot):
+        for number, key, trouble, said in walk:
+            core.trouble = trouble
+            drafter = DrafterOffer(digest=bytes([number]) * 32, size=212_400_000, licence="apache-2.0")
+            offer = Offer(msgspec.structs.replace(CARD, target="org/Model-8B", drafter=drafter), "office")
+            core.offer = offer
+            core.modes.put_nowait(ONLINE)
+            await wait_until(pilot, lambda: isinstance(app.screen, Confirm) and bool(app.screen.query("Static")))
+            question = str(app.screen.query_one("Static").render())
+            assert "office offers a small model for org/Model-8B: 212 MB, licence apache-2.0." in question
+            await press(pilot, key, until=lambda: app.toasted(said))  # noqa: B023
+            assert core.fetched == (number > 1), number
+            core.offer = offer
+            core.modes.put_nowait(ONLINE)
+            core.modes.put_nowait(ONLINE)
+            await wait_until(pilot, core.modes.empty)
+            await wait_until(pilot, lambda: all(one.is_finished for one in app.chat.workers if one.group == "offer"))
+            assert not isinstance(app.screen, Confirm), number
+        await wait_until(pilot, lambda: app.toasted("the disk has no room for it"))
+
+
+async def test_what_is_new_of_the_small_models_here_is_told_once(store: Store, home: Path) -> None:
+    core = ScriptedCore(store, mode=ONLINE)
+    core.told = [("retired", "The small model for tiny is not used.")]
+    async with started(window_of(core, home), (120, 40)) as (first, pilot):
+        await wait_until(pilot, lambda: first.toasted("tiny is not used"))
+    async with started(window_of(core, home), (120, 40)) as (again, pilot):
+        await wait_until(pilot, lambda: not any(one.group == "news" for one in again.screen.workers))
+        assert not again.toasted("tiny is not used")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import re
 from pathlib import Path
 
 import pytest
@@ -12,14 +11,14 @@ from textual.app import App, ComposeResult
 from textual.widgets import Static
 
 from app.drafting.prompt import Context
-from app.events import Done, Mode, ModeChanged, RoundEnded, RoundReport, StandIn, Started, Stats, Verified
+from app.events import Done, Mode, ModeChanged, RoundEnded, RoundReport, StandIn, Started, Stats
 from app.tui.metrics import SessionMetrics
 from app.tui.screens.chat import screen as chat_screen
 from app.tui.widgets import status_bar
-from app.tui.widgets.panel import Panel, lines
-from app.tui.widgets.status_bar import StatusBar, figures
+from app.tui.widgets.panel import Panel
+from app.tui.widgets.status_bar import StatusBar
 from storage import Store
-from tests.app.tui.scripted import READY, STATS, ScriptedCore, Step, finished, press, store_turns, verified, wait_until
+from tests.app.tui.scripted import ScriptedCore, Step, finished, press, store_turns, verified, wait_until
 from tests.app.tui.window import started
 
 
@@ -100,58 +99,6 @@ async def test_the_context_meter_follows_the_conversation_and_stays_in_a_narrow_
             await wait_until(pilot, lambda: 0 < meter.region.right <= width)  # noqa: B023
             assert app.text("#context") == "ctx 1%"
         await press(pilot, "ctrl+n", until=lambda: app.text("#context") == "")
-
-
-async def test_a_conversation_that_is_nearly_full_is_told_once_until_there_is_room(store: Store) -> None:
-    conversation = store_turns(store, "one", [("q" * 20, "a" * 480)])
-    core = ScriptedCore(store)
-    core.limit = 110
-    async with started(core) as (app, pilot):
-        for _ in range(3):
-            await app.turn_to(pilot, conversation, until=lambda: app.text("#context") == "context 100/110")
-            await app.turn_to(pilot, None, until=lambda: app.text("#context") == "")
-        told = lambda: [toast for toast in app.toasts if "is nearly full" in toast]  # noqa: E731
-        assert len(told()) == 1 and "(100 of 110 tokens)" in told()[0]
-        app.clear_notifications()
-        for limit, meter in ((1000, "context 100/1.0k"), (110, "context 100/110")):
-            core.limit = limit
-            await app.turn_to(pilot, conversation, until=lambda: app.text("#context") == meter)  # noqa: B023
-        await wait_until(pilot, lambda: len(told()) == 1)  # There was room in between.
-
-
-OFFLINE = ModeChanged("offline", "no answer from the server; trying again")
-ROUND = RoundEnded(STATS, RoundReport(3, 9, 2.0, 3, None, 0.01, 0.02, 0.084))
-
-
-async def test_a_line_that_is_down_has_no_round_trip(store: Store) -> None:
-    lost = asyncio.Event()
-    script: list[Step] = [Verified("begun", 1, 0), ROUND, lost, OFFLINE, RoundEnded(STATS), finished(3, 1)]
-    core = ScriptedCore(store, [script, [Verified("again", 1, 0), ROUND, finished(1)]])
-    async with started(core, (140, 36)) as (app, pilot):
-        bar = app.screen.query_one(StatusBar)
-        panel = lambda: app.text("Panel Static")  # noqa: E731
-        await press(pilot, "f3", "q", "enter", until=lambda: "84 ms now" in panel())
-        lost.set()
-        await wait_until(pilot, lambda: bar.has_class("-offline"))
-        await wait_until(pilot, lambda: len(app.answers) == 1)
-        assert re.search(r"down since \d\d:\d\d; 84 to 84 ms before", panel()) and "now" not in panel()
-        core.modes.put_nowait(READY)
-        await wait_until(pilot, lambda: bar.has_class("-edge"))
-        await press(pilot, "q", "enter", until=lambda: "84 ms now" in panel())
-
-
-@pytest.mark.parametrize(("counted", "says"), [(True, "512 tokens"), (False, "~512 tokens")])
-def test_what_a_server_streams_is_not_called_verified(counted: bool, says: str) -> None:
-    stats = Stats(rounds=0, streamed=512, counted=counted, seconds=8.0, rtt_ms=30.0)
-    bar = str(figures(stats, 200, short=False))
-    counting = SessionMetrics()
-    counting.apply(Started("c", "m"))
-    counting.apply(RoundEnded(stats))
-    panel = "\n".join(str(line) for line in lines(counting, None))
-    assert says in bar and "streamed 512 512" in " ".join(panel.split())
-    assert not any(word in bar + panel for word in ("checked", "τ", "passes"))
-    both = str(figures(Stats(rounds=4, verified=12, streamed=5, counted=True, seconds=1.0), 200, short=False))
-    assert "12 tokens checked" in both and "5 tokens" in both
 
 
 async def test_what_the_model_on_this_device_does(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

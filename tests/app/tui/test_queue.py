@@ -10,7 +10,7 @@ from textual.widgets import Static
 from app.events import Drafted, Event, Failed, Judged, ModeChanged, Verified
 from app.tui.screens.queue import QueueScreen, Rewording
 from app.tui.widgets.message import AnswerView
-from app.tui.widgets.transcript import QueuedPrompts, Transcript
+from app.tui.widgets.transcript import QueuedPrompts
 from app.tui.widgets.welcome import Welcome
 from storage import Message, Store
 from tests.app.tui.scripted import ScriptedCore, Step, finished, press, shows, store_turns, wait_until
@@ -189,21 +189,6 @@ async def test_the_queue_opens_a_conversation_and_lists_verifications(store: Sto
         assert app.options == ["asked\n  its answer is to be checked, in other"]
         await press(pilot, "e", until=lambda: app.toasted("no text to change"))
         await press(pilot, "enter", until=lambda: app.screen is app.chat and app.questions == ["asked"])
-
-
-async def test_who_looks_at_the_queue_reads_on_where_they_were(store: Store) -> None:
-    conversation = store_turns(store, "long", [(f"question {at}", "line\n\n" * 20) for at in range(4)])
-    store.queue.add(conversation, "later")
-    async with started(ScriptedCore(store, mode=OFFLINE), at=conversation) as (app, pilot):
-        transcript = app.screen.query_one(Transcript)
-        await wait_until(pilot, lambda: 0 < transcript.max_scroll_y == transcript.scroll_y)
-        await pilot.press("pageup", "pageup")
-        await wait_until(pilot, lambda: transcript.scroll_y < transcript.max_scroll_y and transcript.turn_list.settled)
-        place = transcript.scroll_y
-        await open_queue(app, pilot)
-        await press(pilot, "escape", until=lambda: app.screen is app.chat and app.prompt.has_focus)
-        await pilot.pause()
-        assert transcript.scroll_y == place and app.waiting == ["later"]
 
 
 async def test_a_click_on_what_waits_opens_the_queue_and_what_was_sent_meanwhile_is_not_lost(store: Store) -> None:

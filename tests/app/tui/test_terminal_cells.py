@@ -1,27 +1,28 @@
-"""What is sent to a terminal makes it show each frame, and a line that scrolls in costs little more than itself."""
+"""What is sent to a terminal: frames, of which benchmarks.terminal_bytes measures the bytes, and what is copied."""
 
 from __future__ import annotations
 
-import asyncio
+import base64
+import os
 import re
-from collections.abc import AsyncIterator, Sequence
-from typing import Any
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Self
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from textual.driver import Driver
-from textual.drivers.headless_driver import HeadlessDriver
 
-from app.events import Event, Started, Verified
-from app.tui.line_pace import LinePace
-from app.tui.screens.chat.screen import ChatScreen
-from app.tui.terminal import TerminalApp
+from app.tui.clipboard import LONGEST_OSC, TIMEOUT_SECONDS, copy, osc52, programs
 from app.tui.terminal_cells import TerminalCells, cells
-from app.tui.widgets.message import AnswerView
 from storage import Attachment, Store
-from tests.app.tui.scripted import ScriptedCore, finished, wait_until
+from tests.app.attachments.conftest import PNG
+from tests.app.tui.scripted import ScriptedCore, finished, press, verified, wait_until
 from tests.app.tui.window import started
+from tests.support.conversing import until
+from tests.support.patience import PATIENCE_SECONDS
 
 LINES, COLUMNS = 12, 20
 SEQUENCE = re.compile(r"\x1b\[([\d;]*)([A-Za-z])|\x1bM|\n|[^\x1b\n]")
@@ -122,84 +123,157 @@ def test_what_terminals_draw_in_different_widths_moves_nothing_behind_it() -> No
     assert sent == "\x1b[1;1Ha👩‍🚀\x1b[4Gb🇩🇪\x1b[7Gc❤️\x1b[10Gd"
 
 
-class Counting(HeadlessDriver):
-    """Takes what a terminal would. A driver that calls itself headless would get nothing."""
-
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, **options)
-        self.taken = 0
-
-    @property
-    def is_headless(self) -> bool:
-        return False
-
-    def write(self, data: str) -> None:
-        self.taken += len(data.encode())
+# ---- the clipboard ---------------------------------------------------------------------------------------------------
 
 
-class Counted(TerminalApp):
-    driver: Counting
-
-    def _build_driver(self, headless: bool, inline: bool, mouse: bool, size: tuple[int, int] | None) -> Driver:
-        self.driver = Counting(self, mouse=mouse, size=size)
-        return self.driver
+COPIED = "naïve `ls`\n\tend"
 
 
-class LineByLine(ScriptedCore):
-    """Answers with a line each time that `go` is set."""
-
-    def __init__(self, store: Store, lines: int) -> None:
-        super().__init__(store, [])
-        self.go, self._lines = asyncio.Event(), lines
-
-    async def reply(
-        self, conversation_id: str, prompt: str, attachments: Sequence[Attachment] = ()
-    ) -> AsyncIterator[Event]:
-        answer = self.store.messages.ask(conversation_id, prompt, parent_id=None)
-        yield Started(conversation_id, answer.id)
-        for number in range(self._lines):
-            await self.go.wait()
-            self.go.clear()
-            yield Verified(f"- the line of *number* {number} and `code` in it\n", 12, 0)
-        yield finished(1)
+def program(folder: Path, name: str, script: str) -> dict[str, str]:
+    """An environment whose PATH has one program, which finds its folder in $HERE."""
+    folder.mkdir(exist_ok=True)
+    path = folder / name
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    return {"PATH": f"{folder}:/bin:/usr/bin", "HERE": str(folder)}
 
 
-MOST_OF_A_LINE = 400
-"""Bytes; Textual's own frame has 3,000."""
+def test_the_desktop_is_known_by_its_variables() -> None:
+    for environment, platform, first in (
+        ({}, "darwin", "pbcopy"),
+        ({"WAYLAND_DISPLAY": "wayland-0", "DISPLAY": ":0"}, "linux", "wl-copy"),
+        ({"DISPLAY": ":0"}, "linux", "xclip"),
+        ({"WSL_DISTRO_NAME": "Debian"}, "linux", "clip.exe"),
+        ({"SSH_CONNECTION": "a b c d", "DISPLAY": ":0"}, "linux", None),
+        ({}, "linux", None),
+    ):
+        assert next((command[0] for command in programs(environment, platform)), None) == first
 
 
-@pytest.mark.parametrize("size", [(80, 24), (100, 36)])
-async def test_over_ssh_a_line_that_scrolls_in_costs_little_more_than_itself(
-    store: Store, size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+async def test_a_program_of_the_desktop_gets_the_text(tmp_path: Path) -> None:
+    environment = program(tmp_path, "wl-copy", 'cat > "$HERE/copied"') | {"WAYLAND_DISPLAY": "wayland-0"}
+    assert (await copy(COPIED, environment)).title == "Copied"
+    assert (tmp_path / "copied").read_text(encoding="utf-8") == COPIED
+
+
+async def test_where_it_fails_the_terminal_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.tui.clipboard.TIMEOUT_SECONDS", TIMEOUT_SECONDS / 10)
+    fails = program(tmp_path, "xclip", "exit 1"), program(tmp_path / "slow", "xclip", "exec sleep 60")
+    gone = {"TMUX": "/nowhere/tmux,1,0", "PATH": os.environ["PATH"]}
+    for environment in (*(one | {"DISPLAY": ":0"} for one in fails), gone):
+        copied = await copy(COPIED, environment)
+        found = re.fullmatch("\x1b]52;c;(.*)\x07", copied.sequence)
+        assert found is not None and base64.b64decode(found[1]).decode() == COPIED
+
+
+def test_screen_hands_short_pieces_on() -> None:
+    plain = osc52("long " * 100, {})
+    wrapped = osc52("long " * 100, {"STY": "1.pts-0.host"})
+    pieces = re.findall("\x1bP(.*?)\x1b\\\\", wrapped)
+    assert "".join(pieces) == plain and max(map(len, pieces)) < 256
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [{"TERM": "linux"}, {"TERM_PROGRAM": "Apple_Terminal"}, {"VTE_VERSION": "7600"}, {"KONSOLE_VERSION": "230804"}],
+)
+async def test_where_the_terminal_cannot_copy_it_is_saved_and_said(environment: dict[str, str]) -> None:
+    copied = await copy(COPIED, {"TERM": "xterm-256color", "DISPLAY": ":0", "PATH": ""} | environment)
+    assert copied.file is not None and not copied.sequence
+    try:
+        assert copied.file.read_text(encoding="utf-8") == COPIED
+        assert copied.title == "Saved" and "Install xclip" in copied.note and str(copied.file) in copied.note
+    finally:
+        copied.file.unlink()
+
+
+async def test_what_a_terminal_was_only_sent_is_not_called_copied() -> None:
+    new = {"TERM": "xterm-256color", "KONSOLE_VERSION": "241201"}
+    for environment in ({}, {"TERM": "xterm-kitty", "VTE_VERSION": "7600"}, new):
+        copied = await copy(COPIED, environment)
+        assert (copied.title, copied.sequence) == ("Sent to the terminal", osc52(COPIED, {}))
+        assert "if your terminal lets" in copied.note
+
+
+class Server:
+    """A tmux server with its own settings: the defaults. `inner`: another one, which its session shows."""
+
+    def __init__(self, socket: Path, inner: Path | None = None) -> None:
+        self._tmux = ["tmux", "-S", str(socket), "-f", "/dev/null"]
+        command = "sleep 600" if inner is None else f"env -u TMUX tmux -S {inner} attach"
+        self.run("new-session", "-d", "-x", "80", "-y", "24", command)
+        self.environment = os.environ | {"TMUX": self.run("display-message", "-p", "#{socket_path},#{pid},0").strip()}
+        for name in ("DISPLAY", "WAYLAND_DISPLAY", "WSL_DISTRO_NAME", "SSH_CONNECTION", "SSH_TTY", "STY"):
+            self.environment.pop(name, None)
+
+    def run(self, *arguments: str) -> str:
+        return subprocess.run([*self._tmux, *arguments], check=True, capture_output=True, text=True).stdout
+
+    def buffer(self) -> str:
+        return subprocess.run([*self._tmux, "show-buffer"], check=False, capture_output=True, text=True).stdout
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        subprocess.run([*self._tmux, "kill-server"], check=False, capture_output=True)
+
+
+async def test_in_tmux_it_arrives_in_the_terminal_around_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if shutil.which("tmux") is None:
+        pytest.skip("needs tmux")
+    monkeypatch.setattr("app.tui.clipboard.TIMEOUT_SECONDS", PATIENCE_SECONDS)  # A busy machine is not what is tested.
+    with Server(tmp_path / "inner") as inner:
+        alone = await copy("alone", inner.environment)
+        assert (alone.title, inner.buffer()) == ("Copied to tmux", "alone")
+        assert "does not know how to reach" in alone.note
+        with Server(tmp_path / "outer", tmp_path / "inner") as outer:
+            outer.run("set", "-s", "set-clipboard", "on")
+            await until(lambda: "clipboard" in inner.run("display-message", "-p", "#{client_termfeatures}"))
+            copied = await copy(COPIED, inner.environment)
+            assert copied.title == "Copied to tmux, and sent to the terminal"
+            assert copied.sequence == osc52(COPIED, {}), "tmux swallows what is wrapped for it"
+            await until(lambda: outer.buffer() == inner.buffer() == COPIED)
+            long = await copy("x" * (LONGEST_OSC + 1), inner.environment)
+            assert (long.title, len(inner.buffer()), long.sequence) == ("Copied to tmux", LONGEST_OSC + 1, "")
+            inner.run("set", "-s", "set-clipboard", "off")
+            assert "`set-clipboard` is off" in (await copy(COPIED, inner.environment)).note
+
+
+async def test_what_no_terminal_takes_is_saved_and_the_person_told_where(store: Store) -> None:
+    text = "é" * LONGEST_OSC
+    async with started(ScriptedCore(store)) as (app, pilot):
+        app.copy_to_clipboard(text)
+        await wait_until(pilot, lambda: app.toasted("Saved"))
+        path = Path(app.toasts[0].split(" It was saved to ")[1].removesuffix("."))
+        try:
+            assert path.read_text(encoding="utf-8") == text and path.stat().st_mode & 0o777 == 0o600
+        finally:
+            path.unlink()
+
+
+async def test_the_image_in_the_clipboard_is_attached_by_a_key_and_a_command(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("SSH_TTY", "/dev/pts/1")
-    core = LineByLine(store, 60)
-    async with started(Counted(core, on_painted=lambda: None), size) as (app, pilot):
-        assert isinstance(app, Counted)
-        chat = app.screen
-        assert isinstance(chat, ChatScreen)
-        await pilot.press(*"hi", "enter")
-        await wait_until(pilot, lambda: chat.conversation.live is not None)
-
-        async def lines(until: int) -> int:
-            before = app.driver.taken
-            for _ in range(until):
-                turn = chat.conversation.turns[-1]
-                length = len(turn.text)
-                core.go.set()
-                await wait_until(pilot, lambda: len(turn.text) > length)  # noqa: B023
-                await wait_until(pilot, lambda: app.screen.query(AnswerView).last().drawn)
-            await pilot.pause()
-            return app.driver.taken - before
-
-        await lines(40)
-        assert await lines(15) < 15 * MOST_OF_A_LINE
-
-
-def test_a_line_over_ssh_has_the_time_for_each_frame() -> None:
-    sent = iter([0, 0, 10**9] * 2)
-    for ssh in ({"SSH_CONNECTION": "192.0.2.1 50000 192.0.2.2 22"}, {}):
-        pace = LinePace(lambda: next(sent), ssh)
-        pace.begin()
-        assert pace.due
-        assert pace.due == (not ssh)
+    (tmp_path / "copied.png").write_bytes(PNG)
+    desktop = program(tmp_path / "bin", "wl-paste", 'test "$*" = "--type image/png" && cat "$HERE/../copied.png"')
+    for name, value in (desktop | {"WAYLAND_DISPLAY": "wayland-0"}).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("SSH_CONNECTION", raising=False)
+    async with started(core := ScriptedCore(store, [[*verified("A cat."), finished(2)]])) as (app, pilot):
+        first, second = (store.path.with_name("pasted") / f"image-{number}.png" for number in (1, 2))
+        app.prompt.write("what is")
+        await press(pilot, "ctrl+v", until=lambda: app.prompt.text == f"what is @{first} ")
+        await press(pilot, "enter", until=lambda: len(core.prompts) == 1)
+        (question, _) = store.branches.thread(store.conversations.all()[0].id)
+        assert question.attachments == (Attachment("image-1.png", "image/png", PNG),)
+        assert first.stat().st_mode & 0o777 == 0o600
+        await wait_until(pilot, lambda: not app.prompt.answering)
+        app.prompt.write("/paste")
+        await press(pilot, "enter", until=lambda: app.prompt.text == f"@{second} ")
+        (tmp_path / "copied.png").write_bytes(b"text")
+        app.prompt.write("")
+        app.copy_to_clipboard("copied here")
+        await press(pilot, "ctrl+v", until=lambda: app.prompt.text == "copied here")
+        app.prompt.write("/paste")
+        await press(pilot, "enter", until=lambda: app.toasted("There is no image in the clipboard."))

@@ -1,4 +1,4 @@
-"""What a terminal may get of hostile answers: no control sequences, and nothing that hides or reorders text.
+"""What is shown of hostile texts: no control sequences, nothing that hides or reorders; and short titles and names.
 
 Characters that do are kept where a script or an emoji needs them.
 """
@@ -12,7 +12,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from app.model_names import short_model
 from app.sanitise import MAX_STRING, Sanitiser, escape_json, sanitise
+from app.titles import TITLE_LENGTH, title_from
 
 CORPUS = {
     "clipboard, OSC 52 with BEL": ("a\x1b]52;c;cm0gLXJmIC8=\x07b", "ab"),
@@ -132,3 +134,48 @@ def test_json_says_the_same_and_shows_it(text: str) -> None:
     escaped = escape_json(json.dumps(text, ensure_ascii=False))
     assert json.loads(escaped) == text
     assert sanitise(escaped) == escaped
+
+
+# ---- titles and names ------------------------------------------------------------------------------------------------
+
+
+def test_titles() -> None:
+    for question, title in (
+        ("How do I unpack a .tar.gz file?", "Unpack a .tar.gz file"),
+        ("Hi, how can I find\nlarge files ?", "Find large files"),
+        ("Could you please tell me how to rename a branch?", "Rename a branch"),
+        ("I want to e2fsck a disk", "e2fsck a disk"),
+        ("What is eating my disk?", "What is eating my disk"),
+        ("解凍するには？", "解凍するには"),
+        ("ls -l, please", "ls -l"),
+        ("How do I?", "How do I"),
+    ):
+        assert title_from(question) == title
+    for question in ("and list what is in it", "list images, pdfs etc.", "???", ""):
+        assert title_from(question) == question
+
+
+@given(st.text(max_size=200))
+def test_any_question_has_a_title_from_one_line(question: str) -> None:
+    title = title_from(question)
+    assert len(title) <= TITLE_LENGTH and title == " ".join(title.split())
+    assert bool(title) == bool(question.split())
+
+
+def test_a_long_one_is_cut() -> None:
+    assert title_from("how do I " + "very " * 40).startswith("Very very")
+    assert title_from("word " * 40).endswith("…")
+
+
+def test_the_last_part_of_a_path_is_shown() -> None:
+    for name, shown in (
+        ("/srv/models/qwen.gguf", "qwen.gguf"),
+        ("models/7B/ggml-model.gguf", "ggml-model.gguf"),
+        ("./guide", "guide"),
+        (r"C:\Users\me\guide.gguf", "guide.gguf"),
+        (r"\\server\share\guide", "guide"),
+        ("/srv/guide@main", "guide@main"),
+    ):
+        assert short_model(name) == shown
+    for name in ("meta-llama/Llama-3.1-8B", "llama3:8b", "/", ""):
+        assert short_model(name) == name

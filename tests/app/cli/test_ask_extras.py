@@ -1,9 +1,11 @@
-"""Files of `outrider ask`: what a real server on loopback receives, what is stored, and what is refused before."""
+"""What goes with a question of `outrider ask`: files, templates and tools; and the code alone that comes back."""
 
 from __future__ import annotations
 
 import base64
 import json
+import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,8 @@ from storage import Attachment, Message, Store
 from tests.app.attachments.conftest import PNG
 from tests.support.chat_server import ChatServer, Script
 from tests.support.commands import Outrider
+from tests.support.patience import PATIENCE_SECONDS
+from tests.support.serving import REPOSITORY
 
 
 @pytest.fixture(autouse=True)
@@ -26,6 +30,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: ChatServer) 
     (folder / ".env").write_text("TOKEN=x\n")
     (folder / "cat.png").write_bytes(PNG)
     monkeypatch.chdir(folder)
+    monkeypatch.setattr("app.tools.servers.START_SECONDS", PATIENCE_SECONDS)
     return folder
 
 
@@ -105,3 +110,80 @@ def test_secrets_leave_this_device_only_if_they_are_named_with_the_option(capsys
     assert ".env may hold a secret, and the server is not on this device" in capsys.readouterr().err
     assert [one.name for one in files_of("see @.env", [".env"], stays_here=False)] == [".env"]
     assert "goes to a server that is not on this device" in capsys.readouterr().err
+
+
+# ---- templates -------------------------------------------------------------------------------------------------------
+
+
+def test_a_template_is_filled_with_variables_and_what_is_piped(
+    outrider: Outrider, server: ChatServer, home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "a.txt").write_text("A file.")
+    monkeypatch.chdir(tmp_path)
+    folder = home / "config" / "templates"
+    folder.mkdir(parents=True)
+    (folder / "translate.md").write_text("Into $lang for $$5, see @a.txt:\n$input\n")
+    (folder / "haiku.txt").write_text("Write a haiku.")
+    (folder / "bad.md").write_text("It costs $5.")
+
+    def sent(*words: str, stdin: bytes = b"") -> str:
+        result = outrider("ask", *words, stdin=stdin)
+        assert result.code == 0, result.err
+        return str(server.asked[-1]["messages"][-1]["content"])
+
+    filled = sent("-t", "translate", "-p", "lang=a=b $x", stdin=b"good $day")
+    assert filled == "Into a=b $x for $5, see @a.txt:\ngood $day"
+    assert sent("-t", "haiku") == "Write a haiku."
+    assert sent("-t", "haiku", "about", "@a.txt").endswith("Write a haiku.\n\nabout @a.txt")
+    assert "A file." in server.asked[-1]["messages"][-1]["content"]
+    for words, said in (
+        (("-t", "translate", "x"), "needs lang: add -p lang="),
+        (("-t", "translate", "-p", "lang=French"), "needs a question"),
+        (("-t", "haiku", "-p", "tone=sad"), "has no variable tone (it has none)"),
+        (("-t", "haiku", "-p", "tone"), "-p tone gives no text"),
+        (("-t", "bad"), "Write $$ for a dollar sign"),
+        (("-t", "../config"), "(known: bad, haiku, translate)"),
+        (("-p", "tone=sad", "x"), "name it with --template"),
+    ):
+        assert outrider("ask", *words).says(2, said), words
+    assert len(server.asked) == 3
+
+
+# ---- tools: a real MCP server is called as far as --allow says, once -------------------------------------------------
+
+
+CALL = {"name": "files__write_file", "arguments": '{"name": "note", "text": "hello"}'}
+WANTS = Script(
+    [{"tool_calls": [{"index": 0, "id": "call_0", "type": "function", "function": CALL}]}], reason="tool_calls"
+)
+
+
+def test_only_what_is_allowed_is_called(outrider: Outrider, server: ChatServer, tmp_path: Path) -> None:
+    server.scripts = [WANTS, Script(["Refused."]), WANTS, Script(["Written."])]
+    words = (sys.executable, "-m", "tests.support.mcp_server", str(tmp_path))
+    path = f"PYTHONPATH={os.pathsep.join([str(REPOSITORY), *sys.path])}"
+    assert outrider("mcp", "add", "files", "--env", path, "--", *words).code == 0
+    refused = outrider("ask", "--tools", "files", "write", "a", "note")
+    assert refused.out == "Refused.\n" and "To allow it: --allow write_file" in refused.err
+    assert not (tmp_path / "note").exists()
+    assert outrider("ask", "-c", "--allow", "write_file", "now").out == "Written.\n"
+    assert (tmp_path / "note").read_text() == "hello"
+    assert (tmp_path / "calls").read_text().splitlines() == ["write_file"]
+    exported = outrider("export").out
+    assert "Tool call, refused" in exported and '"text": "hello"' in exported
+    (told,) = outrider("export", "--format", "json").json["conversations"]
+    assert [call["state"] for one in told["messages"] for call in one.get("calls", ())] == ["refused", "done"]
+
+
+# ---- --extract: what reaches a script is whole code, or nothing ------------------------------------------------------
+
+
+def test_only_the_code_is_printed_and_never_half_of_it(outrider: Outrider, server: ChatServer) -> None:
+    answer = "First:\n\n1. do\n   ```sh\n   ls -l\n   ```\n\nThen:\n```py\nprint('```')\n```\nDone."
+    server.scripts = [Script([answer]), Script([answer]), Script(["None."]), Script(["```sh\nrm -r /tmp/x", "/y\n"])]
+    assert outrider("ask", "-x", "how?").out == "print('```')\n"
+    assert outrider("ask", "--extract-all", "how?").out == "ls -l\n\nprint('```')\n"
+    none, half = outrider("ask", "-x", "how?"), outrider("ask", "-x", "how?")
+    assert (none.code, none.out) == (half.code, half.out) == (1, "")
+    assert "the answer has no code block: None." in none.err and "is incomplete, so it is not printed" in half.err
+    assert outrider("ask", "-x", "--json", "how?").says(2, "--extract prints code alone")
