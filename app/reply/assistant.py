@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from app.reply.call_desk import Decision
     from app.reply.request import Request
     from app.reply.routing import Options
+    from app.tools.tool import Tools
 
 log = logging.getLogger("outrider.start")
 
@@ -306,6 +307,16 @@ class Assistant:
         """Answer a `ToolCalled` that asks. `place`: of the call in its answer. Ignored if it asks no longer."""
         if self._backend is not None:
             self._backend.decide(conversation_id, place, decision)
+
+    async def tools(self) -> Tools:
+        """The MCP servers that the person has added, none of which is started by this. Raises `NotLoaded`."""
+        try:
+            tools = await (await self.until_loaded()).tools()
+        except NoAnswer as error:
+            raise NotLoaded(str(error)) from None
+        if tools is None:
+            raise NotLoaded("this program uses no MCP servers")
+        return tools
 
     def reply(
         self, conversation_id: str, prompt: str, attachments: Sequence[Attachment] = ()
