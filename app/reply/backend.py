@@ -110,9 +110,9 @@ class Backend:
         anew = connection is not None and isinstance(connection.verifier, Endpoint) and drafted(answer)
         return verify(self._store, self._settings_of(conversation), answer, anew=anew)
 
-    def summary(self, conversation_id: str) -> Request:
-        """Sum up the older part of a conversation. Raises `NoAnswer`, `StorageError`."""
-        return sum_up(self._store, self._settings_of(conversation_id), conversation_id)
+    def summary(self, conversation_id: str, parts: int) -> Request:
+        """Sum up the older part of a conversation, or the first of its `parts`. Raises `NoAnswer`, `StorageError`."""
+        return sum_up(self._store, self._settings_of(conversation_id), conversation_id, parts)
 
     def queued_answer(self, queued: Queued) -> Request | None:
         """Answer or verify a queue entry, or return None if another program was faster.
