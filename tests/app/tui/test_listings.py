@@ -13,6 +13,7 @@ from textual.pilot import Pilot
 from app.config import Folders
 from app.tools import servers as module
 from app.tools.servers import Servers
+from app.tui.screens.chat.listings import Listed
 from app.tui.widgets.completing_text_area import Completions
 from storage import Attachment, Choices, Store
 from tests.app.tui.scripted import ScriptedCore, finished, press, verified, wait_until
@@ -24,12 +25,15 @@ from tests.support.serving import REPOSITORY
 
 @pytest.fixture
 async def servers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Servers]:
-    """`t` has prompts and resources, `late` never greets, and `gone` ends at once."""
+    """`t` has prompts and resources, `late` never greets, until there is a file `go`, and `gone` ends at once."""
     monkeypatch.setattr(module, "START_SECONDS", PATIENCE_SECONDS)
     folders = Folders(tmp_path / "config", tmp_path / "data", tmp_path / "logs")
     folders.config.mkdir()
     there = {"command": sys.executable, "args": [*SERVER, str(tmp_path)], "cwd": str(REPOSITORY)}
-    others = {"late": {"command": "sleep", "args": ["1000"]}, "gone": {"command": "false"}}
+    others = {
+        "late": {"command": "sh", "args": ["-c", "until [ -e go ]; do sleep 0.1; done"]},
+        "gone": {"command": "false"},
+    }
     (folders.config / "mcp.json").write_text(json.dumps({"mcpServers": {"t": there, **others}}))
     (tmp_path / "notes.txt").write_text("private")
     monkeypatch.chdir(tmp_path)
@@ -91,3 +95,5 @@ async def test_prompts_and_resources_come_from_servers_that_are_asked(store: Sto
         await type_in(app, pilot, "and @gone:memo://today")
         await press(pilot, "enter", until=lambda: app.toasted("gone ended (exit code 1)"))
         assert len(core.prompts) == 3 and app.prompt.text == "and @gone:memo://today"
+        Path("go").touch()
+        await wait_until(pilot, lambda: bool(app.chat._listings._lists.get(("resources", "late"), Listed()).trouble))
