@@ -106,17 +106,23 @@ def one_at_a_time(path: Path) -> Iterator[None]:
     handle = os.open(folder, os.O_RDONLY)
     try:
         deadline = time.monotonic() + TURN_SECONDS
-        while time.monotonic() < deadline:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                time.sleep(0.005)
-            except OSError:  # This file system has no locks.
-                break
+        while not locked(handle) and time.monotonic() < deadline:
+            time.sleep(0.005)
         yield
     finally:
         os.close(handle)
+
+
+def locked(handle: int) -> bool:
+    """Lock an open file or folder until it is closed. False while another window, or another handle, has it locked."""
+    if sys.platform != "win32":
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        except OSError:  # This file system has no locks.
+            pass
+    return True
 
 
 def is_private(path: Path) -> bool:

@@ -1,4 +1,5 @@
-"""What a question names: `@src/start.py`, `@"a b.txt"`, `@~/notes.md`, `@src/` for a folder, `@https://…` for a page.
+"""What a question names: `@src/start.py`, `@"a b.txt"`, `@~/notes.md`, `@src/` for a folder, `@https://…` for a page,
+`@SERVER:URI` for a resource of an MCP server.
 
 People write `@` for other things too: addresses, decorators, names. So only a path that exists counts. Text that looks
 like a path but does not exist is reported, never left out silently.
@@ -8,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Literal
@@ -33,6 +34,8 @@ PLACE = re.compile(r"(?::\d+){1,2}$|#L\d+(?:-L?\d+)?$")
 """A place in a file, as compilers, `grep -n` and links to code write it."""
 WEB = re.compile(r"https?://[^\s/?#]", re.IGNORECASE)
 """How an address of the web begins."""
+RESOURCE = re.compile(r"([A-Za-z0-9_-]+):[A-Za-z][A-Za-z0-9+.-]*:.")
+"""How a resource begins: the name of its server, and a URI with its scheme."""
 MOST_MENTIONS = 200
 """Most mentions that are read. A longer list is pasted text, not a way to name files."""
 
@@ -47,21 +50,24 @@ class Mention:
     """The offset of the `@` in the text."""
     end: int
     path: Path
-    """Of a page: meaningless."""
-    kind: Literal["file", "folder", "page", "missing"]
+    """Of a page and a resource: meaningless."""
+    kind: Literal["file", "folder", "page", "resource", "missing"]
 
     @property
     def name(self) -> str:
-        return self.raw if self.kind == "page" else shown_name(self.raw)
+        return self.raw if self.kind in ("page", "resource") else shown_name(self.raw)
 
 
-def mentions(text: str, cwd: Path) -> list[Mention]:
-    """What a text names, in order, each once. `missing`: those that look like a path but do not exist."""
+def mentions(text: str, cwd: Path, servers: Collection[str] = ()) -> list[Mention]:
+    """What a text names, in order, each once. `missing`: those that look like a path but do not exist.
+
+    `servers`: names of the MCP servers whose resources count.
+    """
     found: dict[str, Mention] = {}
     for count, match in enumerate(MENTION.finditer(text)):
         if count == MOST_MENTIONS:
             break
-        if (mention := _mention(match, cwd)) is not None:
+        if (mention := _mention(match, cwd, servers)) is not None:
             found.setdefault(mention.raw, mention)
     return list(found.values())
 
@@ -137,14 +143,16 @@ def _end_of(text: str) -> int:
     return 0 if match is None else match.end()
 
 
-def _mention(match: re.Match[str], cwd: Path) -> Mention | None:
+def _mention(match: re.Match[str], cwd: Path, servers: Collection[str]) -> Mention | None:
     quoted = match[1] or match[2]
     raw = quoted or match[3].replace("\\ ", " ")
     end = match.end()
-    if WEB.match(raw):
+    resource = RESOURCE.match(raw)
+    is_resource = resource is not None and resource[1] in servers
+    if is_resource or WEB.match(raw):
         while not quoted and raw[-1] in TRAILING and not (raw[-1] == ")" and "(" in raw):
             raw, end = raw[:-1], end - 1
-        return Mention(raw, match.start(), end, cwd, "page")
+        return Mention(raw, match.start(), end, cwd, "resource" if is_resource else "page")
     if not quoted:
         while raw and not _exists(located(raw, cwd)) and (over := _not_of_the_path(raw)):
             raw, end = raw[:-over], end - over

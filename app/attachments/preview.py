@@ -40,6 +40,7 @@ def preview(found: Sequence[tuple[str, Gathered]], kept: Sequence[Attachment]) -
         lines += [
             PreviewLine(f"{one_line(page)} · fetched if you agree when you send it", raw) for page in gathered.pages
         ]
+        lines += [PreviewLine(f"{one_line(one)} · read when you send it", raw) for one in gathered.resources]
         if gathered.secrets:
             lines.append(PreviewLine(f"{', '.join(gathered.secrets)} may hold a secret", problem=True))
     if len(lines) > MOST_LINES:

@@ -54,6 +54,8 @@ class Gathered:
     """Names of attached files that may hold a key or a password."""
     pages: list[str] = field(default_factory=list)
     """Addresses of pages that were named. Nothing is fetched before the person has agreed."""
+    resources: list[str] = field(default_factory=list)
+    """Resources of MCP servers that were named. They are read when the question is sent."""
 
     def clear_files(self) -> None:
         self.attachments.clear()
@@ -83,6 +85,8 @@ def gather(mentions: Iterable[Mention], kept: Sequence[Attachment] = ()) -> Gath
             gathered.attachments += [one for one in same if not any(one is other for other in gathered.attachments)]
         elif mention.kind == "page":
             gathered.pages.append(mention.raw)
+        elif mention.kind == "resource":
+            gathered.resources.append(mention.raw)
         elif mention.kind == "missing":
             gathered.problems.append(_missing(mention))
         else:
@@ -111,6 +115,7 @@ def joined(*several: Gathered) -> Gathered:
         whole.told += one.told
         whole.secrets += one.secrets
         whole.pages += one.pages
+        whole.resources += one.resources
     _check_total(whole)
     return whole
 

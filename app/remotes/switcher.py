@@ -151,10 +151,16 @@ class RemoteSwitcher:
         return list_models(servers, self._settings, self.folders)
 
     def named(self, listed: Sequence[ServerModels], name: str) -> list[OfferedModel]:
-        """The models among these that a name means."""
+        """The models among these that a name means: their own, or that of a server for its model.
+
+        Raises `ConfigError`.
+        """
         from app.remotes.models import find_offered
 
-        return find_offered(listed, name)
+        if (found := find_offered(listed, name)) or name not in self.remotes():
+            return found
+        model = self.remotes().get(name).model
+        return [one for of in listed if of.server == name for one in of.models if model is None or one.is_named(model)]
 
     def make_default(self, name: str, model: str | None) -> str:
         """Have this model of a remote, or the bundled one, answer new conversations; returns a notice like `use`.

@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from app.concurrency import first_of, unless_set
-from app.events import Done, Event, Failed, ModeChanged, StandIn, Started, Stats
+from app.events import Done, Event, Failed, ModeChanged, StandIn, Started, Stats, Verified
 from app.exits import code_of
 from app.log import note
 from app.reply.errors import NoAnswer
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from app.reply.call_desk import Decision
     from app.reply.request import Request
     from app.reply.routing import Options
+    from app.tools.tool import Tools
 
 log = logging.getLogger("outrider.start")
 
@@ -307,6 +308,16 @@ class Assistant:
         if self._backend is not None:
             self._backend.decide(conversation_id, place, decision)
 
+    async def tools(self) -> Tools:
+        """The MCP servers that the person has added, none of which is started by this. Raises `NotLoaded`."""
+        try:
+            tools = await (await self.until_loaded()).tools()
+        except NoAnswer as error:
+            raise NotLoaded(str(error)) from None
+        if tools is None:
+            raise NotLoaded("this program uses no MCP servers")
+        return tools
+
     def reply(
         self, conversation_id: str, prompt: str, attachments: Sequence[Attachment] = ()
     ) -> AsyncGenerator[Event, None]:
@@ -355,12 +366,35 @@ class Assistant:
         """
         return self._events(self._conversation_of(message_id), lambda backend: backend.rest(message_id))
 
-    def sum_up(self, conversation_id: str) -> AsyncGenerator[Event, None]:
+    async def sum_up(self, conversation_id: str) -> AsyncGenerator[Event, None]:
         """Have the model sum up all but the last turns. Once complete, later prompts have the summary instead of them.
 
-        The messages stay. Until then, and if it fails or is stopped, prompts are as before. Tools are not called.
+        The messages stay. Until then, and if it fails or is stopped, prompts are as before. Tools are not called. If
+        the model cannot read that much, the turns are summed up in parts: the first ones, then their summary with the
+        next ones. Each part counts as soon as it is complete.
         """
-        return self._events(lambda: conversation_id, lambda backend: backend.summary(conversation_id))
+        parts = 1
+
+        def request(backend: Backend) -> Request:
+            return backend.summary(conversation_id, parts)
+
+        while True:
+            last: Event | None = None
+            async with contextlib.aclosing(self._events(lambda: conversation_id, request)) as events:
+                async for event in events:
+                    if isinstance(event, Done | Failed):
+                        last = event
+                    else:
+                        yield event
+            if (isinstance(last, Failed) and last.code == "too_long") or (isinstance(last, Done) and last.full):
+                parts *= 2
+            elif parts > 1 and isinstance(last, Done) and last.reason == "end":
+                parts = 1  # The rest, with the summary of this part.
+                yield Verified("\n\n", 0, 0)
+            else:
+                if last is not None:
+                    yield last
+                return
 
     def verify(self, message_id: str) -> AsyncGenerator[Event, None]:
         """Verify a stored answer: its drafted tokens are sent as a draft, and the target continues from there.

@@ -71,6 +71,13 @@ class Backend:
         if (desk := self._desks.get(conversation_id)) is not None:
             desk.decide(place, decision)
 
+    async def tools(self) -> Tools | None:
+        """The MCP servers that the person has added, none of which is started yet. Raises `NoAnswer`."""
+        if self._tools is None and self._options.tools is not None:
+            opened = await asyncio.to_thread(self._options.tools)  # It takes most of a second to import.
+            self._tools = self._tools or opened
+        return self._tools
+
     # ---- what is asked: a pending answer is stored, and how to write it ----------------------------------------------
 
     def new_answer(self, pending: Message, *, waits: bool = False) -> Request:
@@ -103,9 +110,9 @@ class Backend:
         anew = connection is not None and isinstance(connection.verifier, Endpoint) and drafted(answer)
         return verify(self._store, self._settings_of(conversation), answer, anew=anew)
 
-    def summary(self, conversation_id: str) -> Request:
-        """Sum up the older part of a conversation. Raises `NoAnswer`, `StorageError`."""
-        return sum_up(self._store, self._settings_of(conversation_id), conversation_id)
+    def summary(self, conversation_id: str, parts: int) -> Request:
+        """Sum up the older part of a conversation, or the first of its `parts`. Raises `NoAnswer`, `StorageError`."""
+        return sum_up(self._store, self._settings_of(conversation_id), conversation_id, parts)
 
     def queued_answer(self, queued: Queued) -> Request | None:
         """Answer or verify a queue entry, or return None if another program was faster.
@@ -238,11 +245,9 @@ class Backend:
         begun = store.messages.get(message.id).calls
         if request.does in ("verifies", "sums up") or not (begun or (servers and self._options.tools)):
             return None
-        if self._tools is None and servers and self._options.tools is not None:
-            self._tools = await asyncio.to_thread(self._options.tools)  # It takes most of a second to import.
         desk = self._desks[message.conversation_id] = CallDesk(
             store,
-            self._tools,
+            await self.tools() if servers else self._tools,
             servers,
             conversation=message.conversation_id,
             message=message.id,

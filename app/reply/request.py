@@ -270,14 +270,25 @@ def verify(store: Store, settings: Settings, answer: Message, *, anew: bool = Fa
     return Request(beside, _sampling(settings), settings.max_tokens, answer, does="verifies", anew=anew)
 
 
-def sum_up(store: Store, settings: Settings, conversation_id: str) -> Request:
-    """A summary of all but the last turns of the shown branch. Raises `NoAnswer`, `StorageError`."""
+def sum_up(store: Store, settings: Settings, conversation_id: str, parts: int = 1) -> Request:
+    """A summary of all but the last turns of the shown branch. Raises `NoAnswer`, `StorageError`.
+
+    `parts`: only the first of so many parts of the turns that are not summed up yet. It counts like any other.
+    """
     thread = store.branches.thread(conversation_id)
     questions = [place for place, message in enumerate(thread) if message.role == "user"]
     ends = questions[-WHOLE_TURNS] if len(questions) > WHOLE_TURNS else 0
     before = store.summaries.of(conversation_id)
     if not ends or (before is not None and before.up_to == thread[ends - 1].id):
         raise _impossible(f"There is nothing to sum up yet: the last {WHOLE_TURNS} questions stay as they are.")
+    known = 0 if before is None else 1 + next(at for at, one in enumerate(thread) if one.id == before.up_to)
+    old = [place for place in questions if known <= place < ends]
+    if parts > 1:
+        if parts >= 2 * len(old):
+            raise _impossible(
+                "One question with its answer is longer than the model reads. Nothing more was summed up."
+            )
+        ends = [*old, ends][max(1, len(old) // parts)]
     pending = store.summaries.begin(thread[ends - 1], SUM_UP)
     return Request(pending, _sampling(settings), None, does="sums up")
 

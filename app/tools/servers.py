@@ -7,13 +7,15 @@ that call was carried out, nobody knows. The SDK takes 0.7 s to import, so only 
 from __future__ import annotations
 
 import asyncio
+import base64
+import binascii
 import contextlib
 import json
 import os
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import httpx2
 import mcp_types as types
@@ -29,26 +31,27 @@ from app.remotes.tokens import Place, Tokens
 from app.sanitise import sanitise
 from app.tools.child import MOST_LINE, Child
 from app.tools.mcp_file import McpFile, McpServer, token_name
-from app.tools.tool import Tool, ToolGone, ToolResult, innermost
+from app.tools.tool import Argument, ServerPrompt, ServerResource, Tool, ToolGone, ToolResult, innermost
 from remote.transport import system_trust
 
 Answer = TypeVar("Answer", bound=types.Result)
+T = TypeVar("T")
 
 START_SECONDS = 20.0
 """Longest time from the start of a server to its greeting."""
 CALL_SECONDS = 120.0
 """Longest time of one call."""
 LIST_SECONDS = 20.0
-"""Longest time of one page of tools."""
+"""Longest time of one page of a list, of a prompt or a resource."""
 CONNECT_SECONDS = 10.0
 IDLE_SECONDS = 10.0
 """Age of an HTTP connection's last answer from which it is tried with a harmless request before a call."""
 MOST_TEXT = 64_000
-"""Longest result, in characters."""
-MOST_TOOLS = 500
-"""Most tools of one server."""
+"""Longest result or prompt, in characters."""
+MOST_LISTED = 500
+"""Most tools, prompts or resources of one server."""
 MOST_DESCRIPTION = 8_000
-"""Longest description of a tool, in characters."""
+"""Longest description of one of them, in characters."""
 SHORTEST_SECRET = 6
 """Shortest value of a variable or header that is hidden in logs and messages. A shorter one may be an ordinary word."""
 
@@ -63,12 +66,28 @@ class Servers:
 
     async def offered(self, servers: Collection[str]) -> tuple[Tool, ...]:
         """The tools of these servers, which are started if need be, all at once. Raises `ToolGone`."""
-        found = await asyncio.gather(*(self._server(name).tools() for name in dict.fromkeys(servers)))
+        found = await asyncio.gather(*(self._server(name).ask(_Link.tools) for name in dict.fromkeys(servers)))
         return tuple(tool for tools in found for tool in tools)
 
     async def call(self, tool: Tool, arguments: Mapping[str, Any]) -> ToolResult:
         """Call once. Never repeated here. Raises `ToolGone`."""
         return await self._server(tool.server).call(tool, arguments)
+
+    async def prompts(self, server: str) -> Sequence[ServerPrompt]:
+        """Its prompts. Raises `ToolGone`."""
+        return await self._server(server).ask(_Link.prompts)
+
+    async def resources(self, server: str) -> Sequence[ServerResource]:
+        """What can be read from it. Raises `ToolGone`."""
+        return await self._server(server).ask(_Link.resources)
+
+    async def fill(self, prompt: ServerPrompt, values: Mapping[str, str]) -> str:
+        """The question that a prompt makes of these arguments. Raises `ToolGone`."""
+        return await self._server(prompt.server).ask(lambda link: link.fill(prompt, values))
+
+    async def read(self, server: str, uri: str) -> bytes:
+        """The content of a resource. Raises `ToolGone`."""
+        return await self._server(server).ask(lambda link: link.read(uri))
 
     async def aclose(self) -> None:
         """End the servers that were started."""
@@ -92,19 +111,20 @@ class _Server:
         self._turn = asyncio.Lock()
         """Held while it is started, so that two calls do not start it twice."""
 
-    async def tools(self) -> tuple[Tool, ...]:
+    async def ask(self, question: Callable[[_Link], Awaitable[T]]) -> T:
+        """Ask for something that the server only tells. Raises `ToolGone`."""
         link = await self._linked()
         try:
-            return await link.tools()
+            return await question(link)
         except ToolGone:
             if not link.ended:
                 raise
-        return await (await self._linked()).tools()  # It ended before; nothing is done twice by listing again.
+        return await question(await self._linked())  # It ended before; nothing is done twice by asking again.
 
     async def call(self, tool: Tool, arguments: Mapping[str, Any]) -> ToolResult:
         link = await self._linked()
         if link.stale:
-            await self.tools()
+            await self.ask(_Link.tools)
             link = await self._linked()
         return await link.call(tool, arguments)
 
@@ -219,17 +239,65 @@ class _Link:
 
     async def tools(self) -> tuple[Tool, ...]:
         """All its tools. Raises `ToolGone`."""
-        found: list[types.Tool] = []
+        found: list[types.Tool] = await self._list("tools", types.ListToolsRequest, types.ListToolsResult)
+        return tuple(_tool(self.name, tool) for tool in found)
+
+    async def prompts(self) -> tuple[ServerPrompt, ...]:
+        """All its prompts. Raises `ToolGone`."""
+        found: list[types.Prompt] = await self._list("prompts", types.ListPromptsRequest, types.ListPromptsResult)
+        return tuple(_prompt(self.name, prompt) for prompt in found)
+
+    async def resources(self) -> tuple[ServerResource, ...]:
+        """What can be read from it. Raises `ToolGone`."""
+        found: list[types.Resource] = await self._list(
+            "resources", types.ListResourcesRequest, types.ListResourcesResult
+        )
+        return tuple(ServerResource(self.name, one.uri, (one.title or one.name)[:MOST_DESCRIPTION]) for one in found)
+
+    async def _list(
+        self, what: Literal["tools", "prompts", "resources"], request: Callable[..., types.Request[Any, Any]], kind: Any
+    ) -> list[Any]:
+        """All of these that it has. Raises `ToolGone`."""
+        found: list[Any] = []
         cursor: str | None = None
-        while len(found) < MOST_TOOLS:
-            request = types.ListToolsRequest(params=types.PaginatedRequestParams(cursor=cursor))
-            page = await self._ask(request, types.ListToolsResult, LIST_SECONDS)
+        can = self._session and self._session.server_capabilities
+        while len(found) < MOST_LISTED and (can is None or getattr(can, what) is not None):
+            params = types.PaginatedRequestParams(cursor=cursor)
+            page = await self._ask(request(params=params), kind, LIST_SECONDS)
             if isinstance(page, str):
-                raise ToolGone(f"{self.name} does not list its tools: {page}", begun=False)
-            found += page.tools
-            if not page.tools or (cursor := page.next_cursor) is None:
+                raise ToolGone(f"{self.name} does not list its {what}: {page}", begun=False)
+            found += getattr(page, what)
+            if not getattr(page, what) or (cursor := page.next_cursor) is None:
                 break
-        return tuple(_tool(self.name, tool) for tool in found[:MOST_TOOLS])
+        return found[:MOST_LISTED]
+
+    async def fill(self, prompt: ServerPrompt, values: Mapping[str, str]) -> str:
+        """The question that a prompt makes. Raises `ToolGone`."""
+        params = types.GetPromptRequestParams(name=prompt.name, arguments=dict(values))
+        result = await self._ask(types.GetPromptRequest(params=params), types.GetPromptResult, LIST_SECONDS)
+        if isinstance(result, str):
+            raise ToolGone(f"{self.name} does not write {prompt.name}: {result}", begun=False)
+        alone = all(message.role == "user" for message in result.messages)
+        said = [(message.role.capitalize(), _text([message.content])) for message in result.messages]
+        text = sanitise("\n\n".join(text if alone else f"{role}: {text}" for role, text in said))
+        if len(text) > MOST_TEXT:
+            most = f"{len(text):,} characters, and a prompt may have {MOST_TEXT:,}"
+            raise ToolGone(f"{self.name} writes {prompt.name} with {most}", begun=False)
+        return text
+
+    async def read(self, uri: str) -> bytes:
+        """The content of a resource. Raises `ToolGone`."""
+        params = types.ReadResourceRequestParams(uri=uri)
+        result = await self._ask(types.ReadResourceRequest(params=params), types.ReadResourceResult, LIST_SECONDS)
+        if isinstance(result, str):
+            raise ToolGone(f"{self.name} refuses it: {result}", begun=False)
+        match result.contents:
+            case [types.BlobResourceContents(blob=blob)]:
+                try:
+                    return base64.b64decode(blob)
+                except binascii.Error:
+                    raise ToolGone(f"{self.name} sent bytes that are not base64", begun=False) from None
+        return sanitise("\n\n".join(map(_content, result.contents))).encode()
 
     async def call(self, tool: Tool, arguments: Mapping[str, Any]) -> ToolResult:
         """Call once. Raises `ToolGone`."""
@@ -237,7 +305,10 @@ class _Link:
         result = await self._ask(types.CallToolRequest(params=params), types.CallToolResult, CALL_SECONDS, begun=True)
         if isinstance(result, str):
             return _bounded(result, failed=True)
-        return _bounded(_text(result), failed=result.is_error)
+        text = _text(result.content)
+        if not result.content and result.structured_content is not None:
+            text = json.dumps(result.structured_content, ensure_ascii=False)
+        return _bounded(text, failed=result.is_error)
 
     async def aclose(self) -> None:
         self._stop.set()
@@ -416,6 +487,15 @@ def _tool(server: str, tool: types.Tool) -> Tool:
     return Tool(server, tool.name, (tool.description or "")[:MOST_DESCRIPTION], tool.input_schema, tuple(_said(tool)))
 
 
+def _prompt(server: str, prompt: types.Prompt) -> ServerPrompt:
+    arguments = tuple(
+        Argument(one.name, (one.description or "")[:MOST_DESCRIPTION], bool(one.required))
+        for one in prompt.arguments or ()
+    )
+    about = prompt.description or prompt.title or ""
+    return ServerPrompt(server, prompt.name, about[:MOST_DESCRIPTION], arguments)
+
+
 def _said(tool: types.Tool) -> Iterable[str]:
     """What its annotations say, in words. What they do not say is not assumed."""
     hints = tool.annotations
@@ -431,23 +511,25 @@ def _said(tool: types.Tool) -> Iterable[str]:
         yield "open world" if hints.open_world_hint else "closed world"
 
 
-def _text(result: types.CallToolResult) -> str:
-    """What a model reads of a result."""
+def _text(content: Iterable[types.ContentBlock]) -> str:
+    """What a model reads of a result or a prompt."""
     parts: list[str] = []
-    for part in result.content:
+    for part in content:
         if isinstance(part, types.TextContent):
             parts.append(part.text)
         elif isinstance(part, types.ImageContent | types.AudioContent):
             parts.append(_left_out(part.mime_type, part.data))
         elif isinstance(part, types.ResourceLink):
             parts.append(f"[{part.name}: {part.uri}]")
-        elif isinstance(part.resource, types.TextResourceContents):
-            parts.append(part.resource.text)
         else:
-            parts.append(_left_out(part.resource.mime_type or str(part.resource.uri), part.resource.blob))
-    if not parts and result.structured_content is not None:
-        parts.append(json.dumps(result.structured_content, ensure_ascii=False))
+            parts.append(_content(part.resource))
     return "\n".join(parts)
+
+
+def _content(resource: types.TextResourceContents | types.BlobResourceContents) -> str:
+    if isinstance(resource, types.TextResourceContents):
+        return resource.text
+    return _left_out(resource.mime_type or str(resource.uri), resource.blob)
 
 
 def _left_out(what: str, encoded: str) -> str:

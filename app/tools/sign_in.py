@@ -12,7 +12,7 @@ import os
 import sys
 import threading
 import webbrowser
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
 from urllib.parse import parse_qs, urlsplit
 
 import httpx2
@@ -30,6 +30,7 @@ from mcp.shared.auth import (
 )
 from pydantic import AnyUrl
 
+from app.files import create_private, locked
 from app.remotes.tokens import Place, TokenError, Tokens
 from app.ssh import over_ssh
 from app.tools.mcp_file import login_name
@@ -41,6 +42,8 @@ PERSON_SECONDS = 300.0
 """How long signing in may take a person."""
 BROWSER_SECONDS = 10.0
 """How long a browser may take to send its request."""
+RENEWAL_SECONDS = 30.0
+"""Longest wait for another window that renews tokens. One that hangs must not block all others."""
 MOST_LINE = 16_384
 """Longest request line of the browser, in bytes."""
 PAGE = "<!doctype html><title>Outrider</title><p>{}</p>"
@@ -64,13 +67,41 @@ class _Store:
     """Keeps what one server's sign-in obtained (the SDK's `TokenStorage`)."""
 
     def __init__(
-        self, tokens: Tokens, name: str, url: str, kept: Kept | None, noted: Callable[[Place], bool] | None = None
+        self,
+        tokens: Tokens,
+        name: str,
+        url: str,
+        place: Place | None = None,
+        noted: Callable[[Place], bool] | None = None,
     ) -> None:
-        self._tokens, self._name, self._url, self._kept, self._noted = tokens, name, url, kept, noted
-        self.place: Place | None = None
+        self._tokens, self._name, self._url, self._noted = tokens, name, url, noted
+        self._kept: Kept | None = None
+        self.place = place
         """Where it was kept last."""
         self.provider: OAuthClientProvider
         self._client: OAuthClientInformationFull | None = None
+
+    def read(self) -> Kept:
+        """What is kept, perhaps by another window. Raises `TokenError`, `ValueError`."""
+        assert self.place is not None
+        found = self._tokens.find(login_name(self._name), self._url, self.place)
+        self._kept = msgspec.json.decode(found, type=Kept)
+        return self._kept
+
+    @contextlib.asynccontextmanager
+    async def turn(self) -> AsyncIterator[None]:
+        """Lock out other windows while tokens are renewed. Raises `OSError`."""
+        lock = self._tokens.file.with_name("mcp-login.lock")
+        create_private(lock)
+        handle = os.open(lock, os.O_RDWR)
+        try:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(RENEWAL_SECONDS):
+                    while not locked(handle):
+                        await asyncio.sleep(0.05)
+            yield
+        finally:
+            os.close(handle)
 
     async def get_tokens(self) -> OAuthToken | None:
         return OAuthToken.model_validate_json(self._kept.tokens) if self._kept is not None else None
@@ -113,16 +144,8 @@ def signed_in(
     if it is gone or damaged.
     """
     try:
-        kept = msgspec.json.decode(tokens.find(login_name(name), url, place), type=Kept)
-        store = _Store(tokens, name, url, kept, noted)
-        provider = _provider(store, url, "http://127.0.0.1/")
-        known = provider.context
-        known.token_expiry_time, known.auth_server_url = kept.expires, kept.issuer
-        known.oauth_metadata = OAuthMetadata.model_validate_json(kept.metadata) if kept.metadata else None
-        known.protected_resource_metadata = (
-            ProtectedResourceMetadata.model_validate_json(kept.resource) if kept.resource else None
-        )
-        secrets = OAuthToken.model_validate_json(kept.tokens)
+        provider = _Provider(_Store(tokens, name, url, place, noted), url, "http://127.0.0.1/")
+        secrets = provider.restore()
     except (TokenError, ValueError):
         raise TokenError(f"you are not signed in to {name} any more: outrider mcp login {name}") from None
     return provider, [secret for secret in (secrets.access_token, secrets.refresh_token) if secret]
@@ -184,8 +207,8 @@ async def _sign_in(tokens: Tokens, name: str, url: str, say: Callable[[str], Non
     server = await asyncio.start_server(answer, "127.0.0.1", 0, limit=MOST_LINE)
     try:
         port = server.sockets[0].getsockname()[1]
-        store = _Store(tokens, name, url, None)
-        provider = _provider(store, url, f"http://127.0.0.1:{port}/callback")
+        store = _Store(tokens, name, url)
+        provider = _Provider(store, url, f"http://127.0.0.1:{port}/callback")
         provider.context.redirect_handler, provider.context.callback_handler = show, result
         async with (
             asyncio.timeout(PERSON_SECONDS),
@@ -207,10 +230,41 @@ def has_browser(environment: Mapping[str, str]) -> bool:
     return sys.platform in ("darwin", "win32") or bool(environment.get("DISPLAY") or environment.get("WAYLAND_DISPLAY"))
 
 
-def _provider(store: _Store, url: str, redirect: str) -> OAuthClientProvider:
-    metadata = OAuthClientMetadata(client_name="Outrider", redirect_uris=[AnyUrl(redirect)])
-    store.provider = OAuthClientProvider(url, metadata, store)
-    return store.provider
+class _Provider(OAuthClientProvider):
+    """Renews tokens in one window at a time: where they rotate, each is taken once, and the next window loses its own.
+
+    So a window reads again what is kept before it renews that.
+    """
+
+    def __init__(self, store: _Store, url: str, redirect: str) -> None:
+        super().__init__(url, OAuthClientMetadata(client_name="Outrider", redirect_uris=[AnyUrl(redirect)]), store)
+        self._store = store
+        store.provider = self
+
+    def restore(self) -> OAuthToken:
+        """Take what is kept, and return its tokens. Raises `TokenError`, `ValueError`."""
+        kept, known = self._store.read(), self.context
+        known.current_tokens = OAuthToken.model_validate_json(kept.tokens)
+        known.token_expiry_time, known.auth_server_url = kept.expires, kept.issuer
+        known.oauth_metadata = OAuthMetadata.model_validate_json(kept.metadata) if kept.metadata else None
+        known.protected_resource_metadata = (
+            ProtectedResourceMetadata.model_validate_json(kept.resource) if kept.resource else None
+        )
+        return known.current_tokens
+
+    async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
+        async with contextlib.AsyncExitStack() as turn:
+            if self.context.current_tokens is not None and not self.context.is_token_valid():
+                await turn.enter_async_context(self._store.turn())
+                with contextlib.suppress(TokenError, ValueError):  # The server says what is wrong with its own.
+                    await asyncio.to_thread(self.restore)
+            async with contextlib.aclosing(super().async_auth_flow(request)) as flow:
+                with contextlib.suppress(StopAsyncIteration):
+                    sent = await anext(flow)
+                    while True:
+                        if sent.url == request.url:  # The new tokens are kept by now.
+                            await turn.aclose()
+                        sent = await flow.asend((yield sent))
 
 
 def _result(target: str) -> AuthorizationCodeResult:

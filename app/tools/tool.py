@@ -1,9 +1,9 @@
-"""What a tool is: what a model may call, and what a call gives."""
+"""What MCP servers have: tools that a model may call, prompts and resources that a person may take."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -47,8 +47,36 @@ class ToolResult:
     """Characters that were left out at the end."""
 
 
+@dataclass(frozen=True)
+class Argument:
+    """What a prompt of a server has to be told, as the server describes it."""
+
+    name: str
+    description: str
+    required: bool
+
+
+@dataclass(frozen=True)
+class ServerPrompt:
+    """A question that an MCP server writes for a person."""
+
+    server: str
+    name: str
+    description: str
+    arguments: tuple[Argument, ...]
+
+
+@dataclass(frozen=True)
+class ServerResource:
+    """Something that can be read from an MCP server."""
+
+    server: str
+    uri: str
+    name: str
+
+
 class ToolGone(Exception):
-    """The server of a tool cannot be reached, or broke off. Whether the call was carried out is unknown if `begun`."""
+    """A server cannot be reached, broke off or refused. Whether a call was carried out is unknown if `begun`."""
 
     def __init__(self, message: str, *, begun: bool) -> None:
         super().__init__(message)
@@ -63,6 +91,18 @@ class Tools(Protocol):
 
     async def call(self, tool: Tool, arguments: Mapping[str, Any]) -> ToolResult:
         """Call once. Never repeated here. Raises `ToolGone`."""
+
+    async def prompts(self, server: str) -> Sequence[ServerPrompt]:
+        """Its prompts. As all that follow, starts the server if need be, and raises `ToolGone`."""
+
+    async def resources(self, server: str) -> Sequence[ServerResource]:
+        """What can be read from it."""
+
+    async def fill(self, prompt: ServerPrompt, values: Mapping[str, str]) -> str:
+        """The question that a prompt makes of these arguments. Cleaned for a terminal."""
+
+    async def read(self, server: str, uri: str) -> bytes:
+        """The content of a resource. Text is cleaned for a terminal."""
 
     async def aclose(self) -> None:
         """End the servers that were started."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from app.tui.completion import Candidate, Completion, Provider
@@ -19,6 +19,7 @@ TYPED = re.compile(r"/([A-Za-z][A-Za-z-]*)(?:[ \t]+(.*))?")
 """One line: a slash, a word, and what follows it. A path has another slash or a dot in its first word."""
 WORD_SO_FAR = re.compile(r"/([A-Za-z-]*)")
 VALUE_SO_FAR = re.compile(r"/([A-Za-z-]+)[ \t]+([^\s/]*)")
+OF_SERVER = re.compile(r"/([A-Za-z0-9_-]+):(\S*)(?:\s+(.*))?", re.DOTALL)
 
 
 class SlashCommand(NamedTuple):
@@ -120,6 +121,14 @@ class UnknownCommand(NamedTuple):
         return f"There is no command /{self.word}. {hint} {AS_QUESTION}"
 
 
+class PromptOfServer(NamedTuple):
+    """`/SERVER:NAME` and what follows it: a question that an MCP server writes."""
+
+    server: str
+    name: str
+    rest: str
+
+
 class Question(NamedTuple):
     """A prompt for the model."""
 
@@ -148,6 +157,14 @@ def parse(text: str, commands: Sequence[SlashCommand]) -> TypedCommand | Unknown
     if command is not None:
         return TypedCommand(command, argument)
     return Question(text.strip()) if argument else UnknownCommand(typed[1], tuple(_near(word, commands)))
+
+
+def prompt_of_server(text: str, servers: Collection[str]) -> PromptOfServer | None:
+    """The prompt of one of these MCP servers that a text names, if it names one."""
+    typed = OF_SERVER.fullmatch(text.rstrip())
+    if typed is None or typed[1] not in servers:
+        return None
+    return PromptOfServer(typed[1], typed[2], typed[3] or "")
 
 
 def _named(word: str, commands: Iterable[SlashCommand]) -> SlashCommand | None:

@@ -41,6 +41,8 @@ class ChatServer:
     away: bool = False
     refuses: str = ""
     """An error message with which every question is refused as a bad request."""
+    reads_most: int = 0
+    """Characters of the longest prompt that it takes, if not 0."""
     price: tuple[str, str] | None = None
     """Dollars for a token, as its list of models says it."""
     takes_tools: bool = True
@@ -105,6 +107,9 @@ class ChatServer:
             writer.write(http(json.dumps(told).encode(), status="404 Not Found", content_type=JSON))
         elif "tools" in asked and not self.takes_tools:
             told = {"error": {"message": "talker does not support tools", "type": "invalid_request_error"}}
+            writer.write(http(json.dumps(told).encode(), status="400 Bad Request", content_type=JSON))
+        elif 0 < self.reads_most < sum(len(message["content"]) for message in asked["messages"]):
+            told = {"error": {"message": "maximum context length exceeded", "code": "context_length_exceeded"}}
             writer.write(http(json.dumps(told).encode(), status="400 Bad Request", content_type=JSON))
         elif self.refuses:
             told = {"error": {"message": self.refuses, "type": "invalid_request_error"}}

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from app.tools.tool import Tool, ToolGone, ToolResult
+from app.tools.tool import ServerPrompt, ServerResource, Tool, ToolGone, ToolResult
 
 APPEND = "import sys; open(sys.argv[1], 'a').write(sys.argv[2] + '\\n'); print('wrote', sys.argv[2])"
 
@@ -44,6 +44,18 @@ class FileTools:
         if self.holds:
             await asyncio.Event().wait()
         return ToolResult(out.decode())
+
+    async def prompts(self, server: str) -> tuple[ServerPrompt, ...]:
+        return ()
+
+    async def resources(self, server: str) -> tuple[ServerResource, ...]:
+        return ()
+
+    async def fill(self, prompt: ServerPrompt, values: Mapping[str, str]) -> str:
+        raise ToolGone("there are no prompts", begun=False)
+
+    async def read(self, server: str, uri: str) -> bytes:
+        raise ToolGone("there are no resources", begun=False)
 
     async def aclose(self) -> None:
         """Nothing runs between calls."""

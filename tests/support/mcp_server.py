@@ -104,6 +104,22 @@ def wrong() -> str:
     raise ValueError("the disk is full")
 
 
+@server.prompt()
+def review(path: str, focus: str = "bugs") -> str:
+    """A review of a file."""
+    return f"Review {path} for {focus}, as @notes.txt says.\x1b[2J"
+
+
+@server.resource("memo://today", name="What is to do")
+def today() -> str:
+    return "buy milk\x1b[2J\n"
+
+
+@server.resource("memo://\u202eyad", name="hidden")
+def hidden() -> str:
+    return "hidden"
+
+
 def _guarded() -> Starlette:
     """The server over HTTP, behind a token."""
     app = server.streamable_http_app()

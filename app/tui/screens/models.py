@@ -43,7 +43,7 @@ class PickedModel:
 class ModelsScreen(Dialog[PickedModel | Literal["local"] | None]):
     """Closes with the picked model, or None, or with "local" for the models on this device.
 
-    `words`: to search for, or the exact name of a model.
+    `words`: to search for, or the exact name of a model, or of a server for the model that it was added with.
 
     An exact name that only one server has is picked without a key, as soon as all servers have answered.
     `now`: who answers the open conversation. `stand_in`: the model on this device that does while its server is away.

@@ -50,6 +50,18 @@ class FoldingTextArea(TextArea):
                 text = text.replace(paste, self._mark(paste, text), 1)
         super().load_text(text)
 
+    def take_over(self, text: str) -> None:
+        """Replace the text by one that another program wrote: it names no files and is no command.
+
+        It is folded if it is long, or could name a file.
+        """
+        if text.startswith("/"):
+            text = f" {text}"
+        if "@" in text or _is_long(text):
+            self._pastes[text] = None
+        self.text = text
+        self.move_cursor(self.document.end)
+
     def _unfolded(self, text: str) -> str:
         return MARK.sub(lambda mark: self._folded.get(mark[0], mark[0]), text)
 
@@ -123,6 +135,10 @@ class FoldingTextArea(TextArea):
         # A paste is drawn, so it must be as clean as an answer. TextArea's handler inserts it next.
         event.stop()
         text = sanitise_paste(event.text)
-        if text.count("\n") >= FOLDED_LINES or len(text) > FOLDED_CHARACTERS:
+        if _is_long(text):
             text = self._mark(text, self.text)
         event.text = text
+
+
+def _is_long(text: str) -> bool:
+    return text.count("\n") >= FOLDED_LINES or len(text) > FOLDED_CHARACTERS

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from app.attachments.mentions import dropped, written
 from app.files import current_folder
 from app.sanitise import sanitise
 from app.tui.keymap import hint
-from app.tui.slash import Question, SlashCommand, TypedCommand, parse
+from app.tui.slash import PromptOfServer, Question, SlashCommand, TypedCommand, parse, prompt_of_server
 from app.tui.widgets.completing_text_area import CompletingTextArea
 
 Hint = tuple[tuple[str, str], ...]
@@ -89,6 +89,13 @@ class Prompt(CompletingTextArea):
         """The whole line, for the prompt if it has to be corrected."""
 
     @dataclass
+    class Named(Message):
+        """The person wants a prompt of an MCP server. The text that names it is still in this prompt."""
+
+        wanted: PromptOfServer
+        text: str
+
+    @dataclass
     class Kept(Message):
         """The person wants a prompt queued for the verifier."""
 
@@ -141,6 +148,8 @@ class Prompt(CompletingTextArea):
         self.cursor_blink = False  # Blinking would wake an idle laptop twice a second.
         self.commands: Callable[[], Sequence[SlashCommand]] = tuple
         """The commands that can be done now."""
+        self.servers: Callable[[], Collection[str]] = tuple
+        """The MCP servers whose prompts can be named."""
         self.earlier: list[str] = []
         """Earlier prompts, oldest first."""
         self._recalled: int | None = None
@@ -297,8 +306,14 @@ class Prompt(CompletingTextArea):
             self.post_message(self.Kept(question, self.text))
 
     def _question(self) -> str | None:
-        """The question to send, or None if the text is a command, which is done, or stays if it cannot be."""
+        """The question to send, or None if the text is a command, which is done, or stays if it cannot be.
+
+        The name of a server's prompt is a command, too.
+        """
         text = self.full_text
+        if (wanted := prompt_of_server(text, self.servers())) is not None:
+            self.post_message(self.Named(wanted, text))
+            return None
         typed = parse(text, self.commands())
         if isinstance(typed, Question):
             return typed.text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import stat
 import sys
@@ -10,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from app.config import Folders
+from app.tools.servers import Servers
 from tests.support.commands import Outrider
 from tests.support.mcp_process import over_http
 from tests.support.patience import PATIENCE_SECONDS
@@ -86,11 +89,25 @@ def test_one_signs_in_with_the_browser_and_stays_signed_in_until_the_server_forg
         tokens.write_text(json.dumps({account: json.dumps(json.loads(kept) | {"expires": 1.0})}))
         assert outrider("mcp", "test", "wiki").code == 0 and (tmp_path / "calls").read_text() == "refresh\n"
         assert outrider("mcp", "test", "wiki").code == 0 and (tmp_path / "calls").read_text() == "refresh\n"
+        kept = json.loads(tokens.read_text())[account]
+        tokens.write_text(json.dumps({account: json.dumps(json.loads(kept) | {"expires": 1.0})}))
+        asyncio.run(_two_windows(Folders(home / "config", tmp_path, tmp_path)))
+        assert (tmp_path / "calls").read_text() == "refresh\n" * 2
     with over_http(tmp_path, "--login", port):  # It knows nobody any more.
         assert outrider("mcp", "test", "wiki").says(
             3, "not signed in to wiki any more, or it cannot be renewed now: outrider mcp login wiki"
         )
     assert outrider("mcp", "rm", "wiki").code == 0 and json.loads(tokens.read_text()) == {}
+
+
+async def _two_windows(folders: Folders) -> None:
+    """Both renew the same tokens, each of which the server takes once."""
+    windows = [Servers(folders), Servers(folders)]
+    try:
+        found = await asyncio.gather(*(window.offered(["wiki"]) for window in windows))
+        assert [len(tools) for tools in found] == [1, 1]
+    finally:
+        await asyncio.gather(*(window.aclose() for window in windows))
 
 
 @pytest.mark.parametrize("kept", [False, True])

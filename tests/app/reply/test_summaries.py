@@ -117,6 +117,32 @@ async def test_a_summary_that_is_not_complete_changes_nothing(
         assert said(server.asked[-1]) == ["q1", "a", "q2", "a", SUM_UP], "and it can be asked for again"
 
 
+async def test_what_does_not_fit_is_summed_up_in_parts_without_losing_a_turn(connect: Connect) -> None:
+    server = ChatServer([Script(["a"])])
+    async with connect(server, met=True, settings=SETTINGS) as opened:
+        questions = [str(at) * 400 for at in range(1, 8)]
+        here = await talked(opened, *questions)
+        server.reads_most, before = 2 * len(SUM_UP) + 1 + 2 * 401, len(server.asked)
+        assert (await hear(opened.sum_up(here))).done.reason == "end"
+        read = [said(one) for one in server.asked[before:] if sum(map(len, said(one))) <= server.reads_most]
+        first = ["1" * 400, "a", "2" * 400, "a", SUM_UP]
+        assert read == [
+            first,
+            [SUM_UP, "a", "3" * 400, "a", SUM_UP],
+            [SUM_UP, "a", "4" * 400, "a", "5" * 400, "a", SUM_UP],
+        ]
+        await ask(opened, "8", here)
+        assert said(server.asked[-1]) == [SUM_UP, "a", "6" * 400, "a", "7" * 400, "a", "8"]
+
+        server.reads_most = 0
+        for question in ("9" * 2000, "10", "11"):
+            await ask(opened, question, here)
+        server.reads_most = 2000
+        assert "longer than the model reads" in str((await hear(opened.sum_up(here))).failed)
+        summary = opened.store.summaries.of(here)
+        assert summary is not None and "9" * 2000 in texts(opened.store.summaries.shown(here))
+
+
 async def test_it_reads_the_results_of_tools_and_calls_none(connect: Connect, tmp_path: Path) -> None:
     server = ChatServer([wants("one"), Script(["a"]), Script(["a"]), Script(["a"]), wants("two"), Script(["sum"])])
     tools = FileTools(tmp_path / "file")

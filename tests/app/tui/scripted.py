@@ -15,7 +15,9 @@ from app.drafting.prompt import Context
 from app.events import Done, Drafted, Event, Failed, Judged, ModeChanged, ReplyText, StandIn, Started, Stats, Verified
 from app.remotes.offers import Offer
 from app.remotes.source import Source
+from app.reply.assistant import NotLoaded
 from app.reply.call_desk import Decision
+from app.tools.tool import Tools
 from storage import Attachment, Choices, FinalStatus, Message, Queued, Store
 from tests.support.patience import PATIENCE_SECONDS
 
@@ -87,6 +89,7 @@ class ScriptedCore:
         """Name of the server that is away without a stand-in."""
         self.told: list[tuple[str, str]] = []
         self._stopped: dict[str, asyncio.Event] = {}
+        self.mcp: Tools | None = None
         self.places = 4
         """How many answers are written at once."""
         self.outbox = ScriptedOutbox(self)
@@ -100,6 +103,11 @@ class ScriptedCore:
 
     async def news(self) -> list[tuple[str, str]]:
         return self.told
+
+    async def tools(self) -> Tools:
+        if self.mcp is None:
+            raise NotLoaded("no MCP servers")
+        return self.mcp
 
     def status(self) -> ModeChanged:
         return self.mode

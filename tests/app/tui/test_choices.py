@@ -214,6 +214,11 @@ async def test_a_model_is_picked_for_this_conversation_and_the_bundled_again(sto
         await pilot.press(*"/model other", "enter")  # An exact name is picked by itself.
         await wait_until(pilot, lambda: chat.conversation.choices == Choices(remote="mine", model="other"))
         await wait_until(pilot, lambda: app.screen is chat)
+        await chat.open_conversation(None)
+        assert chat.conversation.choices == Choices()
+        await pilot.press(*"/model mine", "enter")  # The name of a server stands for its model.
+        await wait_until(pilot, lambda: chat.conversation.choices == Choices(remote="mine", model="other"))
+        await wait_until(pilot, lambda: app.screen is chat)
 
 
 async def test_a_model_that_is_picked_answers_new_conversations_too(store: Store, folders: Folders) -> None:

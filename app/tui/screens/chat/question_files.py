@@ -1,7 +1,8 @@
-"""The files and pages that a prompt names: shown while it is written, read when it is sent.
+"""The files, pages and resources that a prompt names: shown while it is written, read when it is sent.
 
 Only the text counts: `@path` in it. So a file survives a restart together with the text, and is removed with the text.
-A page is fetched after the person has said yes, once: its text stays with the question.
+A page is fetched after the person has said yes, once: its text stays with the question. So does what an MCP server of
+the conversation gives for `@SERVER:URI`, without a question: nobody else names its servers.
 """
 
 from __future__ import annotations
@@ -18,10 +19,13 @@ from textual.style import Style
 from textual.timer import Timer
 from textual.widgets import Static
 
+from app.attachments.documents import Unreadable
 from app.attachments.mentions import Mention, mentions
 from app.attachments.preview import PreviewLine, preview, too_large
-from app.attachments.reader import Gathered, belongs, gather, joined, one_line
+from app.attachments.reader import Gathered, Unsuitable, attachment_of, belongs, gather, joined, one_line
 from app.files import current_folder
+from app.reply.assistant import NotLoaded
+from app.tools.tool import ToolGone
 from app.tui.background import begin
 from app.tui.open_conversation import OpenConversation
 from app.tui.widgets.prompt import Prompt
@@ -78,11 +82,11 @@ class QuestionFiles:
         self._named: tuple[Attachment, ...] = ()
         """Files of an earlier question that its text names: they stay as they were while it names them."""
         self._pages: tuple[Attachment, ...] = ()
-        """Pages that were fetched for the question in the prompt."""
+        """Pages and resources that were read for the question in the prompt."""
         self._question = 0
         """Counts the questions that were in the prompt."""
         self._fetching = False
-        """Whether the person is being asked about pages, or they are being fetched."""
+        """Whether the person is being asked about pages, or they and resources are being fetched."""
         self._unnamed: tuple[Attachment, ...] = ()
         """Files of an earlier question that its text does not name: they stay with it."""
         self._warned = ""
@@ -91,7 +95,7 @@ class QuestionFiles:
 
     def keep(self, attachments: Sequence[Attachment], text: str) -> None:
         """Keep the files of a question that is in the prompt again; none for a new text."""
-        named = mentions(text, current_folder()) if attachments else []
+        named = self._mentions(text) if attachments else []
         self._named = tuple(one for one in attachments if any(belongs(one, mention) for mention in named))
         self._unnamed = tuple(one for one in attachments if one not in self._named)
         self._warned, self._pages, self._question = "", (), self._question + 1
@@ -110,12 +114,12 @@ class QuestionFiles:
         begin(self._prompt, self._look, group="files", exclusive=True)
 
     async def _look(self) -> None:
-        text, cwd, named = self._prompt.text, current_folder(), (*self._named, *self._pages)
+        text, named = self._prompt.text, (*self._named, *self._pages)
         if "@" not in text and not self._unnamed:
             self._shown = []
             self._view.show(())
             return
-        found = await asyncio.to_thread(mentions, text, cwd)
+        found = await asyncio.to_thread(self._mentions, text)
         if found and _unfinished(found[-1], text) and not any(belongs(one, found[-1]) for one in named):
             found.pop()
         raws = [one.raw for one in found]
@@ -128,7 +132,7 @@ class QuestionFiles:
 
     def take_out(self, raw: str) -> None:
         """Remove the mention of a path from the text."""
-        for mention in mentions(self._prompt.text, current_folder()):
+        for mention in self._mentions(self._prompt.text):
             if mention.raw == raw:
                 self._prompt.cut_out(mention.start, mention.end)
                 return
@@ -144,10 +148,10 @@ class QuestionFiles:
         if "@" not in typed and not self._unnamed:
             return ()
         gathered = await asyncio.to_thread(self._gather, typed)
-        if gathered.pages and typed != self._warned:
+        if (gathered.pages or gathered.resources) and typed != self._warned:
             if not self._fetching:
                 self._fetching = True
-                begin(self._prompt, partial(self._fetch, typed, gathered.pages, again), group="pages")
+                begin(self._prompt, partial(self._fetch, typed, gathered, again), group="pages")
             return None
         warnings = [*gathered.problems]
         if gathered.secrets and not self._conversation.core.stays_here():
@@ -167,29 +171,31 @@ class QuestionFiles:
                 markup=False,
             )
             return None
-        if gathered.told and self._shown != [one.raw for one in mentions(typed, current_folder())]:
+        if gathered.told and self._shown != [one.raw for one in self._mentions(typed)]:
             # It was sent before there was time to show it.
             self._prompt.notify(f"{'; '.join(gathered.told)}.", title="Files", timeout=15, markup=False)
         self._warned = ""
         return gathered.attachments
 
     def _gather(self, typed: str) -> Gathered:
-        found: list[Mention] = mentions(typed, current_folder())
-        return joined(Gathered([*self._unnamed]), gather(found, (*self._named, *self._pages)))
+        return joined(Gathered([*self._unnamed]), gather(self._mentions(typed), (*self._named, *self._pages)))
 
-    async def _fetch(self, typed: str, addresses: Sequence[str], again: Callable[[], object]) -> None:
-        """Ask for the person's consent, fetch the pages, and send the question if it is still in the prompt."""
-        from app.attachments.web_pages import fetch_pages  # The HTTP client is not needed at the start.
-        from app.tui.screens.confirm import Confirm
+    def _mentions(self, text: str) -> list[Mention]:
+        return mentions(text, current_folder(), self._conversation.choices.tools)
 
-        prompt, shown = self._prompt, "\n".join(map(one_line, addresses))
-        asked = f"Fetch and send with your question?\n\n{shown}\n\nTo send only the address, remove the @ before it."
+    async def _fetch(self, typed: str, named: Gathered, again: Callable[[], object]) -> None:
+        """Fetch pages, if the person agrees, and resources, and send the question if it is still in the prompt."""
+        prompt, fetched = self._prompt, Gathered()
         try:
-            if not await prompt.app.push_screen_wait(Confirm(asked)):
+            if named.pages and not await self._agreed(named.pages):
                 return
             question = self._question
-            self._view.show([PreviewLine(f"fetching {one_line(address)} …") for address in addresses])
-            fetched = await fetch_pages(addresses)
+            self._view.show([PreviewLine(f"fetching {one_line(one)} …") for one in (*named.pages, *named.resources)])
+            if named.pages:
+                from app.attachments.web_pages import fetch_pages  # The HTTP client is not needed at the start.
+
+                fetched = await fetch_pages(named.pages)
+            fetched = joined(fetched, *[await self._read_resource(one) for one in named.resources])
         finally:
             self._fetching = False
             self._shown = ["?"]
@@ -210,6 +216,26 @@ class QuestionFiles:
             )
         else:
             again()
+
+    async def _agreed(self, addresses: Sequence[str]) -> bool:
+        from app.tui.screens.confirm import Confirm
+
+        shown = "\n".join(map(one_line, addresses))
+        asked = f"Fetch and send with your question?\n\n{shown}\n\nTo send only the address, remove the @ before it."
+        agreed: bool = await self._prompt.app.push_screen_wait(Confirm(asked))
+        return agreed
+
+    async def _read_resource(self, name: str) -> Gathered:
+        gathered = Gathered()
+        server, _, uri = name.partition(":")
+        try:
+            data = await (await self._conversation.core.tools()).read(server, uri)
+            gathered.attachments.append(await asyncio.to_thread(attachment_of, data, name, gathered.told))
+        except (Unsuitable, Unreadable) as error:
+            gathered.problems.append(f"{one_line(name)} {error}")
+        except (NotLoaded, ToolGone, OSError) as error:
+            gathered.problems.append(f"{one_line(name)} cannot be read: {error}")
+        return gathered
 
 
 def _unfinished(mention: Mention, text: str) -> bool:

@@ -40,6 +40,7 @@ from app.tui.screens.chat.choices import (
 )
 from app.tui.screens.chat.commands import PromptCommands
 from app.tui.screens.chat.conversation import ConversationView
+from app.tui.screens.chat.listings import Listings
 from app.tui.screens.chat.message_actions import MessageActions
 from app.tui.screens.chat.replies import Replies
 from app.tui.slash import completion_of_commands
@@ -145,6 +146,7 @@ class ChatScreen(Screen[None]):
         self._sidebar = Sidebar(self.conversation)
         self._view = ConversationView(self.conversation, metrics)
         self.commands = PromptCommands(self, self._view, self._sidebar, self.conversation, settings)
+        self._listings = Listings(self._view.prompt, self.conversation)
         self._panel = Panel(metrics)
         self._status = StatusBar()
         self._looking = False
@@ -169,8 +171,9 @@ class ChatScreen(Screen[None]):
             self.conversation.renew()
         prompt, commands = self._view.prompt, self.commands
         prompt.commands = commands.offered
-        prompt.providers.append(completion_of_commands(commands.offered, commands.values, commands.about))
-        prompt.providers.append(completion_of_paths(current_folder()))
+        prompt.servers, listings = self._listings.servers, self._listings
+        words = completion_of_commands(commands.offered, commands.values, commands.about)
+        prompt.providers += [listings.after_slash(words), listings.after_at(completion_of_paths(current_folder()))]
         self._show_mode(self._core.status())
         self._watch_mode()
         self._tell_news()
@@ -404,6 +407,12 @@ class ChatScreen(Screen[None]):
             self.notify(said, title="For your shell", timeout=10, markup=False)
         else:
             self.notify("No command will be put into your shell.")
+
+    @on(Prompt.Named)
+    @work(group="fill", exclusive=True)
+    async def fill_in(self, event: Prompt.Named) -> None:
+        """Put the question that an MCP server writes into the prompt."""
+        await self._listings.fill(event.wanted, event.text)
 
     @on(Prompt.Commanded)
     async def obey(self, event: Prompt.Commanded) -> None:

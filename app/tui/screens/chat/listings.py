@@ -1,0 +1,215 @@
+"""What the MCP servers of the open conversation have for the person: prompts after `/NAME:`, resources after `@NAME:`.
+
+A server is asked in the background once its name and a colon are typed, and started for that if need be. Until it has
+answered, the list says so. What it lists is another program's words: what a terminal could not show is left out.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Collection, Sequence
+from functools import partial
+from typing import Literal, NamedTuple
+
+from app.attachments.mentions import mentions
+from app.attachments.reader import one_line
+from app.files import current_folder
+from app.reply.assistant import NotLoaded
+from app.tools.tool import ServerPrompt, ServerResource, ToolGone
+from app.tui.background import begin
+from app.tui.completion import MOST, TYPED, Candidate, Completion, Provider
+from app.tui.open_conversation import OpenConversation
+from app.tui.slash import Misused, PromptOfServer
+from app.tui.widgets.prompt import Prompt
+
+Kind = Literal["prompts", "resources"]
+FRESH_SECONDS = 10.0
+"""Age of a list from which the server is asked again. The old one is shown until it has answered."""
+SLASH = re.compile(r"/([A-Za-z0-9_-]*)(?::(\S*)(\s.*)?)?", re.DOTALL)
+"""The name of a server so far, and of its prompt, and what follows that."""
+ARGUMENT = re.compile(r"""(?<!\S)([^\s=]+)=(?:"([^"]*)"|'([^']*)'|(\S*))""")
+MOST_HELP = 200
+"""Characters of a description that are shown."""
+
+
+class Listed(NamedTuple):
+    """What a server has answered last. `asked`: when, on the monotonic clock; `trouble`: why there is nothing."""
+
+    asked: float = float("-inf")
+    found: Sequence[ServerPrompt | ServerResource] = ()
+    trouble: str = ""
+
+
+class Listings:
+    """Lists what `prompt` completes, and fills in a prompt of a server."""
+
+    def __init__(self, prompt: Prompt, conversation: OpenConversation) -> None:
+        self._prompt, self._conversation = prompt, conversation
+        self._lists: dict[tuple[Kind, str], Listed] = {}
+        self._asking: set[tuple[Kind, str]] = set()
+
+    def servers(self) -> Collection[str]:
+        """The servers that the person has chosen for the conversation."""
+        return self._conversation.choices.tools
+
+    # ---- completion --------------------------------------------------------------------------------------------------
+
+    def after_slash(self, commands: Provider) -> Provider:
+        """Completes commands, and after them the servers, their prompts, and the arguments of these."""
+
+        def complete(text: str, cursor: int) -> Completion | None:
+            typed = SLASH.fullmatch(text[:cursor])
+            if typed is None or (typed[2] is not None and typed[1] not in self.servers()):
+                return commands(text, cursor)
+            server, begun = typed[1], typed[2]
+            if begun is None:
+                found = commands(text, cursor) or Completion(0, cursor, (), eager=True)
+                names = [one for one in self.servers() if one.startswith(server)]
+                offered = [Candidate(f"/{one}:", f"/{one}:", "Prompts of this MCP server") for one in names]
+                return found._replace(candidates=(*found.candidates, *offered))
+            listed = self._listed("prompts", server)
+            prompts = [one for one in listed.found if isinstance(one, ServerPrompt) and _shown(one.name)]
+            if typed[3] is not None:
+                return _completion_of_arguments(prompts, begun, typed[3], cursor)
+            prompts = sorted(prompts, key=lambda one: one.name)
+            fitting = [one for one in prompts if one.name.lower().startswith(begun.lower())]
+            offered = [
+                Candidate(f"/{server}:{one.name}{' ' * bool(one.arguments)}", _usage(one), _help(one.description))
+                for one in fitting[:MOST]
+            ]
+            return _or_trouble(Completion(0, cursor, tuple(offered), eager=True), text, listed, server)
+
+        return complete
+
+    def after_at(self, paths: Provider) -> Provider:
+        """Completes paths, and before them the servers and their resources."""
+
+        def complete(text: str, cursor: int) -> Completion | None:
+            typed = TYPED.search(text[:cursor])
+            if typed is None:
+                return None
+            server, colon, begun = typed[1].partition(":")
+            if colon and server in self.servers():
+                listed = self._listed("resources", server)
+                offered = tuple(
+                    Candidate(f"{server}:{one.uri}", one.uri, _help(one.name))
+                    for one in listed.found
+                    if isinstance(one, ServerResource)
+                    and (begun.lower() in one.uri.lower() or begun.lower() in one.name.lower())
+                    and [found.raw for found in mentions(f"@{server}:{one.uri}", current_folder(), self.servers())]
+                    == [f"{server}:{one.uri}"]
+                    and _shown(one.uri)
+                )
+                return _or_trouble(Completion(typed.start(1), cursor, offered[:MOST]), text, listed, server)
+            found = paths(text, cursor) or Completion(typed.start(1), cursor, ())
+            names = [one for one in self.servers() if one.startswith(typed[1])]
+            servers = (Candidate(f"{one}:", f"{one}:", "Resources of this MCP server") for one in names)
+            return found._replace(candidates=(*servers, *found.candidates))
+
+        return complete
+
+    def _listed(self, kind: Kind, server: str) -> Listed:
+        """What is known now. The server is asked if that is nothing, or old."""
+        known = self._lists.get((kind, server), Listed())
+        if time.monotonic() - known.asked > FRESH_SECONDS and (kind, server) not in self._asking:
+            self._asking.add((kind, server))
+            begin(self._prompt, partial(self._ask, kind, server), group="listings")
+        return known
+
+    async def _ask(self, kind: Kind, server: str) -> None:
+        found: Sequence[ServerPrompt | ServerResource] = ()
+        trouble = f"{server} has no {kind}"
+        try:
+            tools = await self._conversation.core.tools()
+            found = await (tools.prompts(server) if kind == "prompts" else tools.resources(server))
+        except (NotLoaded, ToolGone) as error:
+            trouble = str(error)
+        finally:
+            self._asking.discard((kind, server))
+        self._lists[kind, server] = Listed(time.monotonic(), found, "" if found else _help(trouble))
+        if self._prompt.is_attached:  # Else the window has closed meanwhile.
+            self._prompt.offer()
+
+    # ---- filling in --------------------------------------------------------------------------------------------------
+
+    async def fill(self, wanted: PromptOfServer, text: str) -> None:
+        """Replace `text`, as it was typed, by the question that a prompt makes. It is read before it is sent."""
+        try:
+            tools = await self._conversation.core.tools()
+            listed = await tools.prompts(wanted.server)
+            found = next((one for one in listed if one.name == wanted.name), None)
+            if found is None:
+                known = ", ".join(sorted(one.name for one in listed))
+                raise Misused(f"{wanted.server} has {f'these prompts: {known}' if known else 'no prompts'}")
+            values = _values(found, wanted.rest)
+            missing = [one for one in found.arguments if one.required and not values.get(one.name)]
+            if not missing:
+                self._put(text, await tools.fill(found, values))
+            elif self._prompt.full_text == text:
+                beginning = f"{missing[0].name}="
+                self._prompt.write(text if text.endswith(beginning) else f"{text.rstrip()} {beginning}")
+                raise Misused(f"{wanted.name} needs {missing[0].name}. {_help(missing[0].description)}".rstrip())
+        except (Misused, NotLoaded, ToolGone) as error:
+            self._prompt.notify(one_line(str(error)), title="Prompts", severity="warning", timeout=15, markup=False)
+
+    def _put(self, text: str, filled: str) -> None:
+        if self._prompt.is_attached and self._prompt.full_text == text:  # Else the person has written on.
+            self._prompt.keep_in_reach(text.strip())
+            self._prompt.take_over(filled)
+
+
+def _values(prompt: ServerPrompt, typed: str) -> dict[str, str]:
+    """The arguments that are typed: `name=value`, `name="two words"`. The rest is the first that is not named.
+
+    Raises `Misused` if there is none.
+    """
+    names, values = [one.name for one in prompt.arguments], dict[str, str]()
+
+    def take(found: re.Match[str]) -> str:
+        if found[1] not in names:
+            return found[0]
+        values[found[1]] = next(value for value in found.groups()[1:] if value is not None)
+        return ""
+
+    if rest := ARGUMENT.sub(take, typed).strip():
+        free = [name for name in names if name not in values]
+        if not free:
+            raise Misused(f"Write {_usage(prompt)}")
+        values[free[0]] = rest
+    return values
+
+
+def _completion_of_arguments(prompts: Sequence[ServerPrompt], name: str, typed: str, cursor: int) -> Completion | None:
+    """The arguments that are not typed yet, at the beginning of a word."""
+    begun = re.split(r"\s", typed)[-1]
+    offered = [
+        Candidate(f"{one.name}=", f"{one.name}={'' if one.required else ' (may be left out)'}", _help(one.description))
+        for prompt in prompts
+        if prompt.name == name
+        for one in prompt.arguments
+        if _shown(one.name) and f" {one.name}=" not in typed and one.name.startswith(begun)
+    ]
+    return Completion(cursor - len(begun), cursor, tuple(offered))
+
+
+def _or_trouble(completion: Completion, text: str, listed: Listed, server: str) -> Completion:
+    """The same, or a line that says why there is nothing, and changes nothing if it is taken."""
+    said = listed.trouble or (f"asking {server} …" if listed.asked < 0 else "")
+    if completion.candidates or not said:
+        return completion
+    return Completion(completion.start, completion.end, (Candidate(text[completion.start : completion.end], said),))
+
+
+def _usage(prompt: ServerPrompt) -> str:
+    arguments = [one.name if one.required else f"[{one.name}]" for one in prompt.arguments]
+    return " ".join([f"/{prompt.server}:{prompt.name}", *map(one_line, arguments)])
+
+
+def _help(text: str) -> str:
+    return one_line(text)[:MOST_HELP] if text.strip() else ""
+
+
+def _shown(name: str) -> bool:
+    """Whether a name can be typed, and is what the screen shows."""
+    return bool(name) and one_line(name) == name and " " not in name

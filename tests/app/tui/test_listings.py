@@ -1,0 +1,99 @@
+"""Prompts and resources of real MCP servers in the chat: listed when asked for, read by the person, kept clean."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+
+from app.config import Folders
+from app.tools import servers as module
+from app.tools.servers import Servers
+from app.tui.screens.chat.listings import Listed
+from app.tui.widgets.completing_text_area import Completions
+from storage import Attachment, Choices, Store
+from tests.app.tui.scripted import ScriptedCore, finished, press, verified, wait_until
+from tests.app.tui.window import Window, started
+from tests.support.mcp_process import SERVER
+from tests.support.patience import PATIENCE_SECONDS
+from tests.support.serving import REPOSITORY
+
+
+@pytest.fixture
+async def servers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Servers]:
+    """`t` has prompts and resources, `late` never greets, until there is a file `go`, and `gone` ends at once."""
+    monkeypatch.setattr(module, "START_SECONDS", PATIENCE_SECONDS)
+    folders = Folders(tmp_path / "config", tmp_path / "data", tmp_path / "logs")
+    folders.config.mkdir()
+    there = {"command": sys.executable, "args": [*SERVER, str(tmp_path)], "cwd": str(REPOSITORY)}
+    others = {
+        "late": {"command": "sh", "args": ["-c", "until [ -e go ]; do sleep 0.1; done"]},
+        "gone": {"command": "false"},
+    }
+    (folders.config / "mcp.json").write_text(json.dumps({"mcpServers": {"t": there, **others}}))
+    (tmp_path / "notes.txt").write_text("private")
+    monkeypatch.chdir(tmp_path)
+    servers = Servers(folders)
+    yield servers
+    await servers.aclose()
+
+
+def offered(app: Window) -> list[str]:
+    completions = app.screen.query_one(Completions)
+    return [str(option.prompt) for option in completions.options] if completions.display else []
+
+
+async def type_in(app: Window, pilot: Pilot[None], text: str) -> None:
+    """Types a text in place of what is in the prompt."""
+    app.prompt.write("")
+    await press(pilot, *text, until=lambda: app.prompt.text == text)
+
+
+async def test_prompts_and_resources_come_from_servers_that_are_asked(store: Store, servers: Servers) -> None:
+    core = ScriptedCore(store, [[*verified("Done."), finished(3)]] * 2)
+    core.mcp = servers
+    async with started(core, (100, 36)) as (app, pilot):
+        await type_in(app, pilot, "/t:review")
+        await press(pilot, "enter", until=lambda: core.prompts != [])  # Not chosen: words like others.
+        await press(pilot, "ctrl+n", until=lambda: app.answers == [])
+        app.chat.conversation.choose(Choices(tools=("t", "late", "gone")))
+
+        await type_in(app, pilot, "/t")
+        assert any(one.startswith("/t:") for one in offered(app)) and servers._servers == {}
+        await type_in(app, pilot, "@late:")
+        assert [one.split()[:2] for one in offered(app)] == [["asking", "late"]]
+        await type_in(app, pilot, "@gone:")  # While the other one is still being asked.
+        await wait_until(pilot, lambda: "gone ended (exit code 1)" in offered(app)[0])
+
+        await type_in(app, pilot, "/t:r")
+        await wait_until(pilot, lambda: offered(app)[0].split("  ")[0] == "/t:review path [focus]")
+        await press(pilot, "enter", until=lambda: app.prompt.text == "/t:review ")
+        await press(pilot, "enter", until=lambda: app.prompt.text == "/t:review path=")
+        assert app.toasted("review needs path") and len(core.prompts) == 1
+        await pilot.press(*'"a b.py" f')
+        await wait_until(pilot, lambda: [one.split()[0] for one in offered(app)] == ["focus="])
+        await press(pilot, "tab", *"speed", until=lambda: app.prompt.text == '/t:review path="a b.py" focus=speed')
+        filled = "Review a b.py for speed, as @notes.txt says."
+        await press(pilot, "enter", until=lambda: app.prompt.full_text == filled)
+        await press(pilot, "enter", until=lambda: len(core.prompts) == 2 and app.prompt.text == "")
+        (asked, _) = store.branches.thread(core.prompts[1][0])
+        assert (asked.text, asked.attachments) == (filled, ())  # The server's words name no file.
+
+        await wait_until(pilot, lambda: not app.prompt.answering)
+        core.scripts.append([*verified("Milk."), finished(3)])
+        await type_in(app, pilot, "what @t:day")
+        await wait_until(pilot, lambda: [one.split()[0] for one in offered(app)] == ["memo://today"])
+        await press(pilot, "tab", until=lambda: app.prompt.text == "what @t:memo://today")
+        await press(pilot, "enter", until=lambda: len(core.prompts) == 3 and app.prompt.text == "")
+        asked = store.branches.thread(core.prompts[2][0])[2]
+        assert asked.attachments == (Attachment("t:memo://today", "text/plain", b"buy milk\n"),)
+        await wait_until(pilot, lambda: not app.prompt.answering)
+        await type_in(app, pilot, "and @gone:memo://today")
+        await press(pilot, "enter", until=lambda: app.toasted("gone ended (exit code 1)"))
+        assert len(core.prompts) == 3 and app.prompt.text == "and @gone:memo://today"
+        Path("go").touch()
+        await wait_until(pilot, lambda: bool(app.chat._listings._lists.get(("resources", "late"), Listed()).trouble))
