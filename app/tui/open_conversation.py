@@ -85,6 +85,8 @@ class OpenConversation:
         self.shading = False
         """Whether unverified text is shaded."""
         self._changes: int | None = None
+        self._just_read = False
+        """Another window may have continued it while it was read, and nobody has looked since."""
         self._context: Context | None = None
         self._reads = 0
         self._nearly_full: set[str] = set()
@@ -137,6 +139,7 @@ class OpenConversation:
         self._imported = stored.imported
         self.core.follow(self.choices)
         self.ended.pop(stored.id or "", None)
+        self._just_read = True
         live = self.live
         if live is not None and live.instead is not None and not live.turn.message:
             self.turns[self._place(live) :] = [live.turn]  # It waits for its turn, and is not stored yet.
@@ -181,11 +184,12 @@ class OpenConversation:
         return tip is not None and (shown is None or tip not in (shown.message, shown.asked))
 
     def changed_elsewhere(self) -> bool:
-        """Whether another program may have written to the store since the last call. Any thread may call it.
+        """Whether another program may have written to the store since the last look or read. Any thread may call it.
 
         An answer that another program was writing is ended first if that program is gone.
         """
-        store, before = self.core.store, self._changes
+        store, before = self.core.store, None if self._just_read else self._changes
+        self._just_read = False
         try:
             ended = any(turn.outcome == "elsewhere" for turn in self.turns[-1:]) and bool(store.messages.recover())
             self._changes = store.database.changes()

@@ -225,6 +225,18 @@ def shown(conversation: OpenConversation) -> list[tuple[str, str]]:
     return [(turn.question, turn.text) for turn in conversation.turns]
 
 
+async def test_what_another_window_writes_while_one_is_read_is_not_missed(store: Store) -> None:
+    conversation = await two_turns(store)
+    with Store.open(store.path) as other:
+        stored = await conversation.read(conversation.id)
+        assert stored is not None and conversation.id is not None
+        other.messages.ask(conversation.id, "elsewhere", parent_id=other.conversations.get(conversation.id).tip_id)
+        assert conversation.changed_elsewhere()
+        conversation.open(stored)
+    assert conversation.changed_elsewhere() and conversation.outdated
+    assert not conversation.changed_elsewhere()
+
+
 async def test_a_reply_that_dies_or_ends_early_is_a_failed_turn(store: Store) -> None:
     async def dies() -> AsyncIterator[Event]:
         yield Verified("half", 1, 0)

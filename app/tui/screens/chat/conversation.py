@@ -67,6 +67,7 @@ class ConversationView(Vertical):
         self.files = QuestionFiles(self.prompt, self._file_lines, conversation)
         self.text = PromptText(self.prompt, conversation, self.files.keep)
         self._metrics = metrics
+        self._catching_up = asyncio.Lock()
         self._replies = Replies(self, conversation, metrics, self.messages, self.rounds, self.prompt)
 
     def compose(self) -> Iterator[Widget]:
@@ -128,8 +129,9 @@ class ConversationView(Vertical):
 
     async def catch_up(self) -> None:
         """Show the conversation as it is stored, if another window has continued it."""
-        if self._conversation.outdated:
-            await self.open(self._conversation.id)
+        async with self._catching_up:  # One that was cancelled could leave undrawn what it has read.
+            if self._conversation.outdated:
+                await self.open(self._conversation.id)
 
     async def look_again(self) -> None:
         """Show the conversation as it is stored; if it is already shown, the scroll position stays."""

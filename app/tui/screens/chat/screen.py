@@ -392,7 +392,7 @@ class ChatScreen(Screen[None]):
     def _catch_up(self) -> None:
         if self._alive:
             self._sidebar.refresh_list()
-            begin(self, self._view.catch_up, group="look-up", exclusive=True)
+            begin(self, self._view.catch_up, group="look-up")
 
     @on(MessageActions.ShellAsked)
     def show_for_shell(self, event: MessageActions.ShellAsked) -> None:
