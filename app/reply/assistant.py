@@ -14,7 +14,7 @@ import asyncio
 import contextlib
 import gc
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -371,30 +371,37 @@ class Assistant:
 
         The messages stay. Until then, and if it fails or is stopped, prompts are as before. Tools are not called. If
         the model cannot read that much, the turns are summed up in parts: the first ones, then their summary with the
-        next ones. Each part counts as soon as it is complete.
+        next ones. Each part counts as soon as it is complete, also if a later one fails or is stopped.
         """
         parts = 1
 
         def request(backend: Backend) -> Request:
             return backend.summary(conversation_id, parts)
 
-        while True:
-            last: Event | None = None
-            async with contextlib.aclosing(self._events(lambda: conversation_id, request)) as events:
-                async for event in events:
-                    if isinstance(event, Done | Failed):
-                        last = event
-                    else:
-                        yield event
-            if (isinstance(last, Failed) and last.code == "too_long") or (isinstance(last, Done) and last.full):
-                parts *= 2
-            elif parts > 1 and isinstance(last, Done) and last.reason == "end":
-                parts = 1  # The rest, with the summary of this part.
-                yield Verified("\n\n", 0, 0)
-            else:
-                if last is not None:
-                    yield last
-                return
+        with self._reply_in(conversation_id) as stopping:
+            while True:
+                last: Event | None = None
+                written = False
+                async with contextlib.aclosing(self._answer(conversation_id, stopping, request, None)) as events:
+                    async for event in events:
+                        if isinstance(event, Done | Failed):
+                            last = event
+                        else:
+                            written = written or (isinstance(event, Verified) and bool(event.text))
+                            yield event
+                if (isinstance(last, Failed) and last.code == "too_long") or (isinstance(last, Done) and last.full):
+                    parts *= 2
+                elif parts > 1 and isinstance(last, Done) and last.reason == "end":
+                    parts = 1  # The rest, with the summary of this part.
+                else:
+                    if last is not None:
+                        yield last
+                    return
+                if written:
+                    yield Verified("\n\n", 0, 0)
+                if stopping.is_set():
+                    yield Done(True, "stopped", (), (), Stats())
+                    return
 
     def verify(self, message_id: str) -> AsyncGenerator[Event, None]:
         """Verify a stored answer: its drafted tokens are sent as a draft, and the target continues from there.
@@ -447,7 +454,7 @@ class Assistant:
         *,
         ask: Callable[[], Message] | None = None,
     ) -> AsyncGenerator[Event, None]:
-        """The events of one answer. All requests to an assistant go through here.
+        """The events of one answer. All requests to an assistant go through here, but those for summaries.
 
         `conversation`: finds the id of its conversation; may raise `StorageError`. `ask` stores a question at once, so
         that a kill while the program loads does not lose it, and returns its pending answer. `request` stores any other
@@ -459,14 +466,23 @@ class Assistant:
         except StorageError as error:
             yield Failed(str(error), "internal")
             return
+        with self._reply_in(conversation_id) as stopping:
+            async with contextlib.aclosing(self._answer(conversation_id, stopping, request, ask)) as events:
+                async for event in events:
+                    yield event
+
+    @contextlib.contextmanager
+    def _reply_in(self, conversation_id: str) -> Iterator[asyncio.Event]:
+        """Make a reply the running one of its conversation; yields what is set to stop it.
+
+        Raises `RuntimeError` while another reply runs there.
+        """
         if conversation_id in self._replies:
             raise RuntimeError("one reply at a time in a conversation: stop the running one, or wait for it")
         self._asked.set()
         stopping = self._replies[conversation_id] = asyncio.Event()
         try:
-            async with contextlib.aclosing(self._answer(conversation_id, stopping, request, ask)) as events:
-                async for event in events:
-                    yield event
+            yield stopping
         finally:
             del self._replies[conversation_id]
             self.outbox.stir()

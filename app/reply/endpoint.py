@@ -334,7 +334,7 @@ class EndpointText:
         if isinstance(error, Refused) and error.code == "too_long":
             return NoAnswer(f"{said}. Start a new conversation.", "too_long")
         if self._generation.given.sums_up:
-            return NoAnswer(f"{said}. Nothing was summed up.", "broken", wants_token=wants_token(error))
+            return NoAnswer(f"{said}. Nothing more was summed up.", "broken", wants_token=wants_token(error))
         if self._generation.answer.text:
             return NoAnswer(f"{said}. The part that arrived is kept.", "broken", advice=f"To continue: {GO_ON}.")
         if isinstance(error, Refused | Incompatible):

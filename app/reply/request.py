@@ -284,7 +284,7 @@ def sum_up(store: Store, settings: Settings, conversation_id: str, parts: int = 
     known = 0 if before is None else 1 + next(at for at, one in enumerate(thread) if one.id == before.up_to)
     old = [place for place in questions if known <= place < ends]
     if parts > 1:
-        if parts >= 2 * len(old):
+        if parts > len(old):  # The last part was one question already.
             raise _impossible(
                 "One question with its answer is longer than the model reads. Nothing more was summed up."
             )

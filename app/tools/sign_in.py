@@ -42,7 +42,7 @@ PERSON_SECONDS = 300.0
 """How long signing in may take a person."""
 BROWSER_SECONDS = 10.0
 """How long a browser may take to send its request."""
-RENEWAL_SECONDS = 30.0
+RENEWAL_SECONDS = 10.0
 """Longest wait for another window that renews tokens. One that hangs must not block all others."""
 MOST_LINE = 16_384
 """Longest request line of the browser, in bytes."""
@@ -85,30 +85,33 @@ class _Store:
         """What is kept, perhaps by another window. Raises `TokenError`, `ValueError`."""
         assert self.place is not None
         found = self._tokens.find(login_name(self._name), self._url, self.place)
-        self._kept = msgspec.json.decode(found, type=Kept)
-        return self._kept
+        return msgspec.json.decode(found, type=Kept)
+
+    def take(self, kept: Kept, client: OAuthClientInformationFull) -> None:
+        """Go on with what was read, and the client in it."""
+        self._kept, self._client = kept, client
 
     @contextlib.asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
-        """Lock out other windows while tokens are renewed. Raises `OSError`."""
-        lock = self._tokens.file.with_name("mcp-login.lock")
-        create_private(lock)
-        handle = os.open(lock, os.O_RDWR)
-        try:
-            with contextlib.suppress(TimeoutError):
+        """Lock out other windows while this server's tokens are renewed, but not on Windows, which has no such locks.
+
+        Where the folder cannot be written to, or another window takes too long, go on without the lock.
+        """
+        lock = self._tokens.file.with_name(f"mcp-login.{self._name}.lock")  # The names of servers are safe in files.
+        with contextlib.ExitStack() as held:
+            with contextlib.suppress(OSError):  # `TimeoutError` is one, too.
+                create_private(lock)
+                handle = os.open(lock, os.O_RDWR)
+                held.callback(os.close, handle)
                 async with asyncio.timeout(RENEWAL_SECONDS):
                     while not locked(handle):
                         await asyncio.sleep(0.05)
             yield
-        finally:
-            os.close(handle)
 
     async def get_tokens(self) -> OAuthToken | None:
         return OAuthToken.model_validate_json(self._kept.tokens) if self._kept is not None else None
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
-        if self._kept is not None:
-            self._client = OAuthClientInformationFull.model_validate_json(self._kept.client)
         return self._client
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
@@ -243,21 +246,36 @@ class _Provider(OAuthClientProvider):
 
     def restore(self) -> OAuthToken:
         """Take what is kept, and return its tokens. Raises `TokenError`, `ValueError`."""
-        kept, known = self._store.read(), self.context
-        known.current_tokens = OAuthToken.model_validate_json(kept.tokens)
+        return self._take(self._store.read())
+
+    def _take(self, kept: Kept) -> OAuthToken:
+        """Go on with this, perhaps of a later sign-in, which has a client of its own. Raises `ValueError`."""
+        tokens = OAuthToken.model_validate_json(kept.tokens)
+        client = OAuthClientInformationFull.model_validate_json(kept.client)
+        metadata = OAuthMetadata.model_validate_json(kept.metadata) if kept.metadata else None
+        resource = ProtectedResourceMetadata.model_validate_json(kept.resource) if kept.resource else None
+        self._store.take(kept, client)
+        known = self.context
+        known.current_tokens, known.client_info = tokens, client
         known.token_expiry_time, known.auth_server_url = kept.expires, kept.issuer
-        known.oauth_metadata = OAuthMetadata.model_validate_json(kept.metadata) if kept.metadata else None
-        known.protected_resource_metadata = (
-            ProtectedResourceMetadata.model_validate_json(kept.resource) if kept.resource else None
-        )
-        return known.current_tokens
+        known.oauth_metadata, known.protected_resource_metadata = metadata, resource
+        return tokens
+
+    @property
+    def _has_expired(self) -> bool:
+        return self.context.current_tokens is not None and not self.context.is_token_valid()
 
     async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
         async with contextlib.AsyncExitStack() as turn:
-            if self.context.current_tokens is not None and not self.context.is_token_valid():
+            if self._has_expired:
+                async with self.context.lock:  # Another request has it until it is answered: no window waits for that.
+                    pass
+            if self._has_expired:
                 await turn.enter_async_context(self._store.turn())
                 with contextlib.suppress(TokenError, ValueError):  # The server says what is wrong with its own.
-                    await asyncio.to_thread(self.restore)
+                    self._take(await asyncio.to_thread(self._store.read))
+                if not self._has_expired:  # Renewed by another window.
+                    await turn.aclose()
             async with contextlib.aclosing(super().async_auth_flow(request)) as flow:
                 with contextlib.suppress(StopAsyncIteration):
                     sent = await anext(flow)

@@ -296,15 +296,26 @@ class OpenConversation:
         if self.id is None:
             raise NotPossible("There is no conversation to sum up yet.")
         self._take_up()
-        return RunningReply(self.id, Turn(SUM_UP), self.core.sum_up(self.id), sums_up=True)
+        before = self._summary_in(self.id)
+        return RunningReply(self.id, Turn(SUM_UP), self.core.sum_up(self.id), sums_up=True, summary_before=before)
 
-    def take_summary_back(self) -> None:
-        """Have the model read again what the last summary stands for."""
+    def has_summed_more(self, reply: RunningReply) -> bool:
+        """Whether a summary, or a part of it, is complete since this reply began. Raises `StorageError`."""
+        return self._summary_in(reply.conversation) != reply.summary_before
+
+    def _summary_in(self, conversation_id: str) -> str | None:
+        """Id of the summary that counts in a conversation."""
+        summary = self.core.store.summaries.of(conversation_id)
+        return None if summary is None else summary.answer.id
+
+    def take_summary_back(self) -> bool:
+        """Have the model read again what the last summary stands for. Whether an earlier one counts now instead."""
         self.check_idle()
         summary = None if self.id is None else self.core.store.summaries.of(self.id)
         if summary is None:
             raise NotPossible("Nothing is summed up here.")
         self.core.store.bin.delete_message(summary.question.id)
+        return self._summary_in(summary.question.conversation_id) is not None
 
     def send(self, queued: Queued) -> RunningReply:
         """The reply to what waited in the queue."""

@@ -32,6 +32,8 @@ class RunningReply:
     """Place of the turn that a second version replaces. The turns after it stay in the other branch."""
     sums_up: bool = False
     """Whether it is a summary of older messages, whose turn goes when it has ended."""
+    summary_before: str | None = None
+    """Id of the summary that counted before it, if it is one, too."""
     stats: Stats | None = None
     told: Stats | None = None
     """The figures that the screen was last told of."""

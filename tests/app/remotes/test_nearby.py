@@ -135,9 +135,7 @@ def test_a_remote_of_the_same_server_and_model_is_known(tmp_path: Path) -> None:
 NOBODY = "http://127.0.0.1:9"
 
 
-pytestmark = pytest.mark.usefixtures("no_ring")
-
-
+@pytest.mark.usefixtures("no_ring")
 async def test_each_server_offers_its_models_or_says_why_not(verifier: VerifierProcess, folders: Folders) -> None:
     refused = http(b'{"error":{"message":"Wrong key."}}', status="401 Unauthorized", content_type="application/json")
     async with ChatServer([Script(["x"])]).listening() as port, raw_peer(lambda number: refused) as locked:
@@ -159,6 +157,7 @@ async def test_each_server_offers_its_models_or_says_why_not(verifier: VerifierP
     assert not found["locked"].models and "Wrong key." in found["locked"].trouble
 
 
+@pytest.mark.usefixtures("no_ring")
 async def test_a_silent_server_holds_up_no_other(folders: Folders) -> None:
     async with ChatServer([Script(["x"])]).listening() as port, raw_peer(lambda number: None) as away:
         remotes = Remotes(folders)
@@ -171,6 +170,7 @@ async def test_a_silent_server_holds_up_no_other(folders: Folders) -> None:
     assert not one.models and one.trouble
 
 
+@pytest.mark.usefixtures("no_ring")
 async def test_leaving_early_does_not_wait_for_the_others(folders: Folders) -> None:
     async with raw_peer(lambda number: None) as away:
         Remotes(folders).put("silent", Remote(url=f"http://127.0.0.1:{away}"))

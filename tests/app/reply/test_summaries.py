@@ -143,6 +143,26 @@ async def test_what_does_not_fit_is_summed_up_in_parts_without_losing_a_turn(con
         assert summary is not None and "9" * 2000 in texts(opened.store.summaries.shown(here))
 
 
+async def test_stopped_between_two_parts_the_first_one_counts(connect: Connect) -> None:
+    server = ChatServer([Script(["a"])])
+    async with connect(server, met=True, settings=SETTINGS) as opened:
+        here = await talked(opened, *(str(at) * 400 for at in range(1, 7)))
+        server.reads_most = len(SUM_UP) + 401
+
+        def watch(heard: Heard) -> None:
+            if heard.text.endswith("\n\n"):
+                assert not opened.has_room(here), "a question that waits would get in between"
+                opened.stop(here)
+
+        heard = await hear(opened.sum_up(here), watch)
+        assert heard.text == "a\n\n" and heard.done.reason == "stopped" and opened.has_room(here)
+        kept = texts(opened.store.summaries.shown(here))
+        assert kept[:2] == [SUM_UP, "a"] and kept[2] == "2" * 400
+        server.reads_most, before = 1, len(server.asked)
+        assert "longer than the model reads" in str((await hear(opened.sum_up(here))).failed)
+        assert [len(said(one)) for one in server.asked[before:]] == [9, 5], "none is sent twice"
+
+
 async def test_it_reads_the_results_of_tools_and_calls_none(connect: Connect, tmp_path: Path) -> None:
     server = ChatServer([wants("one"), Script(["a"]), Script(["a"]), Script(["a"]), wants("two"), Script(["sum"])])
     tools = FileTools(tmp_path / "file")

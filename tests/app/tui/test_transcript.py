@@ -250,7 +250,7 @@ async def test_older_messages_fold_when_they_are_summed_up_and_come_back(drafter
             await until_connected(core)
             await wait_until(pilot, lambda: app.answers == SHOWN)
             await send(app, pilot, "/compact")
-            await wait_until(pilot, lambda: app.toasted("Nothing was summed up") and app.answers == SHOWN)
+            await wait_until(pilot, lambda: app.toasted("Nothing more was summed up") and app.answers == SHOWN)
             assert line(app) == "" and not app.chat.conversation.live
             await until_connected(core)
             await send(app, pilot, "/compact")

@@ -38,7 +38,8 @@ from app.tui.widgets.transcript import SummaryLine
 from app.tui.widgets.welcome import Welcome
 from storage import Attachment, NotFound, StorageError
 
-INCOMPLETE_SUMMARY = "The summary is not complete, so the model still reads all messages."
+INCOMPLETE_SUMMARY = "The summary is not complete, so the model reads the same as before."
+PARTIAL_SUMMARY = "Only the first messages are summed up. The model still reads the others; /compact sums them up."
 
 
 class ConversationView(Vertical):
@@ -286,9 +287,10 @@ class ConversationView(Vertical):
     async def take_summary_back(self) -> None:
         """Have the model read again what the last summary stands for."""
         with reporting(self):
-            self._conversation.take_summary_back()
+            earlier = self._conversation.take_summary_back()
             await self.open(self._conversation.id)
-            self.notify("The model reads those messages themselves again.")
+            more = " An earlier summary still counts; /compact undo takes it back, too." if earlier else ""
+            self.notify(f"The model reads those messages themselves again.{more}")
 
     def stop(self) -> None:
         """End the running reply of this conversation. Its text stays."""
@@ -370,8 +372,12 @@ class ConversationView(Vertical):
         here = conversation.id == reply.conversation
         again = False
         if reply.sums_up:
-            if here and (said := turn.error or ("" if turn.outcome == "done" and not turn.cut else INCOMPLETE_SUMMARY)):
-                self.notify(said, severity="warning", markup=False)
+            if here and (turn.error or turn.cut or turn.outcome != "done"):
+                with reporting(self):
+                    partial_one = conversation.has_summed_more(reply)
+                    why = turn.error or ("" if partial_one else INCOMPLETE_SUMMARY)
+                    said = " ".join(filter(None, [why, PARTIAL_SUMMARY if partial_one else ""]))
+                    self.notify(said, severity="warning", markup=False)
             conversation.unfolded = conversation.unfolded and not here
             again = True
         elif reply.instead is not None:
