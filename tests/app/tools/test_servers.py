@@ -28,7 +28,7 @@ import json, sys
 
 many = [{"name": str(at)} for at in range(1000)]
 contents = {
-    "x://letters": {"blob": "caf\\u00e9"},
+    "x://letters": {"blob": "na\\u00efve"},
     "x://huge": {"text": "\\x1b[m" * 1_000_000},
     "x://bytes": {"blob": "AP8="},
 }
@@ -212,7 +212,8 @@ async def test_what_does_not_start_is_explained_and_leaves_nothing_behind(
         assert not gone.value.begun
     monkeypatch.setattr("app.tools.child.GRACE_SECONDS", 0.2)
     given_up = asyncio.create_task(servers.offered(["stubborn"]))
-    await until(lambda: (tmp_path / "up").exists() and bool((tmp_path / "pid").read_text()))
+    noted = tmp_path / "pid"
+    await until(lambda: (tmp_path / "up").exists() and noted.exists() and bool(noted.read_text()))
     given_up.cancel()
     await asyncio.wait([given_up])
     process = int((tmp_path / "pid").read_text())

@@ -168,7 +168,7 @@ class Listings:
             if not missing:
                 self._put(text, await tools.fill(found, values))
             elif self._prompt.full_text == text:
-                beginning = f"{missing[0].name}="
+                beginning = f"{missing[0].name}=" if _shown(missing[0].name) else ""
                 self._prompt.write(text if text.endswith(beginning) else f"{text.rstrip()} {beginning}")
                 raise Misused(f"{wanted.name} needs {missing[0].name}. {_help(missing[0].description)}".rstrip())
         except (Misused, NotLoaded, ToolGone) as error:
