@@ -21,6 +21,8 @@ BEFORE = r"""\s(\[{"'`*_“‘«\u3000-\u9fff\uac00-\ud7af\uff00-\uffef"""
 """What may stand before an `@` at the start of a word. Scripts without spaces between words are part of it."""
 MENTION = re.compile(rf"""(?<![^{BEFORE}])@(?:"([^"\n]+)"|'([^'\n]+)'|((?:\\ |[^\s"'`])+))""")
 """An `@` at the start of a word, then a path in quotes, or without spaces that have no backslash before them."""
+ARMED = re.compile(rf"(?<![^{BEFORE}])@(?=\S)")
+"""Any `@` with which a mention could begin, also within another one."""
 TRAILING = ".,;:!?)]}>*_”’»。、，；：！？）】」』"
 """Punctuation that ends a sentence and is not part of a path, unless a file has that name."""
 KNOWN_ENDINGS = frozenset({
@@ -70,6 +72,11 @@ def mentions(text: str, cwd: Path, servers: Collection[str] = ()) -> list[Mentio
         if (mention := _mention(match, cwd, servers)) is not None:
             found.setdefault(mention.raw, mention)
     return list(found.values())
+
+
+def disarmed(text: str) -> str:
+    """The text with a backslash before each `@` that could name something: it names nothing any more."""
+    return ARMED.sub(r"\\@", text)
 
 
 def shown_name(raw: str) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import binascii
 import contextlib
 import json
 import os
@@ -25,6 +24,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
+from app.attachments.limits import MOST_TEXT_BYTES, size
 from app.config import ConfigError, Folders
 from app.log import HIDDEN, log
 from app.remotes.tokens import Place, Tokens
@@ -52,6 +52,10 @@ MOST_LISTED = 500
 """Most tools, prompts or resources of one server."""
 MOST_DESCRIPTION = 8_000
 """Longest description of one of them, in characters."""
+MOST_NAME = 500
+"""Longest name and URI of a prompt or resource, in characters. A person types or reads it: a longer one is left out."""
+MOST_ARGUMENTS = 20
+"""Most arguments of a prompt. One with more is left out."""
 SHORTEST_SECRET = 6
 """Shortest value of a variable or header that is hidden in logs and messages. A shorter one may be an ordinary word."""
 
@@ -142,7 +146,8 @@ class _Server:
                 self._link = None
             if self._link is None:
                 try:
-                    link = _Link(self.name, *self._configured())
+                    # In a thread: a locked keyring asks the person first.
+                    link = _Link(self.name, *await asyncio.to_thread(self._configured))
                 except ConfigError as error:
                     raise ToolGone(str(error), begun=False) from None
                 await link.open()
@@ -205,6 +210,8 @@ class _Link:
         self._stop = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._error: BaseException | None = None
+        self._calls = 0
+        """How many calls it is carrying out."""
         self._heard = 0.0
         """When it last answered, on the monotonic clock."""
 
@@ -245,14 +252,23 @@ class _Link:
     async def prompts(self) -> tuple[ServerPrompt, ...]:
         """All its prompts. Raises `ToolGone`."""
         found: list[types.Prompt] = await self._list("prompts", types.ListPromptsRequest, types.ListPromptsResult)
-        return tuple(_prompt(self.name, prompt) for prompt in found)
+        return tuple(
+            _prompt(self.name, one)
+            for one in found
+            if len(arguments := one.arguments or ()) <= MOST_ARGUMENTS
+            and all(len(name) <= MOST_NAME for name in (one.name, *(argument.name for argument in arguments)))
+        )
 
     async def resources(self) -> tuple[ServerResource, ...]:
         """What can be read from it. Raises `ToolGone`."""
         found: list[types.Resource] = await self._list(
             "resources", types.ListResourcesRequest, types.ListResourcesResult
         )
-        return tuple(ServerResource(self.name, one.uri, (one.title or one.name)[:MOST_DESCRIPTION]) for one in found)
+        return tuple(
+            ServerResource(self.name, one.uri, (one.title or one.name)[:MOST_NAME])
+            for one in found
+            if len(one.uri) <= MOST_NAME
+        )
 
     async def _list(
         self, what: Literal["tools", "prompts", "resources"], request: Callable[..., types.Request[Any, Any]], kind: Any
@@ -261,10 +277,15 @@ class _Link:
         found: list[Any] = []
         cursor: str | None = None
         can = self._session and self._session.server_capabilities
-        while len(found) < MOST_LISTED and (can is None or getattr(can, what) is not None):
+        unsaid = can is not None and getattr(can, what) is None
+        if unsaid and what != "tools":
+            return []
+        while len(found) < MOST_LISTED:
             params = types.PaginatedRequestParams(cursor=cursor)
             page = await self._ask(request(params=params), kind, LIST_SECONDS)
             if isinstance(page, str):
+                if unsaid:  # It was asked all the same, because a server may forget to say that it has tools.
+                    return []
                 raise ToolGone(f"{self.name} does not list its {what}: {page}", begun=False)
             found += getattr(page, what)
             if not getattr(page, what) or (cursor := page.next_cursor) is None:
@@ -279,10 +300,12 @@ class _Link:
             raise ToolGone(f"{self.name} does not write {prompt.name}: {result}", begun=False)
         alone = all(message.role == "user" for message in result.messages)
         said = [(message.role.capitalize(), _text([message.content])) for message in result.messages]
-        text = sanitise("\n\n".join(text if alone else f"{role}: {text}" for role, text in said))
-        if len(text) > MOST_TEXT:
+        text = "\n\n".join(text if alone else f"{role}: {text}" for role, text in said)
+        if len(text) > MOST_TEXT:  # Before it is cleaned, which takes a while.
             most = f"{len(text):,} characters, and a prompt may have {MOST_TEXT:,}"
             raise ToolGone(f"{self.name} writes {prompt.name} with {most}", begun=False)
+        if not (text := await asyncio.to_thread(sanitise, text)).strip():
+            raise ToolGone(f"{self.name} writes nothing for {prompt.name}", begun=False)
         return text
 
     async def read(self, uri: str) -> bytes:
@@ -294,15 +317,23 @@ class _Link:
         match result.contents:
             case [types.BlobResourceContents(blob=blob)]:
                 try:
-                    return base64.b64decode(blob)
-                except binascii.Error:
+                    return await asyncio.to_thread(base64.b64decode, blob, validate=True)
+                except ValueError:
                     raise ToolGone(f"{self.name} sent bytes that are not base64", begun=False) from None
-        return sanitise("\n\n".join(map(_content, result.contents))).encode()
+        text = "\n\n".join(map(_content, result.contents))
+        if len(text) > MOST_TEXT_BYTES:  # Before it is cleaned, which takes a while.
+            raise ToolGone(f"{self.name} sent more than {size(MOST_TEXT_BYTES)} of text", begun=False)
+        return (await asyncio.to_thread(sanitise, text)).encode("utf-8", "replace")
 
     async def call(self, tool: Tool, arguments: Mapping[str, Any]) -> ToolResult:
         """Call once. Raises `ToolGone`."""
         params = types.CallToolRequestParams(name=tool.name, arguments=dict(arguments))
-        result = await self._ask(types.CallToolRequest(params=params), types.CallToolResult, CALL_SECONDS, begun=True)
+        request = types.CallToolRequest(params=params)
+        self._calls += 1
+        try:
+            result = await self._ask(request, types.CallToolResult, CALL_SECONDS, begun=True)
+        finally:
+            self._calls -= 1
         if isinstance(result, str):
             return _bounded(result, failed=True)
         text = _text(result.content)
@@ -338,7 +369,8 @@ class _Link:
                 raise ToolGone(f"{self.name} {self._unread}{unknown}", begun=begun) from None
             if self._status is not None:  # The words are the SDK's own: the status says more.
                 status = self._status
-                self._stop.set()
+                if begun or not self._calls:  # A list that is refused breaks off no call.
+                    self._stop.set()
                 raise ToolGone(f"{self.name} answered with HTTP status {status}{unknown}", begun=begun) from None
             return self._clean(error.message)
         except (ValidationError, RuntimeError) as error:
@@ -457,7 +489,7 @@ class _Link:
         """Another program's words in a message or the log: one line, without secrets and control characters."""
         for secret in self._secrets:
             text = text.replace(secret, HIDDEN)
-        return " ".join(sanitise(text).split())
+        return " ".join(sanitise(text[:MOST_DESCRIPTION]).split())
 
 
 class _BoundedBody(httpx2.AsyncByteStream):

@@ -10,6 +10,7 @@ from textual.binding import Binding
 from textual.widgets import TextArea
 from textual.widgets.text_area import Edit, EditResult, Location
 
+from app.attachments.mentions import disarmed
 from app.sanitise import sanitise_paste
 
 FOLDED_LINES, FOLDED_CHARACTERS = 20, 2000
@@ -45,7 +46,7 @@ class FoldingTextArea(TextArea):
 
     def load_text(self, text: str) -> None:
         self._folded.clear()
-        for paste in self._pastes:
+        for paste in sorted(self._pastes, key=len, reverse=True):  # A long one may contain another.
             if paste in text:
                 text = text.replace(paste, self._mark(paste, text), 1)
         super().load_text(text)
@@ -53,11 +54,13 @@ class FoldingTextArea(TextArea):
     def take_over(self, text: str) -> None:
         """Replace the text by one that another program wrote: it names no files and is no command.
 
-        It is folded if it is long, or could name a file.
+        So a backslash is put before each `@` that could name something. That holds when it is unfolded, and after a
+        restart.
         """
+        text = disarmed(text)
         if text.startswith("/"):
             text = f" {text}"
-        if "@" in text or _is_long(text):
+        if _is_long(text):
             self._pastes[text] = None
         self.text = text
         self.move_cursor(self.document.end)

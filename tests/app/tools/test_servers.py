@@ -23,6 +23,42 @@ from tests.remote.toy_verifier import http, listening, request_of
 from tests.support.mcp_process import SERVER, over_http
 from tests.support.patience import PATIENCE_SECONDS
 
+HOSTILE = """
+import json, sys
+
+many = [{"name": str(at)} for at in range(1000)]
+contents = {
+    "x://letters": {"blob": "na\\u00efve"},
+    "x://huge": {"text": "\\x1b[m" * 1_000_000},
+    "x://bytes": {"blob": "AP8="},
+}
+written = {"huge": "\\x1b[m" * 100_000, "empty": "\\x1b[m"}
+for line in sys.stdin:
+    asked = json.loads(line)
+    about = asked.get("params") or {}
+    match asked["method"]:
+        case "initialize":
+            can = {"prompts": {}, "resources": {}}
+            about = {"name": "hostile", "version": "0"}
+            answer = {"protocolVersion": "2025-06-18", "capabilities": can, "serverInfo": about}
+        case "prompts/list":
+            names = [*written, "x" * 501]
+            answer = {"prompts": [{"name": "many", "arguments": many}, *({"name": name} for name in names)]}
+        case "resources/list":
+            answer = {"resources": [{"name": uri, "uri": uri} for uri in [*contents, "x://" + "x" * 500]]}
+        case "prompts/get":
+            text = {"type": "text", "text": written[about["name"]]}
+            answer = {"messages": [{"role": "user", "content": text}]}
+        case "resources/read":
+            answer = {"contents": [{"uri": about["uri"], **contents[about["uri"]]}]}
+        case _:
+            answer = None
+    if "id" in asked:
+        said = {"error": {"code": -32601, "message": "no"}} if answer is None else {"result": answer}
+        print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], **said}), flush=True)
+"""
+"""A server without tools, whose prompts and resources are too long, too many or not what they should be."""
+
 
 class Place:
     """A settings folder with an `mcp.json`, and what the test server notes."""
@@ -96,6 +132,25 @@ async def test_calls_give_bounded_text_and_run_at_once(place: Place, close: Call
     assert wrong.failed and "wrong" in wrong.text
 
 
+async def test_prompts_and_resources_are_bounded_before_they_are_cleaned(
+    place: Place, close: Callable[[Servers], Servers]
+) -> None:
+    servers = close(place.servers(h={"command": sys.executable, "args": ["-c", HOSTILE]}))
+    assert await servers.offered(["h"]) == ()
+    prompts = {one.name: one for one in await servers.prompts("h")}
+    assert list(prompts) == ["huge", "empty"]
+    assert [one.uri for one in await servers.resources("h")] == ["x://letters", "x://huge", "x://bytes"]
+    with pytest.raises(ToolGone, match="300,000 characters"):
+        await servers.fill(prompts["huge"], {})
+    with pytest.raises(ToolGone, match="h writes nothing for empty"):
+        await servers.fill(prompts["empty"], {})
+    with pytest.raises(ToolGone, match="not base64"):
+        await servers.read("h", "x://letters")
+    with pytest.raises(ToolGone, match=r"more than 1\.0 MB"):
+        await servers.read("h", "x://huge")
+    assert await servers.read("h", "x://bytes") == b"\0\xff"
+
+
 async def test_a_call_whose_server_ends_is_not_repeated_and_the_next_one_starts_it(
     place: Place, close: Callable[[Servers], Servers], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -157,7 +212,8 @@ async def test_what_does_not_start_is_explained_and_leaves_nothing_behind(
         assert not gone.value.begun
     monkeypatch.setattr("app.tools.child.GRACE_SECONDS", 0.2)
     given_up = asyncio.create_task(servers.offered(["stubborn"]))
-    await until(lambda: (tmp_path / "up").exists() and bool((tmp_path / "pid").read_text()))
+    noted = tmp_path / "pid"
+    await until(lambda: (tmp_path / "up").exists() and noted.exists() and bool(noted.read_text()))
     given_up.cancel()
     await asyncio.wait([given_up])
     process = int((tmp_path / "pid").read_text())

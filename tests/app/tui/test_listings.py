@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from textual.events import Paste
 from textual.pilot import Pilot
 
 from app.config import Folders
@@ -15,6 +16,7 @@ from app.tools import servers as module
 from app.tools.servers import Servers
 from app.tui.screens.chat.listings import Listed
 from app.tui.widgets.completing_text_area import Completions
+from app.tui.widgets.folding_text_area import MARK
 from storage import Attachment, Choices, Store
 from tests.app.tui.scripted import ScriptedCore, finished, press, verified, wait_until
 from tests.app.tui.window import Window, started
@@ -77,8 +79,8 @@ async def test_prompts_and_resources_come_from_servers_that_are_asked(store: Sto
         await pilot.press(*'"a b.py" f')
         await wait_until(pilot, lambda: [one.split()[0] for one in offered(app)] == ["focus="])
         await press(pilot, "tab", *"speed", until=lambda: app.prompt.text == '/t:review path="a b.py" focus=speed')
-        filled = "Review a b.py for speed, as @notes.txt says."
-        await press(pilot, "enter", until=lambda: app.prompt.full_text == filled)
+        filled = r"Review a b.py for speed, as \@notes.txt says."
+        await press(pilot, "enter", until=lambda: app.prompt.text == filled)
         await press(pilot, "enter", until=lambda: len(core.prompts) == 2 and app.prompt.text == "")
         (asked, _) = store.branches.thread(core.prompts[1][0])
         assert (asked.text, asked.attachments) == (filled, ())  # The server's words name no file.
@@ -97,3 +99,21 @@ async def test_prompts_and_resources_come_from_servers_that_are_asked(store: Sto
         assert len(core.prompts) == 3 and app.prompt.text == "and @gone:memo://today"
         Path("go").touch()
         await wait_until(pilot, lambda: bool(app.chat._listings._lists.get(("resources", "late"), Listed()).trouble))
+
+
+async def test_a_filled_prompt_names_no_file_whatever_was_pasted_into_it(store: Store, servers: Servers) -> None:
+    core = ScriptedCore(store, [[*verified("Done."), finished(3)]])
+    core.mcp = servers
+    async with started(core, (100, 36)) as (app, pilot):
+        app.chat.conversation.choose(Choices(tools=("t",)))
+        await type_in(app, pilot, "/t:review ")
+        pasted = "x" * 3000
+        app.prompt.post_message(Paste(pasted))
+        await wait_until(pilot, lambda: app.prompt.full_text == f"/t:review {pasted}")
+        filled = rf"Review {pasted} for bugs, as \@notes.txt says."
+        await press(pilot, "enter", until=lambda: app.prompt.full_text == filled)
+        assert MARK.fullmatch(app.prompt.text)  # As a whole, and not the paste in it.
+        await press(pilot, "ctrl+o", until=lambda: app.prompt.text == filled)
+        await press(pilot, "enter", until=lambda: len(core.prompts) == 1 and app.prompt.text == "")
+        (asked, _) = store.branches.thread(core.prompts[0][0])
+        assert (asked.text, asked.attachments) == (filled, ())

@@ -6,15 +6,18 @@ answered, the list says so. What it lists is another program's words: what a ter
 
 from __future__ import annotations
 
+import asyncio
 import re
 import time
 from collections.abc import Collection, Sequence
 from functools import partial
+from itertools import islice
 from typing import Literal, NamedTuple
 
 from app.attachments.mentions import mentions
 from app.attachments.reader import one_line
 from app.files import current_folder
+from app.log import log
 from app.reply.assistant import NotLoaded
 from app.tools.tool import ServerPrompt, ServerResource, ToolGone
 from app.tui.background import begin
@@ -31,6 +34,12 @@ SLASH = re.compile(r"/([A-Za-z0-9_-]*)(?::(\S*)(\s.*)?)?", re.DOTALL)
 ARGUMENT = re.compile(r"""(?<!\S)([^\s=]+)=(?:"([^"]*)"|'([^']*)'|(\S*))""")
 MOST_HELP = 200
 """Characters of a description that are shown."""
+MOST_SAID = 1000
+"""Characters of a message that are shown."""
+NAMED = 10
+"""Most prompts that one message names."""
+SLOW_SECONDS = 0.5
+"""Time after which the person is told that a server is being asked to fill in a prompt."""
 
 
 class Listed(NamedTuple):
@@ -48,6 +57,8 @@ class Listings:
         self._prompt, self._conversation = prompt, conversation
         self._lists: dict[tuple[Kind, str], Listed] = {}
         self._asking: set[tuple[Kind, str]] = set()
+        self._filling: set[str] = set()
+        """The texts that are to be replaced by questions that servers are writing."""
 
     def servers(self) -> Collection[str]:
         """The servers that the person has chosen for the conversation."""
@@ -69,7 +80,7 @@ class Listings:
                 offered = [Candidate(f"/{one}:", f"/{one}:", "Prompts of this MCP server") for one in names]
                 return found._replace(candidates=(*found.candidates, *offered))
             listed = self._listed("prompts", server)
-            prompts = [one for one in listed.found if isinstance(one, ServerPrompt) and _shown(one.name)]
+            prompts = [one for one in listed.found if isinstance(one, ServerPrompt)]
             if typed[3] is not None:
                 return _completion_of_arguments(prompts, begun, typed[3], cursor)
             prompts = sorted(prompts, key=lambda one: one.name)
@@ -92,16 +103,14 @@ class Listings:
             server, colon, begun = typed[1].partition(":")
             if colon and server in self.servers():
                 listed = self._listed("resources", server)
-                offered = tuple(
+                fitting = (
                     Candidate(f"{server}:{one.uri}", one.uri, _help(one.name))
                     for one in listed.found
                     if isinstance(one, ServerResource)
                     and (begun.lower() in one.uri.lower() or begun.lower() in one.name.lower())
-                    and [found.raw for found in mentions(f"@{server}:{one.uri}", current_folder(), self.servers())]
-                    == [f"{server}:{one.uri}"]
-                    and _shown(one.uri)
                 )
-                return _or_trouble(Completion(typed.start(1), cursor, offered[:MOST]), text, listed, server)
+                offered = tuple(islice(fitting, MOST))
+                return _or_trouble(Completion(typed.start(1), cursor, offered), text, listed, server)
             found = paths(text, cursor) or Completion(typed.start(1), cursor, ())
             names = [one for one in self.servers() if one.startswith(typed[1])]
             servers = (Candidate(f"{one}:", f"{one}:", "Resources of this MCP server") for one in names)
@@ -122,9 +131,13 @@ class Listings:
         trouble = f"{server} has no {kind}"
         try:
             tools = await self._conversation.core.tools()
-            found = await (tools.prompts(server) if kind == "prompts" else tools.resources(server))
+            listed = await (tools.prompts(server) if kind == "prompts" else tools.resources(server))
+            found = await asyncio.to_thread(lambda: [one for one in listed if _can_be_typed(one)])
         except (NotLoaded, ToolGone) as error:
             trouble = str(error)
+        except Exception as error:  # Whatever a server does, the window stays.
+            log.error("the %s of an MCP server could not be listed: %s", kind, type(error).__name__)
+            trouble = f"{server} cannot list its {kind}: {error}"
         finally:
             self._asking.discard((kind, server))
         self._lists[kind, server] = Listed(time.monotonic(), found, "" if found else _help(trouble))
@@ -134,24 +147,42 @@ class Listings:
     # ---- filling in --------------------------------------------------------------------------------------------------
 
     async def fill(self, wanted: PromptOfServer, text: str) -> None:
-        """Replace `text`, as it was typed, by the question that a prompt makes. It is read before it is sent."""
+        """Replace `text`, as it was typed, by the question that a prompt makes. It is read before it is sent.
+
+        Does nothing if that is being done already.
+        """
+        if text in self._filling:
+            return
+        self._filling.add(text)
+        slow = self._prompt.set_timer(SLOW_SECONDS, lambda: self._say(f"asking {wanted.server} …", "information"))
         try:
             tools = await self._conversation.core.tools()
             listed = await tools.prompts(wanted.server)
             found = next((one for one in listed if one.name == wanted.name), None)
             if found is None:
-                known = ", ".join(sorted(one.name for one in listed))
-                raise Misused(f"{wanted.server} has {f'these prompts: {known}' if known else 'no prompts'}")
+                known = ", ".join(sorted(one.name for one in listed)[:NAMED])
+                more = f" and {len(listed) - NAMED} more" if len(listed) > NAMED else ""
+                raise Misused(f"{wanted.server} has {f'these prompts: {known}{more}' if known else 'no prompts'}")
             values = _values(found, wanted.rest)
             missing = [one for one in found.arguments if one.required and not values.get(one.name)]
             if not missing:
                 self._put(text, await tools.fill(found, values))
             elif self._prompt.full_text == text:
-                beginning = f"{missing[0].name}="
+                beginning = f"{missing[0].name}=" if _shown(missing[0].name) else ""
                 self._prompt.write(text if text.endswith(beginning) else f"{text.rstrip()} {beginning}")
                 raise Misused(f"{wanted.name} needs {missing[0].name}. {_help(missing[0].description)}".rstrip())
         except (Misused, NotLoaded, ToolGone) as error:
-            self._prompt.notify(one_line(str(error)), title="Prompts", severity="warning", timeout=15, markup=False)
+            self._say(str(error), "warning")
+        except Exception as error:  # Whatever a server does, the window stays.
+            log.error("a prompt of an MCP server could not be filled in: %s", type(error).__name__)
+            self._say(f"{wanted.server} cannot write {wanted.name}: {error}", "warning")
+        finally:
+            slow.stop()
+            self._filling.discard(text)
+
+    def _say(self, message: str, severity: Literal["information", "warning"]) -> None:
+        said = one_line(message[:MOST_SAID])
+        self._prompt.notify(said, title="Prompts", severity=severity, timeout=15, markup=False)
 
     def _put(self, text: str, filled: str) -> None:
         if self._prompt.is_attached and self._prompt.full_text == text:  # Else the person has written on.
@@ -203,11 +234,19 @@ def _or_trouble(completion: Completion, text: str, listed: Listed, server: str) 
 
 def _usage(prompt: ServerPrompt) -> str:
     arguments = [one.name if one.required else f"[{one.name}]" for one in prompt.arguments]
-    return " ".join([f"/{prompt.server}:{prompt.name}", *map(one_line, arguments)])
+    return one_line(" ".join([f"/{prompt.server}:{prompt.name}", *arguments])[:MOST_HELP])
 
 
 def _help(text: str) -> str:
-    return one_line(text)[:MOST_HELP] if text.strip() else ""
+    return one_line(text[:MOST_HELP]) if text.strip() else ""
+
+
+def _can_be_typed(one: ServerPrompt | ServerResource) -> bool:
+    if isinstance(one, ServerPrompt):
+        return _shown(one.name)
+    named = f"{one.server}:{one.uri}"
+    found = mentions(f"@{named}", current_folder(), [one.server])
+    return _shown(one.uri) and [mention.raw for mention in found] == [named]
 
 
 def _shown(name: str) -> bool:

@@ -2,15 +2,18 @@
 
 Only the text counts: `@path` in it. So a file survives a restart together with the text, and is removed with the text.
 A page is fetched after the person has said yes, once: its text stays with the question. So does what an MCP server of
-the conversation gives for `@SERVER:URI`, without a question: nobody else names its servers.
+the conversation gives for `@SERVER:URI`, without a question: the person has chosen it for the conversation.
 """
 
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import PurePath
+from urllib.parse import unquote
 
 from textual import events
 from textual.content import Content
@@ -23,8 +26,11 @@ from app.attachments.documents import Unreadable
 from app.attachments.mentions import Mention, mentions
 from app.attachments.preview import PreviewLine, preview, too_large
 from app.attachments.reader import Gathered, Unsuitable, attachment_of, belongs, gather, joined, one_line
+from app.attachments.secret_names import looks_secret
 from app.files import current_folder
+from app.log import log
 from app.reply.assistant import NotLoaded
+from app.sanitise import sanitise
 from app.tools.tool import ToolGone
 from app.tui.background import begin
 from app.tui.open_conversation import OpenConversation
@@ -85,8 +91,8 @@ class QuestionFiles:
         """Pages and resources that were read for the question in the prompt."""
         self._question = 0
         """Counts the questions that were in the prompt."""
-        self._fetching = False
-        """Whether the person is being asked about pages, or they and resources are being fetched."""
+        self._fetching = ""
+        """The text about whose pages the person is being asked, or whose pages and resources are being fetched."""
         self._unnamed: tuple[Attachment, ...] = ()
         """Files of an earlier question that its text does not name: they stay with it."""
         self._warned = ""
@@ -150,12 +156,16 @@ class QuestionFiles:
         gathered = await asyncio.to_thread(self._gather, typed)
         if (gathered.pages or gathered.resources) and typed != self._warned:
             if not self._fetching:
-                self._fetching = True
+                self._fetching = typed
                 begin(self._prompt, partial(self._fetch, typed, gathered, again), group="pages")
+            elif self._fetching != typed:
+                said = "What another question names is still being fetched. Send this one when that has ended."
+                self._prompt.notify(said, title="Not sent yet", severity="warning", markup=False)
             return None
         warnings = [*gathered.problems]
-        if gathered.secrets and not self._conversation.core.stays_here():
-            names = ", ".join(gathered.secrets)
+        secrets = [*gathered.secrets, *(one_line(one.name) for one in gathered.attachments if self._is_secret(one))]
+        if secrets and not self._conversation.core.stays_here():
+            names = ", ".join(secrets)
             warnings.append(f"{names} may hold a secret, and would leave this device")
         context = self._conversation.context
         room = None if context is None else context.limit - context.used
@@ -180,6 +190,12 @@ class QuestionFiles:
     def _gather(self, typed: str) -> Gathered:
         return joined(Gathered([*self._unnamed]), gather(self._mentions(typed), (*self._named, *self._pages)))
 
+    def _is_secret(self, attachment: Attachment) -> bool:
+        """Whether this is a resource whose URI looks as if it held a secret."""
+        server, _, uri = attachment.name.partition(":")
+        path = unquote(re.split("[?#]", uri)[0].partition(":")[2])
+        return server in self._conversation.choices.tools and looks_secret(PurePath(path))
+
     def _mentions(self, text: str) -> list[Mention]:
         return mentions(text, current_folder(), self._conversation.choices.tools)
 
@@ -197,12 +213,14 @@ class QuestionFiles:
                 fetched = await fetch_pages(named.pages)
             fetched = joined(fetched, *[await self._read_resource(one) for one in named.resources])
         finally:
-            self._fetching = False
+            self._fetching = ""
             self._shown = ["?"]
             self.look_soon()
         if question != self._question:
             return
         self._pages += tuple(fetched.attachments)
+        if fetched.told:
+            prompt.notify(f"{'; '.join(fetched.told)}.", title="Files", timeout=15, markup=False)
         if prompt.text != typed:
             return  # The person writes on, and sends it later.
         if fetched.problems:
@@ -230,12 +248,21 @@ class QuestionFiles:
         server, _, uri = name.partition(":")
         try:
             data = await (await self._conversation.core.tools()).read(server, uri)
-            gathered.attachments.append(await asyncio.to_thread(attachment_of, data, name, gathered.told))
+            gathered.attachments.append(await asyncio.to_thread(_cleaned, data, name, gathered.told))
         except (Unsuitable, Unreadable) as error:
             gathered.problems.append(f"{one_line(name)} {error}")
         except (NotLoaded, ToolGone, OSError) as error:
             gathered.problems.append(f"{one_line(name)} cannot be read: {error}")
+        except Exception as error:  # Whatever a server does, the window stays.
+            log.error("a resource of an MCP server could not be read: %s", type(error).__name__)
+            gathered.problems.append(f"{one_line(name)} cannot be read: {one_line(str(error)[:200])}")
         return gathered
+
+
+def _cleaned(data: bytes, name: str, told: list[str]) -> Attachment:
+    """What is attached of a resource. Its text comes from another program, so no terminal may obey it."""
+    attachment = attachment_of(data, name, told)
+    return replace(attachment, data=sanitise(attachment.text).encode()) if attachment.is_text else attachment
 
 
 def _unfinished(mention: Mention, text: str) -> bool:

@@ -409,7 +409,7 @@ class ChatScreen(Screen[None]):
             self.notify("No command will be put into your shell.")
 
     @on(Prompt.Named)
-    @work(group="fill", exclusive=True)
+    @work(group="fill")
     async def fill_in(self, event: Prompt.Named) -> None:
         """Put the question that an MCP server writes into the prompt."""
         await self._listings.fill(event.wanted, event.text)
