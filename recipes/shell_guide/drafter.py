@@ -4,19 +4,27 @@
         --out DIR
 
 Each stage leaves its result in the work folder. When run again, it is skipped or resumed.
+
+`--drawn DIR`: the answers are those that `recipes.shell_guide.draw` wrote, with a seed that the target did not learn
+from. On a CPU, answering takes much longer than learning, and what is learnt is the target's distribution after each
+token of an answer, whoever chose the token.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import msgspec
+import numpy as np
 import torch
 
+from drafter.training.answers import ANSWERS
 from drafter.training.pipeline import Plan, build
+from drafter.training.processes import processes
 from drafter.training.recipe import Recipe
 from models.config import read_config, write_config
 from models.engines.target import load_target
@@ -26,6 +34,7 @@ from models.guide.prompt import Prompt
 from models.guide.recipe import has_marks, recipe_for
 from models.guide.search import platforms_of
 from models.packed import read_packed
+from recipes.shell_guide.drawn import Drawn, read_drawn
 from recipes.shell_guide.mixture import Mixture
 from recipes.shell_guide.quantiser import quantise_layers
 
@@ -46,6 +55,16 @@ def draw_questions(mixture: Mixture, count: int) -> list[list[str]]:
     return [[text for role, text in messages if role == "user"] for messages in drawn]
 
 
+def answered_lines(drawn: Drawn) -> list[str]:
+    """The lines of `drafter.training.answers` for these conversations."""
+    lines = []
+    for number in range(len(drawn.ends)):
+        ids, learn = drawn.conversation(number)
+        edges = np.flatnonzero(np.diff(learn.astype(np.int8), prepend=0, append=0))
+        lines.append(json.dumps({"ids": ids.tolist(), "learn": edges.reshape(-1, 2).tolist()}) + "\n")
+    return lines
+
+
 def add_index(out: Path, index: Path) -> None:
     """Put the pages into the drafter's folder, and record in its config that prompts use them."""
     shutil.copyfile(index, out / FILE)
@@ -61,6 +80,7 @@ def main() -> None:
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--conversations", type=int, default=BATCH)
+    parser.add_argument("--drawn", type=Path, help="learn from these answers")
     parser.add_argument("--inference-layers", type=int, help="N: the target's last layers that run on the device")
     parser.add_argument("--first-layers", type=int, help="F: the target's first layers that run on the device")
     parser.add_argument("--layer-self-attention", action=argparse.BooleanOptionalAction, help="see drafter_config")
@@ -79,9 +99,16 @@ def main() -> None:
     target = load_target(str(arguments.target), device="cpu").model.to(arguments.device)
     # It teaches what its graph says. On a CPU this is four times as quick, too.
     quantise_layers(target, read_packed(arguments.target / PACKED))
-    questions = draw_questions(
-        Mixture(arguments.pages, arguments.index, SEED, strange=STRANGE), arguments.conversations
-    )
+    if arguments.drawn is not None:
+        lines = answered_lines(read_drawn(arguments.drawn))
+        if processes(arguments.device).is_main_process:
+            arguments.work.mkdir(parents=True, exist_ok=True)
+            (arguments.work / ANSWERS).write_text("".join(lines))
+        # All is answered, so nobody reads the questions: only their number counts.
+        questions = [[""] * len(json.loads(line)["learn"]) for line in lines]
+    else:
+        mixture = Mixture(arguments.pages, arguments.index, SEED, strange=STRANGE)
+        questions = draw_questions(mixture, arguments.conversations)
     prompt = Prompt(Pages.open(arguments.index), platforms_of("linux"), marks_names=has_marks(arguments.target))
     varied = ("steps", "rows", "row", "rate", "tail", "blank")
     plan = Plan(

@@ -23,6 +23,7 @@ from models.packed import quantised
 from models.tree import DraftTree
 from recipes.shell_guide.base import SPECIAL, TEMPLATE, cut, kept_tokens
 from recipes.shell_guide.conversations import EVALUATION, EVERYDAY, ConversationSource, evaluation_questions
+from recipes.shell_guide.drafter import answered_lines
 from recipes.shell_guide.draw import ORDINARY, draw_shard
 from recipes.shell_guide.drawn import Drawn, encode, read_drawn
 from recipes.shell_guide.everyday import normalise
@@ -143,6 +144,14 @@ def test_what_was_drawn_is_read_again_with_ordinary_talk_in_its_place(source, to
         wanted = [("user", "hi"), ("assistant", "Hello.")] if ordinary else messages_of(source, index)
         ids, learn = drawn.conversation(index)
         assert (ids.tolist(), learn.tolist()) == encode(tokenizer, wanted)
+
+
+def test_a_drafter_learns_from_each_drawn_answer_to_its_end(tokenizer, drawn):
+    for number, line in enumerate(answered_lines(drawn)):
+        (ids, learn), answered = drawn.conversation(number), json.loads(line)
+        assert answered["ids"] == ids.tolist()
+        assert [at for begin, end in answered["learn"] for at in range(begin, end)] == np.flatnonzero(learn).tolist()
+        assert {ids[end - 1] for _, end in answered["learn"]} == {tokenizer.eos_token_id}
 
 
 def test_batches_hold_every_conversation_once_before_any_again_and_are_no_larger_than_asked(drawn):
