@@ -55,10 +55,10 @@ def draw_questions(mixture: Mixture, count: int) -> list[list[str]]:
     return [[text for role, text in messages if role == "user"] for messages in drawn]
 
 
-def answered_lines(drawn: Drawn) -> list[str]:
-    """The lines of `drafter.training.answers` for these conversations."""
+def answered_lines(drawn: Drawn, count: int) -> list[str]:
+    """The lines of `drafter.training.answers` for at most the first `count` of these conversations."""
     lines = []
-    for number in range(len(drawn.ends)):
+    for number in range(min(count, len(drawn.ends))):
         ids, learn = drawn.conversation(number)
         edges = np.flatnonzero(np.diff(learn.astype(np.int8), prepend=0, append=0))
         lines.append(json.dumps({"ids": ids.tolist(), "learn": edges.reshape(-1, 2).tolist()}) + "\n")
@@ -79,7 +79,7 @@ def main() -> None:
     parser.add_argument("--target", type=Path, required=True)
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--conversations", type=int, default=BATCH)
+    parser.add_argument("--conversations", type=int, default=BATCH, help="most of them")
     parser.add_argument("--drawn", type=Path, help="learn from these answers")
     parser.add_argument("--inference-layers", type=int, help="N: the target's last layers that run on the device")
     parser.add_argument("--first-layers", type=int, help="F: the target's first layers that run on the device")
@@ -100,7 +100,7 @@ def main() -> None:
     # It teaches what its graph says. On a CPU this is four times as quick, too.
     quantise_layers(target, read_packed(arguments.target / PACKED))
     if arguments.drawn is not None:
-        lines = answered_lines(read_drawn(arguments.drawn))
+        lines = answered_lines(read_drawn(arguments.drawn), arguments.conversations)
         if processes(arguments.device).is_main_process:
             arguments.work.mkdir(parents=True, exist_ok=True)
             (arguments.work / ANSWERS).write_text("".join(lines))

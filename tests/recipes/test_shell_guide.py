@@ -147,7 +147,8 @@ def test_what_was_drawn_is_read_again_with_ordinary_talk_in_its_place(source, to
 
 
 def test_a_drafter_learns_from_each_drawn_answer_to_its_end(tokenizer, drawn):
-    for number, line in enumerate(answered_lines(drawn)):
+    assert len(answered_lines(drawn, 2)) == 2
+    for number, line in enumerate(answered_lines(drawn, len(drawn.ends))):
         (ids, learn), answered = drawn.conversation(number), json.loads(line)
         assert answered["ids"] == ids.tolist()
         assert [at for begin, end in answered["learn"] for at in range(begin, end)] == np.flatnonzero(learn).tolist()
