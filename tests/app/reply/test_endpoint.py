@@ -18,14 +18,13 @@ from hypothesis import strategies as st
 from app.config import Folders, Settings
 from app.events import Drafted, ModeChanged, Reasoned, Redrawn, ReplyText, Stretch, unchecked
 from app.remotes.registry import Remote, Remotes
-from app.remotes.source import RemoteSource, options_of
+from app.remotes.source import RemoteSource
 from app.reply.answer import Answer
 from app.reply.assistant import Assistant
 from app.reply.endpoint import Continuation, Diverged
 from app.reply.judgement import drafted
 from app.sanitise import sanitise
 from app.tui.turn import Turn
-from remote import ChatStream, CompletionsClient
 from storage import Message, Store
 from tests.app.reply.conftest import Connect
 from tests.remote.toy_verifier import http, listening, request_of
@@ -146,23 +145,6 @@ async def test_stopping_hangs_up_and_keeps_what_came(database: Path, connect: Co
             await server.hung_up.wait()
         assert heard.done.stopped and opened.store.messages.get(heard.message).status == "stopped"
     assert whole(heard, database) == "tar -xf "
-
-
-async def test_an_answer_begun_as_its_reader_left_is_closed(monkeypatch: pytest.MonkeyPatch, connect: Connect) -> None:
-    server, begin = ChatServer([Script(["tar "], hold=True)]), CompletionsClient.chat
-
-    async def begun_too_late(client: CompletionsClient, *args: Any, **options: Any) -> ChatStream:
-        stream = await begin(client, *args, **options)
-        reading.cancel()
-        return stream
-
-    monkeypatch.setattr(CompletionsClient, "chat", begun_too_late)
-    async with connect(server) as opened:
-        reading = asyncio.create_task(ask(opened, QUESTION))
-        with pytest.raises(asyncio.CancelledError):
-            await reading
-        async with asyncio.timeout(PATIENCE):
-            await server.hung_up.wait()
 
 
 # ---- cut off ---------------------------------------------------------------------------------------------------------
@@ -434,10 +416,6 @@ async def test_a_server_that_wants_to_be_left_alone_for_long_is(connect: Connect
     peer = Peer([error("429 Too Many", extra="retry-after: 3600\r\n")])
     heard = await ask_once(connect(peer, settings=Settings()), QUESTION)
     assert heard.failed is not None and peer.asked == 1
-
-
-def test_a_remote_may_have_its_own_time_for_first_words() -> None:
-    assert options_of(Remote(url="http://a", first_words_timeout=1800)).first_words_seconds == 1800
 
 
 @pytest.mark.parametrize("alive", [b": OPENROUTER PROCESSING\n\n", said_by_server({"content": ""})])

@@ -13,12 +13,10 @@ from app.reply.assistant import Assistant
 from app.reply.judgement import stored_judgement
 from drafter.runtime import Drafter
 from remote import VerifierClient
-from remote.openai.schema import OWNER
 from remote.protocol import Sampling
 from storage import Store
 from tests.app.reply.conftest import Connect
-from tests.support.chat_server import ChatServer, Script
-from tests.support.conversing import Heard, ask, connection, hear, until, until_connected, until_mode, working_off
+from tests.support.conversing import Heard, ask, connection, hear, until, until_mode, working_off
 from tests.support.fault_proxy import FaultProxy
 from tests.support.nothing_lost import target_alone, violations
 from tests.support.serving import VerifierProcess
@@ -98,20 +96,6 @@ async def test_a_question_that_follows_an_answer_needs_no_server_and_one_that_is
         assert not heard.done.stopped and (await waiting[0]).done.stopped
         assert not done[0].done.stopped and not any(done[0].done.provenance)
         assert [one.text for one in opened.outbox.queued()] == ["for the server"], "and the answer is not checked"
-
-
-async def test_a_model_on_this_device_goes_on_with_each_of_them(stands_in: Connect) -> None:
-    server = ChatServer([Script([word, " more"], pause=0.05, cut=True) for word in ("one", "two", "three")])
-    here = ChatServer([Script([" and the rest"])], owner=OWNER, reads=True)
-    async with stands_in(server, here) as opened:
-        await until_connected(opened)
-        conversations = [opened.store.conversations.create(question).id for question in QUESTIONS]
-        heard = await asyncio.gather(*(ask(opened, *each) for each in zip(QUESTIONS, conversations)))
-        assert sorted(one.text for one in heard) == [f"{word} more and the rest" for word in ("one", "three", "two")]
-        assert sorted(asked["messages"][0]["content"] for asked in server.asked) == sorted(QUESTIONS)
-        for one, conversation in zip(heard, conversations):
-            (_, answer) = opened.store.branches.thread(conversation)
-            assert answer.text == one.text and one.done.stretches[-1].here
 
 
 async def test_what_follows_a_question_that_has_to_wait_comes_after_it(
