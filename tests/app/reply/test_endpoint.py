@@ -39,8 +39,6 @@ from tests.support.tiny_text import tiny_text
 
 PATIENCE = 60.0
 QUESTION = "how do I unpack a tar archive?"
-INSTEAD = Settings(offline="drafter", max_tokens=40)
-WAITING = Settings(offline="queue", max_tokens=40)
 
 
 def whole(heard: Heard, database: Path) -> str:
@@ -156,22 +154,6 @@ FULL = "".join(SAID)
 async def go_on(opened: Assistant) -> Heard:
     """The last answer, continued because the person asked for that."""
     return await hear(opened.resume(opened.store.branches.thread(opened.store.conversations.all()[0].id)[-1].id))
-
-
-@pytest.mark.parametrize("settings", [INSTEAD, WAITING])
-async def test_what_came_before_a_cut_is_kept_and_nothing_is_sent_again(settings: Settings, connect: Connect) -> None:
-    """Also by a server that goes away then: the question may have been paid for."""
-    server = ChatServer([Script(SAID[:4], cut=True), Script(["Another answer"])], leaves=settings is WAITING)
-    async with connect(server, settings=settings) as opened:
-        heard = await ask(opened, QUESTION)
-        stored = opened.store.branches.thread(opened.store.conversations.all()[0].id)[-1]
-        assert opened.outbox.queued() == []
-    assert heard.failed is not None and heard.failed.code == "broken" and not heard.failed.queued
-    assert "is kept" in heard.failed.message and "go on" in str(heard.failed)
-    assert heard.text == stored.text == "".join(SAID[:4]) and stored.status == "failed" and stored.tokens == ()
-    (asked,) = server.asked
-    assert (asked["model"], asked["max_tokens"]) == ("talker", 40) and not heard.of(Drafted)
-    assert heard.ended is None and "offline" not in heard.modes
 
 
 async def cut_and_resumed(server: ChatServer, connect: Connect) -> Heard:

@@ -311,24 +311,6 @@ async def test_in_place_of_an_unknown_server_nobody_answers(connect: Connect) ->
         assert opened.outbox.queued() == []
 
 
-async def test_the_question_waits_until_the_server_is_there(verifier: VerifierProcess, connect: Connect) -> None:
-    async with FaultProxy([verifier.port]) as proxy:
-        await proxy.refuse()
-        async with connect(proxy.url, settings=chosen("queue")) as opened:
-            conversation = opened.store.conversations.create("test").id
-            heard = await ask(opened, QUESTION, conversation)
-            assert "waits" in fails(heard) and heard.failed is not None and heard.failed.queued
-            assert opened.store.branches.thread(conversation) == [], "the question is a prompt that waits, again"
-            [queued] = opened.outbox.queued()
-            assert (queued.kind, queued.text, queued.conversation_id) == ("ask", QUESTION, conversation)
-            await proxy.heal()
-            sent = await answered_at_last(opened)
-            assert opened.outbox.queued() == []
-            thread = opened.store.branches.thread(conversation)
-            assert [(one.text, one.status) for one in thread] == [(QUESTION, "done"), (sent.text, "done")]
-            assert all(thread[-1].provenance)
-
-
 async def test_a_server_of_another_model_is_remembered_as_that(drafter: Drafter, file: Path, connect: Connect) -> None:
     """Another model has the same tokenizer and vocabulary, and memory that this drafter cannot read."""
     card = other_card(drafter)

@@ -203,17 +203,6 @@ async def test_a_copy_of_a_conversation_asks_about_the_call_that_was_running(con
         assert tools.runs == ["one"] and [event.again for event in watch.asked] == [True]
 
 
-async def test_a_call_that_broke_off_may_have_run_and_is_not_repeated_unasked(connect: Connect, tmp_path: Path) -> None:
-    tools = FileTools(tmp_path / "file", dies=True)
-    server = ChatServer([wants("one"), wants("one", first=1), Script(["Done."])])
-    async with connect(server, met=True, settings=SETTINGS, tools=lambda: tools) as opened:
-        here = conversation(opened)
-        watch = deciding(opened, "always", "no")
-        await ask(opened, "append", here, watch)
-        assert tools.runs == ["one"] and [event.again for event in watch.asked] == [False, True]
-        assert [call.state for call in heard_calls(opened, here)] == ["unknown", "refused"]
-
-
 @pytest.mark.parametrize("installed", [True, False])
 async def test_an_answer_goes_on_with_its_results_though_the_tools_are_off(
     installed: bool, connect: Connect, database: Path, tmp_path: Path
