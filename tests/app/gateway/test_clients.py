@@ -118,7 +118,8 @@ def test_a_hostile_body_is_read_or_refused(fields: dict[str, Any], valid: bool) 
     except GatewayRefused as error:
         assert error.status == 400 and str(error) and json.loads(error.body)["error"]["message"] == str(error)
     else:
-        assert call.turns[-1][0] == "user" and call.choices.seed is not None
+        assert call.relayed or call.turns[-1][0] == "user"  # What has tools is for the server to judge.
+        assert call.choices.seed is not None
 
 
 async def test_odd_questions_are_answered(client: httpx.AsyncClient) -> None:
