@@ -11,12 +11,9 @@ from pathlib import Path
 import pytest
 
 from app import log as logs
-from app.cli.archive import _format_for
 from app.events import Done, Failed, ModeChanged, Stats
 from app.files import create_private, current_folder, is_private, replace_file, write_private
 from app.log import LogFile, note, open_log
-from app.remotes.registry import field_problem
-from tests.support.permissions import as_somebody
 
 
 def test_a_file_is_private_and_its_folder_is_made(tmp_path: Path) -> None:
@@ -54,15 +51,6 @@ def test_a_private_file_is_created_once(tmp_path: Path) -> None:
     with pytest.raises(FileExistsError):
         create_private(path, exclusive=True)
     assert path.read_text() == "text"
-
-
-def test_places_that_this_account_may_not_see_are_told(tmp_path: Path) -> None:
-    closed = tmp_path / "closed"
-    closed.mkdir(mode=0o000)
-    with as_somebody():
-        assert field_problem("ca", str(closed / "ca.pem")) == "there is no such file"
-        assert _format_for(closed / "a.md", None) == "md"
-    assert field_problem("ca", "~nobody-of-this-name/ca.pem") == "there is no such file"
 
 
 def test_the_folder_of_a_program_may_be_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from app.config import ConfigError, Folders, Settings
+from app.config import ConfigError, Folders
 from app.prompts import PromptEntry, PromptsError, read_prompts
 from app.system_prompts import MOST_BYTES, SystemPrompt, SystemPrompts, in_force, name_problem
 from storage import Choices, Message
@@ -96,16 +96,6 @@ def test_a_bad_name_is_told(prompts: SystemPrompts, name: str) -> None:
     assert not prompts.folder.exists()
 
 
-def test_a_file_that_cannot_be_used_is_told(prompts: SystemPrompts) -> None:
-    for data, said in (("é".encode() * MOST_BYTES, "too long"), (b"\xff\xfe broken", "UTF-8"), (b" \n", "empty")):
-        written(prompts, "bad.md", data)
-        prompts.put("good", "Fine.")
-        with pytest.raises(ConfigError, match=said):
-            prompts.get("bad")
-        (bad, text, problem), good = prompts.all()
-        assert (bad, text, good) == ("bad", "", ("good", "Fine.", "")) and said in problem
-
-
 def test_a_name_of_the_library_goes_before_a_text(prompts: SystemPrompts) -> None:
     prompts.put("tutor", "Explain.")
     assert prompts.meant_by("tutor") == prompts.meant_by("@tutor") == SystemPrompt("Explain.", "tutor")
@@ -125,9 +115,3 @@ def test_the_system_message_of_an_import_counts_until_another_is_chosen() -> Non
     assert in_force(Choices(system="", system_name=None), thread) == SystemPrompt("")
     assert in_force(Choices(system="Long.", system_name="l"), thread) == SystemPrompt("Long.", "l")
     assert in_force(Choices(), []) == SystemPrompt("")
-
-
-def test_the_setting_is_a_name() -> None:
-    assert Settings().replaced({"system": "tutor"}, "config.toml").system == "tutor"
-    with pytest.raises(ConfigError, match=r"config.toml: system is the name of a system prompt"):
-        Settings().replaced({"system": "You are a tutor."}, "config.toml")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -100,11 +99,3 @@ def test_a_tree_that_was_not_drafted_teaches_nothing_and_it_survives_its_numbers
     for one in (calibration, again):
         one.learn(tree, [0], 10**6)
     np.testing.assert_allclose(again.dump(), calibration.dump(), rtol=1e-9, atol=1e-12)
-
-
-@pytest.mark.parametrize(
-    "numbers", [[], [0.0] * 14, [0.0, 1.0] + [np.nan] * 12, [0.0, -1.0, *Calibration().dump()[2:]], [1.0] * 15]
-)
-def test_other_numbers_are_refused(numbers):
-    with pytest.raises(ValueError, match="not the numbers"):
-        Calibration.load(numbers)

@@ -6,7 +6,6 @@ import hashlib
 import math
 from collections import Counter
 from dataclasses import replace
-from itertools import permutations
 
 import numpy as np
 import pytest
@@ -16,22 +15,11 @@ from hypothesis import strategies as st
 from drafter.coin import Coins, arrivals, coin, contenders, race
 from drafter.context import DraftContext
 from drafter.cost import Cost
-from drafter.multicandidate import DraftSampling, draw_order, grow_sampled
+from drafter.multicandidate import DraftSampling, grow_sampled
 from drafter.search import Pace
 from models.tree import MAX_WEIGHT, ROOT
 from tests.drafter.test_search import Table, paces, paths_of
 from tests.drafter.trees import seeds, write_alone
-
-
-def test_each_token_wins_with_its_probability():
-    weights = np.array([0.5, 0.0, 3.0, 1e-9, 1.5, 0.0, 5.0])
-    tokens = np.array([40, 3, 7, 11, 90_000, 2, 15])
-    won = [race(tokens, weights, 7, position) for position in range(4000)]
-    counts = np.array([won.count(token) for token in tokens])
-    expected = 4000 * weights / weights.sum()
-    assert counts[[1, 3, 5]].sum() == 0
-    likely = [0, 2, 4, 6]
-    assert ((counts[likely] - expected[likely]) ** 2 / expected[likely]).sum() < 16.3  # 3 degrees, p = 0.001
 
 
 @given(st.lists(st.sampled_from([0.0, 1e-300, 1e-17, 0.2, 1.0, 30.0]), min_size=1, max_size=9), st.integers(0, 999))
@@ -179,16 +167,6 @@ def test_weights_are_those_of_transformers_warpers_on_the_list(seed, sampling):
     expected = np.zeros(12)
     expected[: len(kept)] = kept
     np.testing.assert_allclose(sampling.weights(log_probs)[0] / MAX_WEIGHT, expected, atol=0.51 / MAX_WEIGHT)
-
-
-def test_lists_are_drawn_from_one_after_the_other():
-    weights = np.array([[5, 3, 0, 1, 1]]).repeat(20_000, 0)
-    orders = draw_order(weights, np.random.default_rng(1))
-    assert (orders[:, 4] == 2).all()
-    counts = Counter(map(tuple, orders[:, :2].tolist()))
-    pairs = list(permutations([0, 1, 3, 4], 2))
-    shares = [weights[0, a] / 10 * weights[0, b] / (10 - weights[0, a]) for a, b in pairs]
-    assert agrees([counts[pair] for pair in pairs], shares)
 
 
 class Rivals(Table):

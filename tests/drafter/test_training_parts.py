@@ -9,12 +9,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drafter import progress
-from drafter.progress import stage
 from drafter.training import precision
 from drafter.training.losses import divergence
 from drafter.training.muon import Muon
-from tests.support.clock import HeldClock
 
 
 @given(st.integers(0, 2**31), st.floats(0.1, 4))
@@ -58,26 +55,3 @@ def test_a_processor_computes_in_what_it_multiplies_quickly(units, there, wanted
     with precision.autocast("cpu"):
         assert (matrix @ matrix).dtype is wanted
     assert (matrix @ matrix).dtype is torch.float32
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> HeldClock:
-    """Seconds that pass only when told."""
-    clock = HeldClock()
-    monkeypatch.setattr(progress.time, "monotonic", clock.now)
-    return clock
-
-
-def test_a_log_gets_a_line_now_and_then(clock, capsys):
-    with stage("answers", 100, 90) as answers:
-        for _ in range(10):
-            clock.advance(12)
-            answers.advance()
-    # 3 of this run's 10 steps took 36 s, so 7 take 84 s. What was done before does not count for the speed.
-    told = ["93/100, 1.4 min left", "96/100, 0.8 min left", "99/100, 0.2 min left", "100/100"]
-    assert capsys.readouterr().err.splitlines() == [f"answers: {one}" for one in told]
-    with stage("training", 4) as training:
-        clock.advance(20)
-        training.advance()
-        training.tell("loss 2", '{"loss": 2}')
-    assert capsys.readouterr().err.splitlines() == ['training: {"loss": 2}, 1.0 min left'], "told on a line of its own"

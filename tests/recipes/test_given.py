@@ -11,7 +11,7 @@ from app.commands.blocks import shell_blocks
 from app.commands.risk import Kind
 from app.commands.syntax import parse
 from recipes.shell_guide import errors
-from recipes.shell_guide.given import Given, asked, known_risks, own_command, safe
+from recipes.shell_guide.given import Given, asked, known_risks, own_command
 from recipes.shell_guide.grammar.talk import read_talk
 
 DRAWS = 200
@@ -43,11 +43,6 @@ def rng(*seed: int) -> np.random.Generator:
 )
 def test_what_only_reads_is_known(command: str, only: bool) -> None:
     assert Given(command, "It does that.", known_risks(command)).reads_only is only
-
-
-def test_an_answer_about_safety_names_every_risk() -> None:
-    given = Given("rm -rf build/", "It does that.", known_risks("rm -rf build/"))
-    assert safe(given) == "Be careful. It deletes `build/` and everything in it, without asking."
 
 
 def test_what_a_command_of_our_own_takes_away_is_said() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import islice
-
 import pytest
 
 from recipes.shell_guide.conversations import evaluation_questions
@@ -20,9 +18,3 @@ def test_there_are_thousands_of_different_questions_and_none_of_a_measure() -> N
     assert len(alone) >= 6_000 and len(followed) >= 1_500
     assert not {normalise(turn) for turns in drawn for turn in turns} & evaluation_questions()
     assert not [turn for turns in drawn for turn in turns if "{" in turn and "\n" not in turn], "only code has braces"
-
-
-def test_a_question_depends_on_seed_and_index_alone() -> None:
-    one, other = Ordinary(seed=3), Ordinary(seed=3)
-    assert [one.draw(index) for index in range(9)] == [other.draw(index) for index in reversed(range(9))][::-1]
-    assert list(islice(Ordinary(seed=4).different(9), 9)) != [one.draw(index) for index in range(9)]

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from remote.link import (
     BUSY_SECONDS,
-    EAGER_SECONDS,
     FIRST_BYTES_PER_SECOND,
     FIRST_DEADLINE_SECONDS,
     MARGIN_SECONDS,
@@ -103,14 +102,6 @@ def test_a_greeting_tells_the_round_trip_until_a_round_does() -> None:
     assert link.deadline(0.0) == FIRST_DEADLINE_SECONDS
     link.observe(0.1, 0.0, 0, 0)
     assert link.rtt_seconds == pytest.approx(0.1)
-
-
-def test_who_waits_for_the_line_has_it_probed_every_second() -> None:
-    link = observed(0.6)
-    delays = [link.next_probe_delay(eager=True) for _ in range(50)]
-    assert all(EAGER_SECONDS / 2 <= delay <= EAGER_SECONDS for delay in delays[5:])
-    assert link.next_probe_delay() > PROBE_SECONDS[1] / 2 - 1e-9
-    assert 2 * 0.6 < link.probe_deadline() < 4.0, "connecting and asking take two round trips"
 
 
 def test_what_a_person_said_goes_before_what_was_measured() -> None:

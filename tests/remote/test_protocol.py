@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import AsyncIterator
 from typing import Any
 
 import msgspec
@@ -16,9 +15,9 @@ from hypothesis import strategies as st
 from models.config import DIGEST_BYTES
 from models.tree import MAX_WEIGHT, Candidates, DraftTree
 from remote.protocol.card import Card, DrafterOffer, Limits, MemoryFormat
-from remote.protocol.codec import decode, decode_frame, encode, pack_tokens, read_frames, unpack_tokens
+from remote.protocol.codec import decode, encode, pack_tokens, unpack_tokens
 from remote.protocol.digest import RunningDigest, digest_of
-from remote.protocol.fields import MAX_CANDIDATES, MAX_FRAME_BYTES, MAX_LIKELIEST, MAX_NODES, ProtocolError, Struct
+from remote.protocol.fields import MAX_CANDIDATES, MAX_LIKELIEST, MAX_NODES, ProtocolError, Struct
 from remote.protocol.likeliest import Likeliest
 from remote.protocol.messages import Alive, Conflict, Error, Memory, Progress, Round, Sampling, Stream, Verdict
 from remote.protocol.proposals import MOST_PROPOSED, Propose, Proposed
@@ -92,13 +91,6 @@ def test_a_damaged_message_is_read_or_refused_and_a_cut_one_is_refused(message: 
                 decode(whole[:at] + bytes([byte]) + whole[at + 1 :], type(message))
         with pytest.raises(ProtocolError):
             decode(whole[:at], type(message))
-
-
-@pytest.mark.parametrize(("kind", "field", "default"), [(Stream, "resumable", False), (Card, "while_away", 0)])
-def test_an_older_peer_resumes_no_stream(kind: type[Struct], field: str, default: object) -> None:
-    (fields,) = (msgspec.msgpack.decode(encode(message)) for message in MESSAGES if type(message) is kind)
-    del fields[field]
-    assert getattr(decode(msgspec.msgpack.encode(fields), kind), field) == default
 
 
 @unhurried
@@ -187,16 +179,6 @@ def test_a_round_out_of_bounds_is_refused(change: dict[str, Any]) -> None:
 # ---- trees and tokens that are none ----------------------------------------------------------------------------------
 
 
-@unhurried
-@given(st.binary(max_size=64), st.binary(max_size=64))
-def test_any_bytes_unpack_to_a_tree_or_raise_protocol_error(tokens: bytes, parents: bytes) -> None:
-    try:
-        tree = Tree(tokens=tokens, parents=parents).unpack(WIDE)
-    except ProtocolError:
-        return
-    assert len(tree) * 4 == len(tokens)
-
-
 def test_a_tree_stays_within_the_limits() -> None:
     chain = Tree.pack(DraftTree.chain([1, 2, 3]))
     assert len(chain.unpack(Limits(max_nodes=3, max_depth=3, max_tokens=1, max_body_bytes=1))) == 3
@@ -270,20 +252,6 @@ def test_any_candidates_unpack_to_a_sound_tree_or_raise_protocol_error(
         return
     for parent, children in tree.children().items():
         assert tree.candidates is None or set(children) <= set(tree.candidates[parent].tokens.tolist())
-
-
-async def test_a_frame_over_the_limit_is_refused_before_it_arrives() -> None:
-    async def stream() -> AsyncIterator[bytes]:
-        yield (MAX_FRAME_BYTES + 1).to_bytes(4, "little")
-
-    with pytest.raises(ProtocolError, match="at most"):
-        await anext(read_frames(stream()))
-
-
-@pytest.mark.parametrize("body", [b"", b"\x02", b"\xff\x80", b"\x00", b"\x01\x80"])
-def test_a_frame_of_an_unknown_kind_is_refused(body: bytes) -> None:
-    with pytest.raises(ProtocolError):
-        decode_frame(body)
 
 
 @unhurried

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sqlite3
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -78,24 +77,6 @@ def test_a_queued_prompt_keeps_them_until_it_is_sent_and_when_it_comes_back(stor
     deferred = store.queue.defer(unqueued)
     assert deferred is not None and deferred.attachments == FILES
     assert store.queue.remove(deferred.id).attachments == FILES and rows(store) == len(FILES)
-
-
-def test_an_import_stores_them_once_and_tells_other_files_apart(store: Store, tmp_path: Path) -> None:
-    conversation, _, answer = ask(store)
-    store.messages.finish(answer, (), (), "a picture", "done", {}, reasoning="let me look")
-    store.queue.add(conversation, "and this?", [PICTURE])
-    whole = store.transfer.whole(conversation)
-    with Store.open(tmp_path / "other.db") as other:
-        assert other.transfer.put(whole).outcome == "new"
-        assert other.transfer.put(whole).outcome == "same"
-        again = other.transfer.whole(conversation)
-        assert again.messages == whole.messages and again.queue == whole.queue
-        assert rows(other) == len(FILES) + 1
-
-        changed = replace(whole.messages[0], attachments=(NOTES,))
-        put = other.transfer.put(replace(whole, messages=(changed, whole.messages[1]), queue=()))
-        assert put.conversation_id != whole.conversation.id and put.outcome == "new"
-        assert [one.attachments for one in other.messages.of(put.conversation_id)] == [(NOTES,), ()]
 
 
 def test_the_thoughts_of_a_model_are_kept_with_its_answer_and_are_no_text_to_find(store: Store) -> None:

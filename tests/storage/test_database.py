@@ -15,12 +15,6 @@ from storage.database import MEMORY
 from tests.storage.stored import add, said
 
 
-def test_the_connection_is_set_up_for_safety_and_speed(store: Store) -> None:
-    names = ("journal_mode", "synchronous", "foreign_keys", "busy_timeout")
-    with store.database.read() as sql:
-        assert [sql.execute(f"PRAGMA {name}").fetchone()[0] for name in names] == ["wal", 1, 1, 5000]
-
-
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX permissions")
 def test_only_the_owner_may_read_what_was_said(store: Store, path: Path, answer: Message) -> None:
     files = sorted(path.parent.glob("outrider.db*"))

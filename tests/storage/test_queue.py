@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from storage import Conversation, Message, NotFound, Store
-from tests.storage.stored import add, said
+from tests.storage.stored import said
 
 
 def texts(store: Store) -> list[tuple[str, str]]:
@@ -103,14 +103,6 @@ def test_what_settles_an_answer_takes_its_place_at_the_tip(store: Store, questio
     assert store.branches.thread(conversation) == [question, store.messages.get(beside.id)]
     assert store.messages.get(finished.id) == finished
     assert store.branches.path(finished.id) == [question, finished]
-
-
-def test_what_was_said_since_is_not_hidden(store: Store, conversation: Conversation, finished: Message) -> None:
-    beside = store.messages.verify(finished.id)
-    assert beside is not None
-    add(store, conversation.id, "and a zip?", finished.id)
-    store.messages.finish(beside.id, [5], [True], "tar", "done", {}, settles=finished.id)
-    assert said(store, conversation.id)[-2:] == ["tar x", "and a zip?"]
 
 
 def test_nothing_is_sent_in_a_conversation_that_is_being_answered(store: Store, answer: Message) -> None:

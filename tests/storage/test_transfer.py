@@ -101,13 +101,6 @@ def test_an_id_of_another_conversation_is_taken(other: Store, thread: WholeConve
     assert [message.text for message in other.messages.of(elsewhere.id)] == [question.text]
 
 
-def test_another_conversation_of_the_same_id_is_taken(other: Store, thread: WholeConversation) -> None:
-    older = replace(thread.conversation, created="2020-01-01T00:00:00.000+00:00", tip_id=None)
-    other.transfer.put(WholeConversation(older, (), ()))
-    other.transfer.put(thread)
-    assert len(other.conversations.all()) == 2
-
-
 def test_an_answer_that_was_verified_elsewhere_is_another_one(other: Store, thread: WholeConversation) -> None:
     """Two answers with equal words differ: in one of them, the target has verified every token."""
     other.transfer.put(thread)

@@ -19,12 +19,12 @@ from markdown_it import MarkdownIt
 
 from app.archive import exporter as writing
 from app.archive.branches import branches, remark
-from app.archive.exporter import every_conversation, export_conversations, export_folder, export_pieces, new_file
+from app.archive.exporter import every_conversation, export_conversations, export_pieces, new_file
 from app.archive.formats import Format
 from app.archive.html_markdown import CLOSE, LONGEST, OPEN, render
 from app.archive.importer import import_file
 from app.attachments.documents import DocumentText, Origin, as_attachment
-from app.config import Folders, Settings
+from app.config import Settings
 from app.events import Stretch
 from models.guide.names import MARKS
 from models.text.chat_text import ChatText
@@ -166,15 +166,6 @@ def test_no_text_breaks_out_of_the_page(store: Store) -> None:
         assert page.endswith("</section>\n</main>\n</body>\n</html>\n") and "default-src 'none'" in page
 
 
-def test_nothing_gives_a_terminal_orders(store: Store) -> None:
-    evil = "a\x1b]52;c;aGk=\x07b\x9b2Jc\u202ed\x00e"
-    conversation = answered(store, evil, evil, evil)
-    store.queue.add(conversation, evil)
-    for format in ("md", "html", "json"):
-        said = text_of(store, format)
-        assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", said)
-
-
 def test_a_file_is_there_whole_or_not_at_all(store: Store, tmp_path: Path) -> None:
     conversation = answered(store)
     path = tmp_path / "talk.md"
@@ -211,18 +202,6 @@ def test_into_a_folder_under_a_name_that_was_free(store: Store, tmp_path: Path) 
     assert not created.exists()
 
 
-def test_without_a_path_into_the_exports_folder(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OUTRIDER_HOME", "")
-    unset = export_folder(Folders.locate())
-    monkeypatch.delenv("OUTRIDER_HOME")
-    assert export_folder(Folders.locate()) == unset, "an empty one is none"
-    monkeypatch.setenv("OUTRIDER_HOME", str(tmp_path / "home"))
-    ids = [answered(store), answered(store)]
-    written = export_conversations(store, ids, "json")
-    assert written == (tmp_path / "home" / "exports" / f"2-conversations-{date.today().isoformat()}.json").resolve()
-    assert export_conversations(store, ids[:1], "json").name.startswith("a-talk-")
-
-
 def test_a_system_prompt_is_in_the_export(store: Store) -> None:
     conversation = answered(store)
     chosen = Choices(system="Be <b>brief</b>.\n```\nopen \x1b[31m", system_name="*brief*")
@@ -257,6 +236,7 @@ PICTURE = Attachment('cat" onerror="x\x1b[2J\n.png', "image/png", PNG)
 BROKEN = Attachment("latin.txt", "text/plain", b"th\xe9")
 ODD = Attachment("x.svg", "image/svg+xml", b"<svg onload='x'>")
 FILES = (NOTES, PICTURE, BROKEN, ODD)
+PAGE = as_attachment("https://a.org/x.pdf?y=1", DocumentText("text", Origin("pdf", 2, 9, cut=True)))
 
 
 @pytest.fixture
@@ -265,7 +245,7 @@ def conversation(store: Store) -> str:
     answer = store.messages.ask(found.id, "what is <this>?", parent_id=None, attachments=FILES)
     thoughts = "hm </pre><script>\x1b[2J"
     store.messages.finish(answer.id, (), (), "A cat.", "done", {"reasoning_seconds": 2.5}, reasoning=thoughts)
-    store.queue.add(found.id, "and this?", [PICTURE])
+    store.queue.add(found.id, "and this?", [PICTURE, PAGE])
     return found.id
 
 
@@ -285,19 +265,9 @@ def test_json_brings_everything_back(store: Store, conversation: str, tmp_path: 
         import_file(other, tmp_path / "out.json")
         after = other.transfer.whole(conversation)
         assert after.messages == before.messages and after.messages[0].attachments == FILES
-        assert [one.attachments for one in after.queue] == [(PICTURE,)]
+        assert [one.attachments for one in after.queue] == [(PICTURE, PAGE)]
         report = import_file(other, tmp_path / "out.json")
         assert [one.outcome for one in report.results] == ["same"]
-
-
-def test_json_keeps_what_a_text_was_read_from(store: Store, tmp_path: Path) -> None:
-    page = as_attachment("https://a.org/x.pdf?y=1", DocumentText("text", Origin("pdf", 2, 9, cut=True)))
-    conversation = store.conversations.create("files").id
-    store.messages.ask(conversation, "what is it?", parent_id=None, attachments=[page])
-    exported(store, conversation, "json", tmp_path)
-    with Store.open(tmp_path / "other.db") as other:
-        import_file(other, tmp_path / "out.json")
-        assert other.transfer.whole(conversation).messages[0].attachments == (page,)
 
 
 @pytest.mark.parametrize("form", ["md", "html"])
@@ -333,7 +303,7 @@ def test_markdown_shows_text_in_fences_that_it_cannot_leave(store: Store, conver
     assert "\x1b" not in text
     tokens = MarkdownIt("commonmark").parse(text)
     fences = [token for token in tokens if token.type == "fence"]
-    assert [fence.info for fence in fences] == ["md", "txt"]
+    assert [fence.info for fence in fences] == ["md", "txt", ""]
     assert "# not a heading" in fences[0].content and fences[1].content == "th\ufffd\n"
     headings = [after.content for token, after in zip(tokens, tokens[1:]) if token.type == "heading_open"]
     assert len(headings) == 4 and "not a heading" not in "".join(headings)
@@ -348,20 +318,13 @@ def test_html_folds_files_and_thoughts_and_runs_nothing(store: Store, conversati
     images = [attributes for tag, attributes in tags if tag == "img"]
     assert len(images) == 2 and all(set(image) == {"src", "alt"} for image in images)
     assert all(str(image["src"]).startswith("data:image/png;base64,") for image in images)
-    assert sum(tag == "details" for tag, _ in tags) == 6  # Four files, the thoughts, and the file of the queue.
+    assert sum(tag == "details" for tag, _ in tags) == 7  # Four files, the thoughts, and the files of the queue.
     assert not {"script", "svg"} & {tag for tag, _ in tags}
     policy = next(str(one["content"]) for _, one in tags if one.get("http-equiv"))
     assert "default-src 'none'" in policy and "img-src data:" in policy
 
 
 # ---- answers as HTML -------------------------------------------------------------------------------------------------
-
-
-SAMPLE = (
-    "Use **tar** to _unpack it_ now:\n\n```sh\ntar -xf a.tgz\nls -l\n```\n\n- first item\n"
-    '- second [link here](http://a.b/c "its title") x\n\n# A head\n\n| a | b |\n|---|---|\n| c d | e |\n\n'
-    "last `co de` words."
-)
 
 
 def shaded(html: str) -> str:
@@ -385,21 +348,13 @@ def test_from_there_on_it_is_marked() -> None:
         ("a **b c** d", 6, "cd"),
         ("a _b_ `c d`", 2, "bc d"),
         ("see <http://a.b/c> there", 4, "http://a.b/c there"),
+        ('x [a b](http://c "t") d', 6, "bd"),
+        ("| a | b |\n|---|---|\n| c d | e |", 25, "de"),
         ("x [a](http://b) y", 16, "y"),
     ):
         html = render(text, [(start, len(text))])
         assert without_spans(html) == render(text)
         assert shaded(html).replace(" ", "") == marked.replace(" ", "")
-
-
-def test_marks_never_change_the_page_and_cover_what_was_drafted() -> None:
-    plain = render(SAMPLE)
-    for start in range(len(SAMPLE)):
-        for end in (start + 1, start + 9, len(SAMPLE)):
-            html = render(SAMPLE, [(start, min(end, len(SAMPLE)))])
-            assert without_spans(html) == plain
-            for word in re.findall(r"\b(?:unpack|first|second|words|tgz|head)\b", SAMPLE[start:end]):
-                assert word in shaded(html)
 
 
 HOSTILE = [

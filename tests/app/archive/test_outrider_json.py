@@ -22,8 +22,6 @@ from app.archive.importer import import_file
 from app.cli.archive import summary
 from app.config import Settings
 from storage import Choices, Store
-from storage.migrations import MIGRATIONS
-from storage.sqlite import Sqlite
 from tests.storage.trees import TALKS, Talk, fill, rows
 from tests.support.commands import Outrider, runner
 from tests.support.serving import REPOSITORY
@@ -231,20 +229,6 @@ def test_a_database_made_to_do_harm_is_refused(store: Store, other: Store, tmp_p
         assert [result.outcome for result in report.results] == ["failed"] and other.conversations.all() == [], harm
         assert "<" not in report.results[0].problem and report.results[0].problem.isprintable()
         assert list(summary(report, path))
-
-
-def test_a_backup_from_before_there_was_a_queue(store: Store, tmp_path: Path) -> None:
-    path = tmp_path / "outrider.db.before-m003_memory"
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        database, time = Sqlite(connection), "2026-01-01T00:00:00.000+00:00"
-        MIGRATIONS.apply(database, stop_before="m003_memory")
-        conversation = "INSERT INTO conversations (id, title, created, updated) VALUES ('c', 'old', ?, ?)"
-        database.execute(conversation, (time, time))
-        message = "INSERT INTO messages (id, conversation_id, role, text, status, created)"
-        database.execute(f"{message} VALUES ('m', 'c', 'user', 'how?', 'done', ?)", (time,))
-    before = path.read_bytes()
-    assert [(result.title, result.outcome) for result in import_file(store, path).results] == [("old", "new")]
-    assert path.read_bytes() == before and store.messages.get("m").text == "how?"
 
 
 def test_the_document_names_every_field() -> None:

@@ -49,17 +49,6 @@ def test_a_question_is_kept_listed_changed_and_sent(outrider: Outrider, verifier
         assert nothing.says(0, "nothing is queued") and nothing.out == ""
 
 
-def test_without_a_verifier_everything_stays_queued(outrider: Outrider) -> None:
-    outrider("ask", "--queue", "list files")
-    before = outrider("queue").out
-    sent = outrider("queue", "send", "--remote", NOBODY)
-    assert sent.says(3, "nothing listens") and sent.out == "" and "1 of 1 stay queued" in sent.err
-    assert outrider("queue").out == before
-    outrider("ask", "list files", "--mode", "offline")
-    verified = outrider("verify", "--remote", NOBODY)
-    assert verified.says(3, "nothing listens") and verified.out == ""
-
-
 def test_verify_prints_the_answer_and_tells_what_was_not_kept(outrider: Outrider, verifier: VerifierProcess) -> None:
     assert outrider("verify", "--remote", verifier.url).says(1, "no answer")
     # A high temperature, so that the answer differs from the target's.

@@ -269,14 +269,6 @@ def test_tls_is_told(outrider: Outrider, tmp_path: Path) -> None:
             assert untrusted.code == 3 and "--ca" in untrusted.out
 
 
-def test_a_name_in_a_broken_file(outrider: Outrider, home: Path) -> None:
-    (home / "config").mkdir(parents=True)
-    (home / "config" / "remotes.toml").write_text("[remotes")
-    for arguments in (["remote"], ["remote", "add", "a", "https://a"], ["ask", "a", "--remote", "a"]):
-        assert outrider(*arguments).says(2, "remotes.toml is not valid TOML")
-    assert outrider("ask", "a", "--mode", "offline", "--max-tokens", "1").code == 0
-
-
 # ---- which model answers, now and when the conversation goes on ------------------------------------------------------
 
 

@@ -49,13 +49,6 @@ def test_a_key_that_is_none_is_named(outrider: Outrider, monkeypatch: pytest.Mon
     assert told.code == 2 and "OUTRIDER_SHELL_EXPLAIN_KEY" in told.err and "alt-m" in told.err
 
 
-def test_without_a_helper_status_and_stop_say_so(outrider: Outrider) -> None:
-    status = outrider("shell", "--status")
-    assert (status.code, status.out) == (0, "No helper runs. The first key press in a shell starts one.\n")
-    assert outrider("shell", "--stop").says(0, "No helper runs")
-    assert not list(Path(folder()).glob("*.sock"))
-
-
 def test_fix_prints_or_hands_over_a_mend(outrider: Outrider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "nötes.txt").write_text("")

@@ -86,20 +86,6 @@ def test_what_find_deletes_is_what_it_finds() -> None:
     }
 
 
-FORMATS = (
-    "mkfs.ext4 -F -L data /dev/sdb1",
-    "mkfs --type ext4 /dev/sdb1",
-    "mkfs.ext4 -E root_owner=1:1 /dev/sdb1",
-    "blkdiscard --length 100MB /dev/sdb1",
-    "sgdisk --load-backup table.gpt /dev/sdb1",
-    "parted /dev/sdb1 mklabel gpt",
-)
-
-
-def test_a_format_names_the_disk() -> None:
-    assert {risk.sentence for command in FORMATS for risk in risks(command)} == {"erases what is on `/dev/sdb1`"}
-
-
 # ---- programs that nobody knows --------------------------------------------------------------------------------------
 
 

@@ -1,9 +1,7 @@
 """Clients as they are: many at once, some that hang up, some hostile; and the end of the gateway itself."""
 
 import asyncio
-import itertools
 import json
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.gateway.call import Call, Turn, read_call
-from app.gateway.conversations import MOST_USES, Conversations
+from app.gateway.call import read_call
 from app.gateway.refusals import GatewayRefused
-from storage import Choices, Store
-from storage.database import MEMORY
 from tests.app.gateway.conftest import Opened, own_text
-from tests.support.chat_server import ChatServer, Script
 from tests.support.commands import Outrider
 from tests.support.conversing import until
 from tests.support.faults import late, silence
@@ -82,18 +76,6 @@ async def test_hanging_up_stops_an_answer(behind_a_line: Opened, verifier: Verif
         assert len(report["text"]) < len(await own_text(verifier, [QUESTION], 60))
 
 
-async def test_a_client_that_hangs_up_stops_an_answer_whose_words_come_quickly(running: Opened) -> None:
-    server = ChatServer([Script(itertools.repeat("on and "), pause=0.01), Script(["Hello."])])
-    async with server.listening() as port, running(f"http://127.0.0.1:{port}/v1", *ONE_SEAT) as (_, client):
-        hanging = asyncio.create_task(client.post(CHAT, json=BODY))
-        async with asyncio.timeout(PATIENCE_SECONDS):
-            await server.said.wait()
-            hanging.cancel()
-            await server.hung_up.wait()
-        answered = await client.post(CHAT, json=BODY)
-    assert answered.status_code == 200, "the only seat is free again"
-
-
 async def test_sigterm_lets_answers_end(behind_a_line: Opened, verifier: VerifierProcess, tmp_path: Path) -> None:
     async with behind_a_line(mode="edge") as (proxy, process, client):
         proxy.line = late(0.05)
@@ -136,7 +118,8 @@ def test_a_hostile_body_is_read_or_refused(fields: dict[str, Any], valid: bool) 
     except GatewayRefused as error:
         assert error.status == 400 and str(error) and json.loads(error.body)["error"]["message"] == str(error)
     else:
-        assert call.turns[-1][0] == "user" and call.choices.seed is not None
+        assert call.relayed or call.turns[-1][0] == "user"  # What has tools is for the server to judge.
+        assert call.choices.seed is not None
 
 
 async def test_odd_questions_are_answered(client: httpx.AsyncClient) -> None:
@@ -146,19 +129,3 @@ async def test_odd_questions_are_answered(client: httpx.AsyncClient) -> None:
         assert answered.status_code == 200, answered.text
         said = answered.json()["choices"][0]["message"]["content"]
         assert all(character.isprintable() or character in "\n\t" for character in said)
-
-
-def test_a_conversation_with_ever_new_questions_is_begun_again() -> None:
-    first: tuple[Turn, ...] = (("user", "read this"), ("assistant", "done"))
-    with Store.open(MEMORY) as store:
-        conversations = Conversations(store)
-        opening = Call(first[:1], Choices())
-        answer = conversations.ask(opening)
-        store.messages.finish(answer.id, [], [], "done", "done", {})
-        conversations.remember(opening, "done", store.messages.get(answer.id))
-        used = [
-            conversations.ask(Call((*first, ("user", str(number))), Choices())).conversation_id
-            for number in range(3 * MOST_USES)
-        ]
-        assert used[0] == answer.conversation_id
-        assert MOST_USES // 2 <= max(Counter(used).values()) <= MOST_USES and len(set(used)) <= 4

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -20,9 +19,8 @@ from app.config import Settings
 from app.events import Drafted, Event, ModeChanged, ReplyText
 from app.gateway.answers import Answer, Answers
 from app.gateway.call import read_call
-from app.gateway.checks import Checks
 from app.gateway.seats import Seat
-from app.gateway.sent_text import By, Piece, SentText, Span
+from app.gateway.sent_text import Piece, SentText, Span
 from app.gateway.writer import Writer
 from app.remotes.last_seen import LastSeen
 from app.remotes.peer import Verifier
@@ -66,55 +64,6 @@ def patient(proxy: FaultProxy) -> AddressSource:
     return source
 
 
-@dataclass
-class Written:
-    """An answer whose line was away while some pieces of it were written."""
-
-    answer: Answer
-    own: str
-    """What the model says by itself."""
-    at_return: str
-    """What had been sent when the server came back."""
-    sources: list[By]
-    """Who stood behind each character when it was sent."""
-
-    @property
-    def agreed(self) -> bool:
-        """The model says all that had been sent when it came back."""
-        return self.own.startswith(self.at_return)
-
-
-async def written(verifier: VerifierProcess, drafter: Drafter, topic: str, after: int, alone: int) -> Written:
-    """An answer whose line is cut after some characters, and is back after some pieces that the drafter wrote `alone`.
-
-    It is checked if it waits for that.
-    """
-    answer = begun(topic, stream=True)
-    async with FaultProxy([verifier.port]) as proxy:
-        seat, checks = Seat(Options(Drafters(drafter), patient(proxy), SETTINGS, seen=LastSeen())), Checks()
-        text, sources, drafted, at_return = "", list[By](), 0, ""
-        async with aclosing(Writer(answer, seat).pieces()) as pieces:
-            async for piece in pieces:
-                text += piece.text
-                sources += [piece.span.source] * len(piece.text)
-                assert piece.span.end == len(text) == len(sources), "nothing is lost or duplicated"
-                if len(text) > after and not drafted:
-                    await proxy.refuse()
-                drafted += piece.span.source == "drafted"
-                if drafted == alone and not at_return:
-                    at_return = text
-                    await proxy.heal()
-                    await until_back(seat.assistant, seat.store.messages.get(answer.message))
-        assert at_return, "the line was cut too late"
-        assert text == answer.sent.text
-        if answer.state == "waiting":
-            checks.add(seat, answer)
-            await until(lambda: answer.state != "waiting")
-        await checks.close()
-        await seat.close()
-    return Written(answer, await own_text(verifier, asked_about(topic), MOST), at_return, sources)
-
-
 async def until_back(assistant: Assistant, answer: Message) -> None:
     """Wait until the server of an answer is there."""
     connection = assistant.backend.routing.connection_of(answer.conversation_id)
@@ -122,17 +71,6 @@ async def until_back(assistant: Assistant, answer: Message) -> None:
     async with asyncio.timeout(PATIENCE_SECONDS):
         while connection.verifier is None:
             await connection.changed()
-
-
-async def test_the_drafter_ends_what_the_model_does_not_agree_with(verifier: VerifierProcess, drafter: Drafter) -> None:
-    found = await written(verifier, drafter, TOPICS[0], after=40, alone=20)
-    sent, own = found.answer.sent, found.own
-    assert not found.agreed, "so many pieces are never all right"
-    assert found.answer.state == "replaced" and found.answer.checked_text == own
-    first = found.sources.index("drafted")
-    assert first <= sent.checked < len(found.at_return) < len(sent.text), "the answer was brought to its end"
-    assert sent.text[: sent.checked] == own[: sent.checked] and not own.startswith(sent.text)
-    assert set(found.sources[first:]) == {"drafted"}, "what follows is not the model's"
 
 
 class Interrupted(Assistant):

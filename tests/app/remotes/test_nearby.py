@@ -16,7 +16,7 @@ from app.remotes.models import list_models, servers
 from app.remotes.nearby import PORTS, NearbyServer, Unusable, known_as, look
 from app.remotes.registry import BUNDLED, Remote, Remotes
 from tests.remote.openai.hostile_chat_peers import STREAMS, hostile
-from tests.remote.toy_verifier import ToyVerifier, http, raw_peer, serving
+from tests.remote.toy_verifier import http, raw_peer
 from tests.support import model_servers as dialects
 from tests.support.chat_server import ChatServer, Script
 from tests.support.model_servers import ModelServer
@@ -58,14 +58,6 @@ async def test_each_program_is_recognised() -> None:
         assert all(line.startswith("GET ") for line in server.asked)
         remote = found.remote("m")
         assert (remote.url, remote.kind, remote.model) == (f"http://127.0.0.1:{port}/v1", "openai", "m")
-
-
-async def test_an_outrider_server_is_recognised_by_its_card() -> None:
-    with serving(ToyVerifier().app()) as port:
-        found = await one(port)
-    assert isinstance(found, NearbyServer) and found.checks_drafts and found.program == nearby.OUTRIDER
-    assert [model.id for model in found.models] == ["toy"]
-    assert found.remote("toy") == Remote(url=f"http://127.0.0.1:{port}", kind="verifier")
 
 
 async def test_only_loopback_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -168,13 +160,3 @@ async def test_a_silent_server_holds_up_no_other(folders: Folders) -> None:
             assert (await anext(lists)).server == "mine"
         (one,) = [one async for one in list_models(["silent"], Settings(), folders, seconds=0.2)]
     assert not one.models and one.trouble
-
-
-@pytest.mark.usefixtures("no_ring")
-async def test_leaving_early_does_not_wait_for_the_others(folders: Folders) -> None:
-    async with raw_peer(lambda number: None) as away:
-        Remotes(folders).put("silent", Remote(url=f"http://127.0.0.1:{away}"))
-        begun = time.monotonic()
-        async with contextlib.aclosing(list_models([BUNDLED, "silent"], Settings(), folders, seconds=600)) as lists:
-            assert (await anext(lists)).server == BUNDLED
-        assert time.monotonic() - begun < 300

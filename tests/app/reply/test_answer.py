@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tokenizers import normalizers
 
 from app.config import Settings
 from app.drafting.drafting import Drafting
@@ -24,7 +23,7 @@ from drafter.runtime import Drafter
 from models.text.chat_text import ChatText
 from remote.protocol import Sampling
 from storage import Message, Store
-from tests.support.tiny_text import CHAT_TEMPLATE, END, tiny_text, train_tokenizer
+from tests.support.tiny_text import END, tiny_text
 
 TEXT = tiny_text()
 # Bytes that make characters together, bytes that never do, and an escape sequence's beginning, each its own token.
@@ -79,20 +78,6 @@ def test_the_screen_shows_what_is_stored(script: list[tuple[str, list[int] | int
         assert screen.ghost == ""
 
 
-@pytest.mark.parametrize("said", ["unpack it", "unpack ☃"])
-def test_text_stays_a_draft_if_the_target_spells_it_in_other_tokens(text: ChatText, said: str) -> None:
-    answer, letters = Answer(text), [token for letter in said for token in text.encode(letter)]
-    answer.join("small one")
-    answer.draft_text(said)
-    assert answer.suffix == text.encode(said) != letters
-    for at, letter in enumerate(letters, 1):
-        answer.verify([letter], 0)
-        if text.decode(letters[:at]).endswith("\ufffd"):
-            return  # Half a letter has no text to compare.
-        assert answer.text == said and answer.tokens[:at] == letters[:at] and not answer.withdrawn
-    assert not answer.suffix and answer.stretches == []
-
-
 @pytest.mark.parametrize("local", [True, False])
 def test_unchecked_tokens_that_become_text_stay_marked(text: ChatText, local: bool) -> None:
     answer = Answer(text, text.encode("ls "), len(text.encode("ls ")))
@@ -108,23 +93,6 @@ def test_unchecked_tokens_that_become_text_stay_marked(text: ChatText, local: bo
     new = answer.written_by("other one", here=True)
     assert new == answer.stretches == [*marked, Stretch(5, "other one", here=True)]
     assert answer.written_by("other one", here=True) == []
-
-
-def test_what_was_checked_stays_checked_if_the_target_cannot_spell_what_follows() -> None:
-    tokenizer = train_tokenizer()
-    tokenizer.normalizer = normalizers.Lowercase()
-    lower = ChatText(tokenizer.to_str().encode(), CHAT_TEMPLATE, [END])
-    answer = Answer(lower, lower.encode("ls "), len(lower.encode("ls ")))
-    answer.model = "target"
-    answer.join("small one")
-    answer.draft_text("-la | wc")
-    checked = len("ls -la")
-    while len(lower.decode(answer.tokens[: answer.verified])) < checked:
-        answer.verify(answer.suffix[:1], 1)
-    answer.join("small one")
-    answer.draft_text(" -L")
-    assert answer.is_text and answer.text == "ls -la | wc -L"
-    assert answer.stretches == [Stretch(0, "target"), Stretch(checked, "small one", here=True)]
 
 
 def test_a_check_that_ends_early_leaves_marked_what_it_has_not_reached() -> None:

@@ -82,18 +82,6 @@ async def test_where_drafts_do_not_pay_none_is_made_unless_it_is_asked_for(
     assert drafts or 0 < lacking < UNHEARD
 
 
-@pytest.mark.parametrize("changed", [{"temperature": 0.7, "top_p": 0.9, "seed": 11}, {"tree": "sampled"}])
-async def test_drafts_do_not_change_a_sampled_answer_nor_sampled_trees_a_greedy_one(
-    changed: dict[str, Any], served: Connect
-) -> None:
-    settings, answers = Settings(mode="edge", max_tokens=24).replaced(changed, "test"), []
-    for draft in (True, False):
-        async with served(settings=settings, draft=draft) as opened:
-            heard = await ask(opened, "show disk usage")
-            answers.append(heard.done.token_ids)
-    assert answers[0] == answers[1]
-
-
 @pytest.mark.parametrize("temperature", [0.0, 0.8])
 async def test_a_hosted_answer_is_the_targets_own_and_leaves_the_drafter_ready(
     drafter: Drafter, database: Path, temperature: float, served: Connect

@@ -326,23 +326,6 @@ async def test_an_end_that_only_the_local_model_said_is_checked_later(device: De
         assert not done[1].done.stretches and not opened.outbox.queued()
 
 
-async def test_it_flaps(device: Device) -> None:
-    """The line returns and breaks again three times while the local model writes."""
-    local, flaps = Local(whole=device.text, right=12), [lasting(refused)] * 3
-    async with device.with_local(local) as opened:
-
-        async def watch(heard: Heard) -> None:
-            if wrong(heard):
-                if flaps:
-                    device.proxy.at(1, flaps.pop())
-                await device.proxy.heal()
-
-        heard = await device.cut(opened, watch)
-        assert device.is_own(opened, heard) and not flaps
-        assert len(local.answers) == 4 and len(heard.of(Judged)) == 1
-        assert sum(one.text.count("🦀") for one in heard.withdrawn) >= 2
-
-
 async def test_what_is_stored_meanwhile_names_who_wrote_it(device: Device) -> None:
     local, left = Local(whole=device.text, right=30), list[Message]()
     async with device.with_local(local) as opened:

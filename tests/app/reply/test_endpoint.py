@@ -18,14 +18,13 @@ from hypothesis import strategies as st
 from app.config import Folders, Settings
 from app.events import Drafted, ModeChanged, Reasoned, Redrawn, ReplyText, Stretch, unchecked
 from app.remotes.registry import Remote, Remotes
-from app.remotes.source import RemoteSource, options_of
+from app.remotes.source import RemoteSource
 from app.reply.answer import Answer
 from app.reply.assistant import Assistant
 from app.reply.endpoint import Continuation, Diverged
 from app.reply.judgement import drafted
 from app.sanitise import sanitise
 from app.tui.turn import Turn
-from remote import ChatStream, CompletionsClient
 from storage import Message, Store
 from tests.app.reply.conftest import Connect
 from tests.remote.toy_verifier import http, listening, request_of
@@ -40,8 +39,6 @@ from tests.support.tiny_text import tiny_text
 
 PATIENCE = 60.0
 QUESTION = "how do I unpack a tar archive?"
-INSTEAD = Settings(offline="drafter", max_tokens=40)
-WAITING = Settings(offline="queue", max_tokens=40)
 
 
 def whole(heard: Heard, database: Path) -> str:
@@ -148,23 +145,6 @@ async def test_stopping_hangs_up_and_keeps_what_came(database: Path, connect: Co
     assert whole(heard, database) == "tar -xf "
 
 
-async def test_an_answer_begun_as_its_reader_left_is_closed(monkeypatch: pytest.MonkeyPatch, connect: Connect) -> None:
-    server, begin = ChatServer([Script(["tar "], hold=True)]), CompletionsClient.chat
-
-    async def begun_too_late(client: CompletionsClient, *args: Any, **options: Any) -> ChatStream:
-        stream = await begin(client, *args, **options)
-        reading.cancel()
-        return stream
-
-    monkeypatch.setattr(CompletionsClient, "chat", begun_too_late)
-    async with connect(server) as opened:
-        reading = asyncio.create_task(ask(opened, QUESTION))
-        with pytest.raises(asyncio.CancelledError):
-            await reading
-        async with asyncio.timeout(PATIENCE):
-            await server.hung_up.wait()
-
-
 # ---- cut off ---------------------------------------------------------------------------------------------------------
 
 SAID = ["You ", "can ", "list ", "🦀 files", " with ", "ls -la", ", naïvely", "."]
@@ -174,22 +154,6 @@ FULL = "".join(SAID)
 async def go_on(opened: Assistant) -> Heard:
     """The last answer, continued because the person asked for that."""
     return await hear(opened.resume(opened.store.branches.thread(opened.store.conversations.all()[0].id)[-1].id))
-
-
-@pytest.mark.parametrize("settings", [INSTEAD, WAITING])
-async def test_what_came_before_a_cut_is_kept_and_nothing_is_sent_again(settings: Settings, connect: Connect) -> None:
-    """Also by a server that goes away then: the question may have been paid for."""
-    server = ChatServer([Script(SAID[:4], cut=True), Script(["Another answer"])], leaves=settings is WAITING)
-    async with connect(server, settings=settings) as opened:
-        heard = await ask(opened, QUESTION)
-        stored = opened.store.branches.thread(opened.store.conversations.all()[0].id)[-1]
-        assert opened.outbox.queued() == []
-    assert heard.failed is not None and heard.failed.code == "broken" and not heard.failed.queued
-    assert "is kept" in heard.failed.message and "go on" in str(heard.failed)
-    assert heard.text == stored.text == "".join(SAID[:4]) and stored.status == "failed" and stored.tokens == ()
-    (asked,) = server.asked
-    assert (asked["model"], asked["max_tokens"]) == ("talker", 40) and not heard.of(Drafted)
-    assert heard.ended is None and "offline" not in heard.modes
 
 
 async def cut_and_resumed(server: ChatServer, connect: Connect) -> Heard:
@@ -434,10 +398,6 @@ async def test_a_server_that_wants_to_be_left_alone_for_long_is(connect: Connect
     peer = Peer([error("429 Too Many", extra="retry-after: 3600\r\n")])
     heard = await ask_once(connect(peer, settings=Settings()), QUESTION)
     assert heard.failed is not None and peer.asked == 1
-
-
-def test_a_remote_may_have_its_own_time_for_first_words() -> None:
-    assert options_of(Remote(url="http://a", first_words_timeout=1800)).first_words_seconds == 1800
 
 
 @pytest.mark.parametrize("alive", [b": OPENROUTER PROCESSING\n\n", said_by_server({"content": ""})])

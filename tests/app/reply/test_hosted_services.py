@@ -112,16 +112,6 @@ async def test_one_that_was_checked_in_part_or_cut_off_is_answered_as_a_whole(co
         assert heard.text == "ls -l" and judged is not None and judged.again == AnsweredAgain("talker", True, (3, 2))
 
 
-async def test_the_name_of_a_model_cannot_command_a_terminal(connect: Connect) -> None:
-    async with connect(Playback(SILENT, model="tal\x1b[2Jk\ner"), met=True) as opened:
-        answer = drafted(opened)
-        heard = await hear(opened.verify(answer.id))
-        newer = opened.store.messages.get(heard.message)
-    judged = heard.judged
-    assert judged is not None and "\x1b" not in str(judged) and "\n" not in str(judged)
-    assert stored_judgement(newer, answer) == judged
-
-
 @pytest.mark.parametrize("temperature", [0.0, 0.5])
 async def test_a_chosen_field_of_the_sampling_that_is_not_taken_is_told(temperature: float, connect: Connect) -> None:
     server = Playback(exchange("openai", "a reasoning model takes no temperature"))

@@ -81,16 +81,6 @@ async def test_what_is_queued_early_is_sent_later(store: Store, tiny_pair: Path,
     assert [message.text for message in store.branches.thread(conversation)][0] == "list files"
 
 
-async def test_a_window_that_closes_early_has_stored_the_question(store: Store, tiny_pair: Path) -> None:
-    conversation = store.conversations.create("a").id
-    async with starting(store, tiny_pair / "drafter") as core:
-        asking = core.reply(conversation, "list files")
-        await anext(asking)
-        await asking.aclose()
-    thread = store.branches.thread(conversation)
-    assert [(one.text, one.status) for one in thread] == [("list files", "done"), ("", "stopped")]
-
-
 async def test_without_a_drafter_all_can_be_read_and_the_reason_is_told(store: Store, tmp_path: Path) -> None:
     conversation = store.conversations.create("a").id
     async with starting(store, tmp_path / "nowhere") as core:

@@ -311,44 +311,6 @@ async def test_in_place_of_an_unknown_server_nobody_answers(connect: Connect) ->
         assert opened.outbox.queued() == []
 
 
-async def test_the_question_waits_until_the_server_is_there(verifier: VerifierProcess, connect: Connect) -> None:
-    async with FaultProxy([verifier.port]) as proxy:
-        await proxy.refuse()
-        async with connect(proxy.url, settings=chosen("queue")) as opened:
-            conversation = opened.store.conversations.create("test").id
-            heard = await ask(opened, QUESTION, conversation)
-            assert "waits" in fails(heard) and heard.failed is not None and heard.failed.queued
-            assert opened.store.branches.thread(conversation) == [], "the question is a prompt that waits, again"
-            [queued] = opened.outbox.queued()
-            assert (queued.kind, queued.text, queued.conversation_id) == ("ask", QUESTION, conversation)
-            await proxy.heal()
-            sent = await answered_at_last(opened)
-            assert opened.outbox.queued() == []
-            thread = opened.store.branches.thread(conversation)
-            assert [(one.text, one.status) for one in thread] == [(QUESTION, "done"), (sent.text, "done")]
-            assert all(thread[-1].provenance)
-
-
-@pytest.mark.parametrize("known", ["drafter's", "another"])
-async def test_what_was_at_an_address_is_remembered(drafter: Drafter, file: Path, known: str, connect: Connect) -> None:
-    """The model that was there the last time decides, also in the next run of the program."""
-    LastSeen(file).note(NOBODY, drafter.memory_digest if known == "drafter's" else bytes(16))
-    heard = await ask_once(connect(NOBODY, settings=chosen(None), seen=LastSeen(file)), QUESTION)
-    if known == "drafter's":
-        assert heard.done and heard.modes[-1] == "offline"
-    else:
-        fails(heard)
-
-
-async def test_a_verifier_is_remembered_when_it_is_met(
-    verifier: VerifierProcess, drafter: Drafter, file: Path, served: Connect
-) -> None:
-    async with served(seen=LastSeen(file)) as opened:
-        await opened.settled()
-    assert LastSeen(file).memory(verifier.url) == drafter.memory_digest
-    assert file.stat().st_mode & 0o077 == 0
-
-
 async def test_a_server_of_another_model_is_remembered_as_that(drafter: Drafter, file: Path, connect: Connect) -> None:
     """Another model has the same tokenizer and vocabulary, and memory that this drafter cannot read."""
     card = other_card(drafter)

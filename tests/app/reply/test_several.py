@@ -3,28 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import aclosing
 from pathlib import Path
 
 from app.config import Settings
 from app.drafting.prompt import conversation_tokens
 from app.events import Judged, Started, Verified
 from app.reply.assistant import Assistant
-from app.reply.judgement import stored_judgement
 from drafter.runtime import Drafter
 from remote import VerifierClient
-from remote.openai.schema import OWNER
 from remote.protocol import Sampling
 from storage import Store
 from tests.app.reply.conftest import Connect
-from tests.support.chat_server import ChatServer, Script
-from tests.support.conversing import Heard, ask, connection, hear, until, until_connected, until_mode, working_off
+from tests.support.conversing import Heard, ask, connection, hear, until, working_off
 from tests.support.fault_proxy import FaultProxy
 from tests.support.nothing_lost import target_alone, violations
 from tests.support.serving import VerifierProcess
 
 QUESTIONS = ("list files", "show disk usage", "unpack a tarball")
-SETTINGS = Settings(max_tokens=40)
 
 
 async def test_three_answers_whose_server_is_killed_lose_nothing(
@@ -100,20 +95,6 @@ async def test_a_question_that_follows_an_answer_needs_no_server_and_one_that_is
         assert [one.text for one in opened.outbox.queued()] == ["for the server"], "and the answer is not checked"
 
 
-async def test_a_model_on_this_device_goes_on_with_each_of_them(stands_in: Connect) -> None:
-    server = ChatServer([Script([word, " more"], pause=0.05, cut=True) for word in ("one", "two", "three")])
-    here = ChatServer([Script([" and the rest"])], owner=OWNER, reads=True)
-    async with stands_in(server, here) as opened:
-        await until_connected(opened)
-        conversations = [opened.store.conversations.create(question).id for question in QUESTIONS]
-        heard = await asyncio.gather(*(ask(opened, *each) for each in zip(QUESTIONS, conversations)))
-        assert sorted(one.text for one in heard) == [f"{word} more and the rest" for word in ("one", "three", "two")]
-        assert sorted(asked["messages"][0]["content"] for asked in server.asked) == sorted(QUESTIONS)
-        for one, conversation in zip(heard, conversations):
-            (_, answer) = opened.store.branches.thread(conversation)
-            assert answer.text == one.text and one.done.stretches[-1].here
-
-
 async def test_what_follows_a_question_that_has_to_wait_comes_after_it(
     verifier: VerifierProcess, connect: Connect
 ) -> None:
@@ -167,20 +148,6 @@ async def test_what_is_queued_is_sent_in_order_once_the_line_works(verifier: Ver
             assert [len(heard.of(Judged)) for heard in done] == [1, 0, 0]
 
 
-async def test_it_waits_for_a_reply_that_runs_and_comes_after_it(opened: Assistant) -> None:
-    conversation = opened.store.conversations.create("busy").id
-    await until_mode(opened, "edge")
-    async with working_off(opened) as done:
-        async with aclosing(opened.reply(conversation, "list files")) as events:
-            async for event in events:
-                if isinstance(event, Verified) and not opened.store.queue.all():
-                    opened.outbox.enqueue(conversation, "and hidden ones")
-                assert done == []
-        await until(lambda: len(done) == 1)
-    assert shown(opened.store, conversation) == ANSWERED * 2
-    assert [one.text for one in opened.store.branches.thread(conversation)[::2]] == ["list files", "and hidden ones"]
-
-
 async def test_what_was_taken_back_or_sent_by_another_program_is_not_sent(opened: Assistant, database: Path) -> None:
     conversation = opened.store.conversations.create("kept").id
     back, taken = (opened.outbox.enqueue(conversation, text) for text in ("one", "two"))
@@ -188,39 +155,6 @@ async def test_what_was_taken_back_or_sent_by_another_program_is_not_sent(opened
     with Store.open(database) as other:
         assert other.queue.take(taken.id) is not None
         assert (await hear(opened.send(back))).events == (await hear(opened.send(taken))).events == []
-
-
-async def test_the_line_lost_on_the_way_leaves_it_to_be_verified(verifier: VerifierProcess, connect: Connect) -> None:
-    async with (
-        FaultProxy([verifier.port]) as proxy,
-        connect(proxy.url, settings=Settings(max_tokens=60, pace="fixed", nodes=1)) as opened,
-    ):
-        await until_mode(opened, "edge")
-        conversation = opened.store.conversations.create("cut").id
-        queued = opened.outbox.enqueue(conversation, "list files")
-
-        async def cut(heard: Heard) -> None:
-            if isinstance(heard.last, Verified) and heard.modes == ["edge"]:
-                await proxy.refuse()
-
-        heard = await hear(opened.send(queued), cut)
-        assert heard.modes == ["edge", "offline"]
-        assert 0 < heard.done.provenance.count(True) < 60
-        (waiting,) = opened.outbox.queued()
-        assert (waiting.id, waiting.message_id) == (queued.id, heard.message)
-        async with working_off(opened) as done:
-            await proxy.heal()
-            await until(lambda: len(done) == 1)
-        assert opened.outbox.queued() == []
-        assert shown(opened.store, conversation) == ANSWERED
-
-
-async def test_what_can_never_be_answered_leaves_the_queue(opened: Assistant) -> None:
-    conversation = opened.store.conversations.create("long").id
-    heard = await hear(opened.send(opened.outbox.enqueue(conversation, "x" * 3000)))
-    assert heard.failed is not None and heard.failed.code == "too_long"
-    assert opened.outbox.queued() == []
-    assert shown(opened.store, conversation) == [("user", "done", False), ("assistant", "failed", False)]
 
 
 async def test_what_fails_is_not_tried_again_with_the_same_verifier(opened: Assistant) -> None:
@@ -239,20 +173,3 @@ async def test_what_fails_is_not_tried_again_with_the_same_verifier(opened: Assi
     async with working_off(opened) as done:
         await until(lambda: len(done) == 1)
     assert other not in opened.outbox.queued()
-
-
-async def test_a_server_that_checks_nothing_answers_all_that_waits(verifier: VerifierProcess, connect: Connect) -> None:
-    async with connect(None, settings=Settings(mode="offline", max_tokens=40)) as opened:
-        conversation = opened.store.conversations.create("kept").id
-        alone = await ask(opened, "list files", conversation)
-        opened.outbox.enqueue_verification(alone.message)
-        opened.outbox.enqueue(conversation, "and hidden ones")
-    async with connect(verifier.url + "/v1") as opened:
-        async with working_off(opened) as done:
-            await until(lambda: len(done) == 2)
-        assert opened.outbox.queued() == []
-        thread = opened.store.branches.thread(conversation)
-        assert [message.text for message in thread[::2]] == ["list files", "and hidden ones"]
-        assert thread[1].verifies == alone.message and thread[1].status == "done"
-        judged = stored_judgement(thread[1], opened.store.messages.get(alone.message))
-        assert judged is not None and judged.again is not None and judged.again.model == "target"

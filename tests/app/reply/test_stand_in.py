@@ -14,8 +14,6 @@ from pathlib import Path
 
 import pytest
 
-from app.archive.exporter import every_conversation, export_conversations
-from app.archive.importer import import_file
 from app.cli.own_server import NICENESS
 from app.config import Settings, Unanswered
 from app.events import ModeChanged, StandIn, Stretch, Verified
@@ -32,7 +30,6 @@ from remote.openai.schema import OWNER
 from remote.protocol import Sampling
 from storage import Store
 from tests.app.reply.conftest import Connect
-from tests.app.reply.test_hosted_services import service
 from tests.support.chat_server import ChatServer, Script
 from tests.support.conversing import (
     LOCAL,
@@ -46,7 +43,6 @@ from tests.support.conversing import (
     until_mode,
     working_off,
 )
-from tests.support.dialects import Playback
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.serving import VerifierProcess
 
@@ -255,12 +251,6 @@ async def test_text_of_a_model_that_ends_is_continued_by_who_can(stands_in: Conn
         assert heard.done.cut.startswith("small one on this device cannot continue: its answer ended early")
 
 
-async def test_without_a_chosen_temperature_it_says_the_likeliest_words(stands_in: Connect) -> None:
-    server, local = ChatServer([Script(["Use tar"], cut=True)], leaves=True), ChatServer([Script([" -x"])], owner=OWNER)
-    await ask_once(stands_in(server, local, Settings(offline="local")), QUESTION)
-    assert "temperature" not in server.asked[0] and local.asked[0]["temperature"] == 0.0
-
-
 async def test_what_it_has_gone_on_with_itself_is_not_judged(stands_in: Connect, database: Path) -> None:
     local = ChatServer([Script(["Use tar"], hold=True), Script([" -x"])], owner=OWNER)
     async with stands_in(ChatServer([Script(["x"])], away=True), local) as opened:
@@ -381,18 +371,6 @@ async def test_what_waits_is_answered_in_order_by_a_chosen_model(stands_in: Conn
         server.away = False
         await until(lambda: len(done) == 7)
         assert len(server.asked) == 4 and not outbox.queued()
-
-
-async def test_an_answer_of_a_model_with_an_odd_name_can_be_imported(
-    stands_in: Connect, database: Path, tmp_path: Path
-) -> None:
-    local = ChatServer([Script(["tar."])], owner=OWNER)
-    begun = service({"choices": [{"index": 0, "delta": {"content": "Use "}}]})
-    heard = await ask_once(stands_in(Playback(begun, model="a\n" * 200), local), QUESTION)
-    assert heard.text == "Use tar." and len(heard.done.stretches) == 2
-    with Store.open(database) as store, Store.open(tmp_path / "other.db") as other:
-        path = export_conversations(store, every_conversation(store), "json", tmp_path / "a.json", settings=Settings())
-        assert [result.outcome for result in import_file(other, path).results] == ["new"]
 
 
 # ---- its process -----------------------------------------------------------------------------------------------------

@@ -171,16 +171,19 @@ async def test_an_answer_with_calls_that_waits_in_the_queue_is_continued_and_not
         assert [one["role"] for one in server.asked[-1]["messages"]] == ["user", "assistant", "tool"]
 
 
-async def test_a_call_that_another_version_of_the_answer_may_have_made_asks_again(
-    connect: Connect, tmp_path: Path
+@pytest.mark.parametrize("edited", [False, True])
+async def test_a_call_that_another_answer_may_have_made_asks_again(
+    connect: Connect, tmp_path: Path, edited: bool
 ) -> None:
+    """To the same question, or to other words for it."""
     tools = FileTools(tmp_path / "file", dies=True)
     server = ChatServer([wants("one"), Script(["Lost."]), wants("one"), Script(["Done."])])
     async with connect(server, met=True, settings=SETTINGS, tools=lambda: tools) as opened:
         here = conversation(opened)
         await ask(opened, "append", here, deciding(opened, "always"))
-        watch = deciding(opened, "no")
-        await hear(opened.regenerate(opened.store.branches.thread(here)[-1].id), watch)
+        watch, (question, answer) = deciding(opened, "no"), opened.store.branches.thread(here)
+        again = opened.edit(question.id, "append, please") if edited else opened.regenerate(answer.id)
+        await hear(again, watch)
         assert tools.runs == ["one"] and [event.again for event in watch.asked] == [True]
 
 
@@ -197,30 +200,6 @@ async def test_a_copy_of_a_conversation_asks_about_the_call_that_was_running(con
         await running
         watch = deciding(opened, "no")
         await hear(opened.resume(str(copy.tip_id)), watch)
-        assert tools.runs == ["one"] and [event.again for event in watch.asked] == [True]
-
-
-async def test_a_call_that_broke_off_may_have_run_and_is_not_repeated_unasked(connect: Connect, tmp_path: Path) -> None:
-    tools = FileTools(tmp_path / "file", dies=True)
-    server = ChatServer([wants("one"), wants("one", first=1), Script(["Done."])])
-    async with connect(server, met=True, settings=SETTINGS, tools=lambda: tools) as opened:
-        here = conversation(opened)
-        watch = deciding(opened, "always", "no")
-        await ask(opened, "append", here, watch)
-        assert tools.runs == ["one"] and [event.again for event in watch.asked] == [False, True]
-        assert [call.state for call in heard_calls(opened, here)] == ["unknown", "refused"]
-
-
-async def test_a_call_that_another_wording_of_the_question_may_have_made_asks_again(
-    connect: Connect, tmp_path: Path
-) -> None:
-    tools = FileTools(tmp_path / "file", dies=True)
-    server = ChatServer([wants("one"), Script(["Lost."]), wants("one"), Script(["Done."])])
-    async with connect(server, met=True, settings=SETTINGS, tools=lambda: tools) as opened:
-        here = conversation(opened)
-        await ask(opened, "append", here, deciding(opened, "always"))
-        watch = deciding(opened, "no")
-        await hear(opened.edit(opened.store.branches.thread(here)[0].id, "append, please"), watch)
         assert tools.runs == ["one"] and [event.again for event in watch.asked] == [True]
 
 

@@ -1,7 +1,6 @@
 """An answer that was drafted offline is verified when the line is back: what is kept, replaced, and said of it."""
 
 import time
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -10,10 +9,9 @@ from hypothesis import strategies as st
 from app.config import Settings
 from app.events import Judged
 from app.reply.assistant import Assistant
-from app.reply.judgement import MOST_UNITS, compare, judge, stored_judgement
-from app.sanitise import sanitise
+from app.reply.judgement import MOST_UNITS, compare, stored_judgement
 from drafter.runtime import Drafter
-from storage import Message, Store
+from storage import Message
 from tests.app.reply.conftest import Tokens
 from tests.support.conversing import Heard, ask, hear, stored_answer
 
@@ -98,35 +96,6 @@ async def test_stopped_it_leaves_the_drafted_answer_where_it_was(opened: Assista
 
 
 # ---- what is said of it ----------------------------------------------------------------------------------------------
-
-
-def checked(store: Store, draft: str, own: str) -> tuple[Message, Message]:
-    """A drafted answer and the one that took its place, as they are stored."""
-    conversation = store.conversations.create("t").id
-    asked = store.messages.add(conversation, "user", "q", parent_id=None, status="done")
-    drafted = store.messages.add(conversation, "assistant", "", parent_id=asked.id, status="pending")
-    store.messages.finish(drafted.id, range(4), [False] * 4, draft, "done", {})
-    answer = store.messages.verify(drafted.id)
-    assert answer is not None
-    store.messages.finish(answer.id, range(4), [True] * 4, own, "done", {"kept": 1, "of": 4}, settles=drafted.id)
-    return store.messages.get(drafted.id), store.messages.get(answer.id)
-
-
-@pytest.mark.parametrize(
-    ("draft", "own", "dropped", "before"),
-    [
-        ("It knows these forms", "It knows many forms", "these forms", "It knows "),
-        ("ls -la", "ls -l", "-la", "ls "),
-        ("ls\x07 -la", "ls\x07 -lh", "-la", "ls "),
-        ("a b\x1b[2J", "a c", "b", "a "),
-    ],
-)
-def test_the_place_of_what_was_dropped(tmp_path: Path, draft: str, own: str, dropped: str, before: str) -> None:
-    with Store.open(tmp_path / "outrider.db") as store:
-        drafted, answer = checked(store, draft, own)
-    stored = stored_judgement(answer, drafted)
-    assert stored is not None and (stored.dropped, sanitise(own)[: stored.at]) == (dropped, before)
-    assert judge(drafted, (0, 9), own) == Judged(drafted.id, 1, 4, stored.dropped, stored.at)
 
 
 TEXTS = st.lists(st.sampled_from(["tar", "-x", "file", "a", "```sh", "\n", "\x1b[2J"]), max_size=30).map(" ".join)

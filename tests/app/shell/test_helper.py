@@ -236,12 +236,3 @@ def test_names_need_not_be_utf8(person: Path, monkeypatch: pytest.MonkeyPatch) -
     assert reply_to("fix", "cat note.txt", status=1)["text"] == "cat notes.txt"
     asked = reply_to("fix", "cat ete.txt", status=1)
     assert asked["text"] == COMMAND, "that name cannot be sent as text, so the model is asked"
-
-
-def test_the_client_needs_no_size_of_the_terminal(person: Path) -> None:
-    ours, terminal = os.openpty()
-    client = [sys.executable, "-I", "-S", f"{place.ROOT}/app/shell/__main__.py", "explain", "bash"]
-    ran = subprocess.run(client, input=b"tar xzf a.tgz", stdout=subprocess.PIPE, stderr=terminal, check=False)
-    os.close(ours)
-    os.close(terminal)
-    assert (ran.returncode, b"tar -x: extracts" in ran.stdout) == (0, True), ran.stdout

@@ -21,7 +21,7 @@ from app.tui.widgets.sidebar import Sidebar
 from app.tui.widgets.status_bar import StatusBar
 from app.tui.widgets.welcome import Welcome
 from drafter.runtime import Drafter
-from storage import Message, NotFound, Store
+from storage import Message, Store
 from storage.database import Database
 from storage.messages import Messages
 from tests.app.tui.scripted import STATS, ScriptedCore, Step, finished, press, store_turns, verified, wait_until
@@ -263,18 +263,6 @@ async def test_a_reply_that_dies_or_ends_early_is_a_failed_turn(store: Store) ->
         await conversation.listen(reply, tell)
         assert reply.turn.outcome == "failed" and reply.turn.error.startswith(error) and reply.turn.text == "half"
         assert conversation.live is None
-
-
-async def test_of_two_conversations_to_be_opened_the_later_one_is(store: Store) -> None:
-    conversation = await two_turns(store)
-    other = store_turns(store, "other", [("q", "a")])
-    slow = asyncio.create_task(conversation.read(other))
-    await asyncio.sleep(0)
-    assert await conversation.read(None) is not None
-    assert await slow is None
-    with pytest.raises(NotFound):
-        await conversation.read("no such conversation")
-    assert shown(conversation) == list(TURNS), "what is open stays as it was"
 
 
 async def test_a_message_of_another_branch_is_found_and_its_branch_shown(store: Store) -> None:

@@ -16,10 +16,10 @@ from textual.widgets import OptionList
 from app.commands.risk import Risk
 from app.config import Settings
 from app.events import Drafted, PageSource, Retracted, Verified
-from app.tui.block_notes import MOST_LINES, UNASKED, answer_notes, notes_of_block, source_lines
+from app.tui.block_notes import MOST_LINES, UNASKED, answer_notes, notes_of_block
 from app.tui.code_blocks import CodeBlock, code_blocks
 from app.tui.screens.code_block import CodeBlockScreen
-from app.tui.screens.page_sources import OWN_EXAMPLE, SourceScreen, read_sources
+from app.tui.screens.page_sources import SourceScreen
 from app.tui.turn import Turn, sources_of
 from app.tui.widgets.markdown_view import MarkdownView
 from app.tui.widgets.message import AnswerView
@@ -31,7 +31,6 @@ from tests.app.tui.scripted import ScriptedCore, Step, finished, press, shows, s
 from tests.app.tui.window import Window, rows_of, started
 
 TWO = "Use:\n\n```sh\nls -l\n```\n\nor:\n\n```sh\nls -la\ndu -sh\n```\n"
-PROGRAM = "Use:\n\n```python\nprint(1)\n```\n"
 TURNS = (("one", "no code"), ("two", TWO))
 
 
@@ -56,13 +55,6 @@ def marked_rows(app: Window) -> list[str]:
     return [re.sub(" {2,}", "  ", row.removeprefix("▌").strip()) for row in chosen]
 
 
-def test_blocks_of_an_answer() -> None:
-    turn = Turn("q", outcome="done")
-    turn.reply.solid = f"{TWO}\n{PROGRAM}\n```\nid\n```\n"
-    found = [(one.number, one.language, one.command) for one in code_blocks(turn)]
-    assert found == [(1, "sh", "ls -l"), (2, "sh", "ls -la\ndu -sh"), (3, "python", ""), (4, "", "id")]
-
-
 def test_of_a_running_answer_only_what_has_ended_and_is_verified() -> None:
     turn = Turn("q")
     turn.apply(Verified("```sh\nrm -r", 1, 0))
@@ -70,17 +62,6 @@ def test_of_a_running_answer_only_what_has_ended_and_is_verified() -> None:
     assert code_blocks(turn) == []
     turn.apply(Verified(" build\n```\n", 1, 0))
     assert [one.command for one in code_blocks(turn)] == ["rm -r build"]
-
-
-def test_the_question_that_has_it_explained() -> None:
-    for code, language, question in (
-        ("tar xf a.tgz", "sh", "Explain this command: tar xf a.tgz"),
-        ("a\nb", "sh", "Explain these commands:\n\n```sh\na\nb\n```"),
-        ("$ ls\na\nb", "console", "Explain this command: ls"),
-        ("print(1)", "python", "Explain this code: print(1)"),
-        ("x\n```\ny", "sh", "Explain these commands:\n\n````sh\nx\n```\ny\n````"),
-    ):
-        assert CodeBlock(1, language, code).question == question
 
 
 async def test_tab_walks_the_blocks_of_the_chosen_answer_and_enter_or_a_click_copies_one(store: Store) -> None:
@@ -296,28 +277,6 @@ def test_pages_of_a_message() -> None:
         ({"sources": [{"page": str(n), "platform": "linux"} for n in range(99)]}, [f"{n} (linux)" for n in range(5)]),
     ):
         assert [f"{source.page} ({source.platform})" for source in sources_of(stats)] == pages
-
-
-def test_the_lines_below_an_answer() -> None:
-    tar, df = PageSource("tar", "common", "tldr"), PageSource("df", "osx", "tldr")
-    own = PageSource("sort", "common", "outrider")
-    assert list(source_lines([])) == []
-    assert list(source_lines([tar])) == ["from the page tar (common) of tldr pages"]
-    pages, examples = source_lines([own, tar, df])
-    assert pages == "from the pages tar (common), df (osx) of tldr pages"
-    assert examples == "from Outrider's own examples; more on the page sort (common) of tldr pages"
-    assert sources_of({"sources": [{"page": "sort", "platform": "common", "by": "outrider"}]}) == (own,)
-
-
-def test_pages_as_markdown(drafter: Path, tmp_path: Path) -> None:
-    away, own = PageSource("zap", "osx", "tldr"), PageSource("zip2", "linux", "outrider")
-    text = read_sources([tmp_path / "none", drafter], [ZAP, away, own])
-    assert text.startswith("# zap (common)\n\nThe program `zap`.")
-    assert "- extract a file\\\n  `zap -x {{file.zap}}`\n" in text
-    assert "`` zap `-l`" in text, "backticks of a command stay in it"
-    assert "# zap (osx)\n\nThis page is not in the index on this device." in text
-    assert text.count(OWN_EXAMPLE) == 1 and text.index(OWN_EXAMPLE) > text.index("# zip2")
-    assert "Creative Commons Attribution 4.0" in text.rsplit("---", 1)[1]
 
 
 async def test_a_stored_answer_names_its_page_and_a_click_or_a_key_shows_it_if_it_can_be_read(

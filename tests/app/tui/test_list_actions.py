@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,34 +13,13 @@ from textual import events
 from textual.pilot import Pilot
 
 from app.tui.screens.export import ExportScreen
-from app.tui.widgets.conversation_list import FOUND, PAGE, ConversationList, age, day, group, marked_line
+from app.tui.widgets.conversation_list import FOUND, PAGE, ConversationList, marked_line
 from app.tui.widgets.message import QuestionView
 from app.tui.widgets.sidebar import SearchBox, Sidebar, TitleBox
 from app.tui.widgets.transcript import Transcript
-from storage import Conversation, Store
+from storage import Store
 from tests.app.tui.scripted import ScriptedCore, finished, press, shows, store_turns, verified, wait_until
 from tests.app.tui.window import Window, started
-
-NOW = datetime(2026, 11, 22, 0, 30, tzinfo=timezone(timedelta(hours=2)))  # A Sunday.
-
-
-def test_the_age_of_a_conversation_and_the_day_of_what_was_found() -> None:
-    for written, words in (
-        ("2026-11-21T22:00:00.000+00:00", "Today"),
-        ("2026-11-21T21:59:00.000+00:00", "Yesterday"),
-        ("2026-11-15T22:30:00.000+00:00", "This week"),
-        ("2026-11-15T21:30:00.000+00:00", "Older"),
-        ("no date", "Older"),
-    ):
-        assert age(written, NOW) == words
-        conversation = Conversation("id", "title", None, written, written, pinned=True)
-        assert group(conversation, NOW) == "Pinned"
-    now = datetime(2026, 3, 4, 12, 0, tzinfo=UTC)
-    for written, said in (
-        ("2026-03-04T09:05:00Z", "today 09:05"), ("2026-03-03T09:05:00Z", "3 Mar"),
-        ("2024-12-31T09:05:00Z", "31 Dec 2024"), ("nonsense", "some time ago"),
-    ):  # fmt: skip
-        assert day(written, now) == said
 
 
 def backdate(store: Store, conversation: str, days: int) -> None:

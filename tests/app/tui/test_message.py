@@ -11,7 +11,7 @@ from rich.style import Style
 from textual.app import App, ComposeResult
 from textual.pilot import Pilot
 
-from app.events import Done, Drafted, Failed, Judged, Retracted, Stats, ToolCalled, Verified
+from app.events import Drafted, Failed, Retracted, ToolCalled, Verified
 from app.tui.screens import tool_call
 from app.tui.screens.tool_call import ToolCallScreen
 from app.tui.turn import Turn
@@ -97,46 +97,6 @@ async def test_other_words_take_the_place_of_those_that_are_withdrawn_without_a_
 
 
 # ---- the turn that a view shows --------------------------------------------------------------------------------------
-
-
-def played(*events: Drafted | Verified | Judged | Done | Failed) -> Turn:
-    turn = Turn("q")
-    for event in events:
-        turn.apply(event)
-    return turn
-
-
-def test_an_answer_finished_offline_says_so() -> None:
-    assert played(Drafted("ls", 2), finished(2, 2)).note == "drafted offline, not checked"
-    assert played(Drafted("ls", 1), Verified("ls -l", 2, 1), finished(2)).note == ""
-    turn = played(Verified("ls", 1, 0), Drafted(" -l", 2), finished(3, 2))
-    assert (turn.text, turn.note) == ("ls -l", "drafted offline, not checked: 2 of 3 tokens")
-    named = played(Drafted("ls", 2), replace(finished(2, 2), drafted_by="small model for qwen"))
-    assert named.note == "drafted offline by the small model for qwen, not checked"
-
-
-def test_an_answer_cut_at_the_limit_says_so_and_when_it_is_opened_again(store: Store) -> None:
-    assert played(Verified("ls", 1, 0), Done(False, "length", (1,), (True,), Stats())).note == "cut at the length limit"
-    conversation = store.conversations.create("t").id
-    answer = store.messages.ask(conversation, "a", parent_id=None).id
-    store.messages.finish(answer, (1,), (True,), "ls", "done", {"reason": "length"})
-    (turn,) = Turn.of_thread(store.branches.thread(conversation))
-    assert turn.note == "cut at the length limit"
-
-
-def test_stopping_drops_guesses_that_were_not_stored_and_a_failure_keeps_the_text() -> None:
-    turn = played(Verified("ls", 1, 0), Drafted(" -l", 2), finished(1, stopped=True))
-    assert (turn.text, turn.note, turn.outcome) == ("ls", "stopped", "stopped")
-    turn = played(Verified("ls", 1, 0), Failed("No verifier; run `outrider serve`.", "unavailable"))
-    assert (turn.text, turn.error, turn.note) == ("ls", "No verifier; run `outrider serve`.", "")
-
-
-def test_stored_text_is_sanitised_and_a_question_without_an_answer_shows_as_stopped(store: Store) -> None:
-    conversation = store_turns(store, "t", [("a\x1b]52;c;aGk=\x07b", "c\x1b[2Jd")])
-    tip = store.conversations.get(conversation).tip_id
-    store.messages.add(conversation, "user", "e", parent_id=tip, status="done")
-    turns = Turn.of_thread(store.branches.thread(conversation))
-    assert [(turn.question, turn.text, turn.note) for turn in turns] == [("ab", "cd", ""), ("e", "", "stopped")]
 
 
 # ---- what the check of a draft did not keep: struck through where it stood, as far as it is wanted -------------------

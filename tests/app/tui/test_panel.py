@@ -11,8 +11,7 @@ from textual.app import App, ComposeResult
 from textual.widgets import Static
 
 from app.drafting.prompt import Context
-from app.events import Done, Mode, ModeChanged, RoundEnded, RoundReport, StandIn, Started, Stats
-from app.tui.metrics import SessionMetrics
+from app.events import Mode, ModeChanged, RoundEnded, RoundReport, StandIn, Stats
 from app.tui.screens.chat import screen as chat_screen
 from app.tui.widgets import status_bar
 from app.tui.widgets.panel import Panel
@@ -25,27 +24,6 @@ from tests.app.tui.window import started
 def ended(levels: int, gained: int, rtt: float = 0.08, stats: Stats = Stats()) -> RoundEnded:  # noqa: B008
     report = RoundReport(levels, 3 * levels, 2.0 if levels else None, gained, None, 0.01, 0.02, rtt)
     return RoundEnded(stats, report)
-
-
-def test_figures_of_an_answer_and_of_the_session() -> None:
-    figures = SessionMetrics()
-    for event in (
-        Started("c", "one"),
-        RoundEnded(Stats(rounds=1, verified=4, drafted=2, seconds=0.5, bytes_up=100, bytes_down=900)),
-        Done(False, "end", (), (), Stats(rounds=4, verified=14, seconds=2.0, bytes_up=400, bytes_down=3600)),
-        Started("c", "two"),
-        RoundEnded(Stats(rounds=0, drafted=5, seconds=1.0)),
-    ):
-        figures.apply(event)
-    answer, session = figures.answer, figures.session
-    assert (answer.rounds, answer.drafted, answer.tau, answer.passes_saved) == (0, 5, None, None)
-    assert answer.tokens_per_second == 5.0
-    assert (session.answers, session.rounds, session.verified, session.drafted) == (2, 4, 14, 5)
-    assert (session.tau, session.passes_saved, session.bytes_up, session.bytes_down) == (3.5, 10, 400, 3600)
-    assert session.tokens_per_second == pytest.approx(19 / 3)
-    for report in (ended(3, 4), ended(3, 2), ended(1, 1), ended(2, 4)):
-        figures.apply(report)
-    assert figures.answer.acceptance.shares == [3 / 4, 2 / 3, 2 / 3]
 
 
 async def test_the_panel_is_beside_the_transcript_or_over_it_and_is_remembered(store: Store) -> None:

@@ -417,8 +417,3 @@ def test_no_letter_of_a_question_is_lost(text: str) -> None:
         assert typed.text == text.strip() or text.startswith("//")
     else:
         assert text.startswith("/") and "\n" not in text.strip()
-
-
-@given(st.text(alphabet="/ahelpnwtc .\n", max_size=30))
-def test_a_space_before_it_always_makes_a_question(text: str) -> None:
-    assert parse(f" {text}", COMMANDS) == Question(text.strip())

@@ -6,14 +6,10 @@ names that a class of ours shares with a base class of theirs.
 
 from __future__ import annotations
 
-import asyncio
-import gc
 import importlib
 import inspect
 import pkgutil
 import re
-import weakref
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -21,13 +17,7 @@ import pytest
 from textual.containers import Vertical
 
 import app
-from app.events import Verified
 from app.tui import textual_private
-from app.tui.screens.chat.screen import ChatScreen
-from app.tui.terminal import COLLECTIONS, TerminalApp
-from storage import Store
-from tests.app.tui.scripted import ScriptedCore, finished, wait_until
-from tests.app.tui.window import started
 
 
 @cache
@@ -75,44 +65,3 @@ async def test_a_crash_shows_no_values(capsys: pytest.CaptureFixture[str]) -> No
             pass
     assert isinstance(textual_private.error_of(broken), LookupError)
     assert "S3cret" not in capsys.readouterr().err.replace('token = "S3cret"', "")
-
-
-@pytest.fixture(autouse=True)
-def collector() -> Iterator[None]:
-    """Restore the garbage collector after the test."""
-    threshold = gc.get_threshold()
-    yield
-    gc.set_threshold(*threshold)
-    gc.unfreeze()
-
-
-class Cycle:
-    def __init__(self) -> None:
-        self.itself = self
-
-
-def old_garbage() -> weakref.ref[Cycle]:
-    """Something that only a collection of everything can find."""
-    cycle = Cycle()
-    for _ in range(COLLECTIONS + 1):
-        gc.collect(1)
-    return weakref.ref(cycle)
-
-
-async def test_garbage_is_collected_when_nothing_moves(store: Store) -> None:
-    hold = asyncio.Event()
-    core = ScriptedCore(store, [[Verified("ye", 1, 0), hold, Verified("s", 1, 0), finished(2)]])
-    painted = asyncio.Event()
-    async with started(TerminalApp(core, on_painted=painted.set), (80, 24)) as (app, pilot):
-        await wait_until(pilot, painted.is_set)
-        garbage = old_garbage()
-        await wait_until(pilot, lambda: garbage() is None)
-        chat = app.screen
-        assert isinstance(chat, ChatScreen)
-        await pilot.press(*"hi", "enter")
-        await wait_until(pilot, lambda: chat.conversation.live is not None)
-        garbage, app._touched = old_garbage(), 0.0
-        app.tidy()
-        assert garbage() is not None, "an answer is coming"
-        hold.set()
-        await wait_until(pilot, lambda: garbage() is None)

@@ -185,19 +185,6 @@ def test_which_editor() -> None:
         editor_command({"EDITOR": "'unclosed"})
 
 
-def test_each_conversation_has_its_own_text(tmp_path: Path) -> None:
-    unsent = UnsentTexts(tmp_path / "outrider.db")
-    for conversation in ("one", "two", "../../three", "fo\udc80ur", None):
-        assert unsent.read(conversation) == ""
-        unsent.write(conversation, f"in {conversation!r}\n")
-    for conversation in ("one", "two", "../../three", "fo\udc80ur", None):
-        assert unsent.read(conversation) == f"in {conversation!r}\n"
-        unsent.write(conversation, "")
-        assert unsent.read(conversation) == ""
-    unsent.close()
-    assert {path.name for path in tmp_path.iterdir()} == {"unsent"}
-
-
 def test_a_text_without_a_conversation_is_inherited_from_a_window_that_is_gone(tmp_path: Path) -> None:
     first, second = UnsentTexts(tmp_path / "outrider.db"), UnsentTexts(tmp_path / "outrider.db")
     first.write(None, "first")
@@ -226,22 +213,6 @@ def test_a_window_that_typed_nothing_takes_nothing_from_another(tmp_path: Path) 
     assert second.read("one") == "and gone on with"
     second.write("one", "")
     assert first.read("one") == ""
-
-
-def test_what_was_half_written_is_no_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = UnsentTexts(tmp_path / "outrider.db")
-    first.write(None, "whole")
-
-    def killed(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr(os, "replace", killed)
-        first.write(None, "half")
-    first.close()
-    second = UnsentTexts(tmp_path / "outrider.db")
-    assert second.read(None) == "whole"
-    second.close()
 
 
 @pytest.mark.skipif(os.name != "posix", reason="modes")

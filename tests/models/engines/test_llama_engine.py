@@ -46,18 +46,6 @@ def state(keys: np.ndarray, values: np.ndarray, positions: list[int], *, transpo
     return b"".join(parts)
 
 
-@pytest.mark.parametrize("transposed", [False, True])
-def test_rows_come_in_the_order_of_their_positions(transposed: bool) -> None:
-    keys, values = np.arange(2 * 4 * 3 * 2 * 4, dtype=np.float32).reshape(2, 4, 3, 2, 4)
-    written = state(keys[[2, 0, 1, 3]], values[[2, 0, 1, 3]], [7, 5, 6, 8], transposed=transposed)
-    found = CacheRows.read(written, range(5, 9), (3, 2, 4), interleaved=False)
-    np.testing.assert_array_equal(found.keys, keys)
-    np.testing.assert_array_equal(found.values, values)
-    turned = CacheRows.read(written, range(5, 9), (3, 2, 4), interleaved=True)
-    np.testing.assert_array_equal(turned.keys, keys[..., [0, 2, 1, 3]])
-    np.testing.assert_array_equal(turned.values, values)
-
-
 @pytest.mark.parametrize(
     "damage",
     [

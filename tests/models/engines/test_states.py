@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 import torch
 
-from models.engines.engine import TargetContext, UnverifiableTarget
+from models.engines.engine import TargetContext
 from models.engines.llama_engine import STATE_TOKENS, LlamaEngine
 from models.engines.llama_lane import STATES, LlamaContext
 from models.engines.sequential_engine import SequentialEngine, tensors
-from models.engines.torch_engine import TorchEngine
 from models.tree import DraftTree
 from remote.verifier.loader import opened
 from remote.verifier.options import ServeOptions
@@ -113,12 +112,6 @@ def test_more_conversations_than_a_lane_has_states_are_answered(llama: Bench) ->
 
 
 # ---- in PyTorch ------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("kind", TREELESS)
-def test_the_batching_engine_refuses_them(kind: str) -> None:
-    with pytest.raises(UnverifiableTarget):
-        TorchEngine(tiny_model(kind))
 
 
 @pytest.mark.parametrize("kind", TREELESS)

@@ -16,8 +16,6 @@ from models.text.chat_text import ChatText
 from tests.support.gguf_files import (
     BOS,
     END,
-    EOS,
-    START,
     LlamaCpp,
     byte_level,
     entries_of,
@@ -114,13 +112,6 @@ def test_phi_3_takes_the_space_behind_a_special_token_along(tmp_path: Path, gpt2
     tokenizer = Tokenizer.from_buffer(tokenizer_json(Vocabulary(read_header(path))))
     assert ids(tokenizer, "<|im_end|> \na") == [END, *ids(gpt2, "a")]
     assert ids(tokenizer, "<s> a") == [BOS, *ids(gpt2, " a")]
-
-
-def test_the_tokens_that_end_an_answer(tmp_path: Path, gpt2: Tokenizer) -> None:
-    assert vocabulary(tmp_path, gpt2, eot_token_id=START, eom_token_id=99_999).stop_tokens == [EOS, START, END]
-    types = entries_of(gpt2)["tokenizer.ggml.token_type"]
-    plain = [1 if number == EOS else kind for number, kind in enumerate(types)]
-    assert vocabulary(tmp_path, gpt2, token_type=plain).stop_tokens == [END], "</s> is an ordinary word there"
 
 
 def test_what_ends_an_answer_ends_one_of_llama_cpp(tmp_path: Path, gpt2: Tokenizer, llama_cpp: LlamaCpp) -> None:

@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 
 from remote import Busy, ChatStream, Incompatible, LinkDown, MessagesClient, Refused
 from remote.anthropic.events import MessageReader
-from remote.anthropic.messages import last_words
 from remote.openai.delta import AnswerDelta
 from remote.openai.ends import end_of
-from remote.openai.schema import ChatMessage, ContentPart, ImageUrl
+from remote.openai.schema import ContentPart, ImageUrl
 from remote.protocol import Sampling
 from tests.support.messages_server import KEY, OLD, MessagesServer, Reply
 from tests.support.patience import PATIENCE_SECONDS as PATIENCE
@@ -95,11 +94,6 @@ async def test_another_model_is_asked_to_go_on_and_joins_at_the_last_words(size:
     first, begun, last = server.asked[0]["messages"]
     assert (first["role"], begun["content"], last["role"]) == ("user", BEGINNING, "user")
     assert last["content"].endswith(f"\n\n{REPEATED}") and not server.refused
-
-
-def test_short_lines_are_repeated_together() -> None:
-    for text, words in (("Use:\n\n```\nls -l\n", "Use:\n\n```\nls -l"), ("Hm", "Hm"), ("x" * 99, "x" * 60)):
-        assert last_words(ChatMessage(content=text)) == words
 
 
 @pytest.mark.parametrize("said", ["Sorry. Use ls.", REPEATED[:-1], REPEATED[1:] + "s"])

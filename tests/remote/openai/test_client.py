@@ -77,16 +77,6 @@ async def test_a_line_cut_anywhere_in_an_answer_is_broken_and_never_taken_for_it
         assert await answer(client) == text
 
 
-async def test_a_verifiers_refusals_are_typed(verifier: VerifierProcess) -> None:
-    async with client_of(verifier.port) as client:
-        with pytest.raises(Refused, match="'target'") as refused:
-            await begin(client, model="gpt-5")
-        assert (refused.value.code, refused.value.retry) == ("not_found", False)
-        with pytest.raises(Refused) as refused:
-            await begin(client, ("user", "tar " * 2000))
-        assert refused.value.code == "too_long"
-
-
 # ---- other servers ---------------------------------------------------------------------------------------------------
 
 

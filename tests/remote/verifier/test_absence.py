@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -16,7 +15,6 @@ from remote.protocol import Alive, Card, Error, Frame, decode, digest_of, encode
 from remote.verifier.holders import Tokens
 from remote.verifier.http import VerifierApp, create_app
 from remote.verifier.options import ServeOptions
-from remote.verifier.sessions.turns import Turn, Turns
 from tests.remote.verifier.test_hosted import ask, tokens_of
 from tests.remote.verifier.test_http import PATIENT, PROMPT, Gate, counter, message, reached, until
 from tests.remote.verifier.tiny import generated
@@ -259,17 +257,3 @@ async def test_it_is_kept_for_a_while_and_not_without_bound(
             assert await found("one", "two", "three", "four") == those
         monkeypatch.setattr("remote.verifier.absence.KEPT_SECONDS", 0.0)
         assert await found("four") == [404]
-
-
-async def test_sessions_of_absent_devices_wait_for_others(target: Engine) -> None:
-    turns = Turns(8, target)
-    turns.behind = {"away"}
-    done: list[str] = []
-    held = threading.Event()
-    first = turns._in_line(Turn("first", lambda: held.wait(PATIENT)))
-    names = ["away", "one", "two", "one"]
-    waiting = [turns._in_line(Turn(name, lambda name=name: done.append(name))) for name in names]
-    held.set()
-    for turn in (first, *waiting):
-        await turn.over
-    assert done[-1] == "away" and sorted(done) == sorted(names)

@@ -21,7 +21,7 @@ from models.engines.engine import BrokenTarget
 from models.engines.torch_engine import TorchEngine
 from models.tree import MAX_WEIGHT, Candidates, DraftTree
 from remote.protocol import Sampling
-from remote.verifier.sessions.acceptance import Walk, chooser, draw, recursive_rejection, target_distribution, walk
+from remote.verifier.sessions.acceptance import Walk, chooser, recursive_rejection, target_distribution, walk
 from tests.remote.verifier.test_http import PROMPT
 from tests.remote.verifier.tiny import VOCABULARY, random_tree, tiny_model
 
@@ -126,14 +126,7 @@ def test_speculation_on_or_off_gives_the_same_tokens(seed: int, temperature: flo
     assert language.decode(3, in_turn(DraftTree.chain(off[:5]), random_tree(rng, 9, 8)), sampling, 30) == off
 
 
-weight = st.sampled_from([0.0, 0.0, 5e-324, 1e-300, 1e-9, 0.3, 1.0, 1 + 2**-52, 17.0])
 toss = st.floats(0, 1, exclude_max=True) | st.sampled_from([0.0, 1 - 2**-53])
-
-
-@given(weights=st.lists(weight, min_size=1, max_size=40).filter(any), uniform=toss)
-def test_a_token_of_probability_zero_is_never_drawn(weights: list[float], uniform: float) -> None:
-    probabilities = np.array(weights)
-    assert probabilities[draw(probabilities, uniform)] > 0
 
 
 @settings(max_examples=200)

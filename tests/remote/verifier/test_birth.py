@@ -9,8 +9,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, LlamaConfig, Qwen3Config
 
-from drafter.training.batches import AnsweredConversation
-from drafter.training.birth import Shape, born, graph_bytes, likely_tokens, shapes_within
+from drafter.training.birth import Shape, born, graph_bytes, shapes_within
 from drafter.training.export import export_graph
 from drafter.training.target import UnsupportedTarget
 from models.config import GRAPH
@@ -57,13 +56,6 @@ def test_the_size_of_a_graph_is_known_before_it_is_made(scheme: str, tmp_path: P
     quantise_graph(tmp_path / "float.onnx", tmp_path / GRAPH, shape.scheme)
     size = (tmp_path / GRAPH).stat().st_size
     assert size <= graph_bytes(model.config, shape) < size * 1.1 + (1 << 20)
-
-
-def test_its_head_keeps_what_answers_use_and_then_what_is_frequent() -> None:
-    data = [AnsweredConversation([7, 90, 91, 90, 92], [(1, 5)])]
-    assert likely_tokens(data, 6, (50,), 100) == (0, 1, 50, 90, 91, 92)
-    assert likely_tokens(data, 3, (50,), 100) == (50, 90, 91, 92)
-    assert likely_tokens(data, 100, (50,), 100) == ()
 
 
 def test_it_is_kept_for_the_model_as_it_is(tiny_pair: Path, tmp_path: Path) -> None:

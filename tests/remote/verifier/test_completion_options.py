@@ -23,12 +23,11 @@ from models.engines.target import Target
 from models.text.detokenizer import INCOMPLETE
 from remote.protocol import Sampling
 from remote.verifier.completions.completion_requests import RequestReader
-from remote.verifier.completions.completion_shapes import Piece, TextShape
 from remote.verifier.drafting.own_drafter import OwnDrafter, OwnDrafts
 from remote.verifier.http import create_app
 from remote.verifier.serve import card
 from remote.verifier.sessions.acceptance import chooser
-from remote.verifier.sessions.answer_options import Noted, PredictedText
+from remote.verifier.sessions.answer_options import PredictedText
 from tests.remote.verifier.test_http import PATIENT, running
 from tests.support.tiny_text import END, tiny_text
 
@@ -298,16 +297,6 @@ def test_a_schema_may_describe_at_length(loaded: Target, engine: Engine) -> None
     wanted = {"type": "json_schema", "json_schema": {"schema": {**SCHEMA, "description": "so " * 3000}}}
     asked = {"messages": MESSAGES, "response_format": wanted}
     assert RequestReader(card(loaded, engine), loaded.text).chat(json.dumps(asked).encode()).choices
-
-
-def test_a_character_of_several_tokens_counts_once_in_the_offsets(loaded: Target, engine: Engine) -> None:
-    asked = json.dumps({"prompt": "list", "logprobs": 0}).encode()
-    call = RequestReader(card(loaded, engine), loaded.text).text(asked)
-    tokens, shape = TEXT.encode("naïve 日本 ok"), TextShape("target", TEXT)
-    events = [shape.first(Piece(call.choices[0], "", [Noted(token, 0.0, ())])) for token in tokens]
-    noted = [json.loads(event.removeprefix(b"data: "))["choices"][0]["logprobs"] for event in events]
-    expected = [[len(TEXT.decode(tokens[:at]).rstrip(INCOMPLETE))] for at in range(len(tokens))]
-    assert [one["text_offset"] for one in noted] == expected
 
 
 @pytest.mark.parametrize("begun", ["list all fil", "unpack a t", "naïve 日本", "find"])

@@ -121,12 +121,6 @@ async def test_a_seed_gives_the_tokens_that_a_device_gets(client: httpx.AsyncCli
     assert said(await streamed(client, **{**fields, "seed": 8})) != expected
 
 
-async def test_without_a_temperature_the_defaults_are_those_of_llama_cpps_server(client: httpx.AsyncClient) -> None:
-    asked = ({"temperature": None}, {"temperature": 0.8, "top_p": 0.95, "top_k": 40}, {"temperature": 1})
-    free, same, other = [(await whole(client, seed=7, **fields))["choices"] for fields in asked]
-    assert free == same != other
-
-
 async def test_stop_strings_end_it_and_are_not_shown(client: httpx.AsyncClient, verifier: VerifierProcess) -> None:
     expected = await own_text(verifier, 40)
     stop = expected[9:14]
@@ -362,13 +356,6 @@ async def test_paths_methods_and_tokens_too(loaded: Target, engine: Engine) -> N
             assert missing.status_code == 404 and path in missing.json()["error"]["message"]
         own = await client.post("/v1/card")
         assert (own.status_code, decode(own.content, Error).code) == (405, "bad_request")
-
-
-async def test_a_target_without_a_template_takes_no_messages(loaded: Target, engine: Engine) -> None:
-    made = create_app(engine, msgspec.structs.replace(card(loaded, engine), chat_template=""), text=loaded.text)
-    async with connected(made) as client:
-        refused = await client.post(CHAT, json=body())
-    assert refused.status_code == 400 and "no chat template" in refused.json()["error"]["message"]
 
 
 async def test_a_failing_target_is_an_error_before_or_amid_an_answer(loaded: Target, engine: Engine) -> None:

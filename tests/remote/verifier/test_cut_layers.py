@@ -1,10 +1,6 @@
 """A drafter that is cut out of its target's layers: where it guesses badly, nobody uses, offers or makes it again."""
 
-import os
 import shutil
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -18,10 +14,7 @@ from remote.verifier.making.birth import BUDGET, CHECKPOINT
 from remote.verifier.making.maker import GROWN, LOCK, PART, MakingProgress, MakingTask, kept_drafter, look_up
 from remote.verifier.making.maker_worker import FILE, make, newborn
 from remote.verifier.options import ServeOptions
-from tests.pty.test_session import stored
 from tests.support.deep import LAYERS, write_deep_target
-from tests.support.patience import PATIENCE_SECONDS
-from tests.support.serving import REPOSITORY, VerifierProcess
 
 pytestmark = pytest.mark.training
 
@@ -174,35 +167,3 @@ def test_the_work_for_another_drafter_is_never_gone_on_with(deep: Path, tiny_pai
     with pytest.raises(Killed):
         newborn(task, tell)
     assert told == [1, 2]
-
-
-@pytest.mark.faults
-def test_killed_in_mid_answer_nothing_is_appended(deep: Path, tiny_pair: Path, tmp_path: Path) -> None:
-    """Neither the server's drafter writes on, nor the one of the settings, which was made for another model."""
-    home, said, question = tmp_path / "device", tmp_path / "said", "what is a tree"
-    with VerifierProcess(tiny_pair, model=deep / "target", home=deep / "home", said=said) as serving:
-        settings = {"OUTRIDER_HOME": str(home), "OUTRIDER_DRAFTER": str(tiny_pair / "drafter"), "HOME": str(home)}
-        command = [sys.executable, "-m", "app.cli", "ask", "--remote", serving.url, "--max-tokens", "900", question]
-        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-        asking = subprocess.Popen(command, env=os.environ | settings, cwd=REPOSITORY, **pipes)
-        try:
-            ends = time.monotonic() + PATIENCE_SECONDS
-            while len(answer_in(home)[0]) < 40 and time.monotonic() < ends:
-                time.sleep(0.02)
-            serving.kill()
-            out, talk = asking.communicate(timeout=PATIENCE_SECONDS)
-        finally:
-            asking.kill()
-            asking.communicate()
-    text, provenance = answer_in(home)
-    assert asking.returncode == 3
-    assert "No small model on this device was made for that server's model, and no other model answers" in talk
-    assert len(text) >= 40 and out.strip() == text.strip() and len(provenance) < 900 and all(provenance)
-    (line,) = [line for line in said.read_text().splitlines() if "drafter" in line or "no drafts" in line]
-    assert "no drafts: one was made of the model's own layers, and it gains 1." in line, "it is said once"
-
-
-def answer_in(home: Path) -> tuple[str, list[bool]]:
-    """What is stored of the only answer of a device, and who wrote which token."""
-    thread = stored(home / "data/outrider.db")
-    return (thread[1].text, list(thread[1].provenance)) if len(thread) > 1 else ("", [])

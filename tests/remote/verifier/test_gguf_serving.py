@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import httpx
@@ -108,14 +107,6 @@ def _likeliest(engine: Engine) -> int:
     context = engine.context()
     context.assign(0, [5, 9, 30])
     return int(engine.verify(context, DraftTree.empty())[0].argmax())
-
-
-def test_a_file_that_is_missing_among_several_is_named(parts: list[Path], tmp_path: Path) -> None:
-    shutil.copy(parts[0], tmp_path)
-    with pytest.raises(UnknownModel, match=f"in {len(parts)} files, and {parts[1].name} is not beside {parts[0].name}"):
-        opened(ServeOptions(str(tmp_path / parts[0].name), threads=1))
-    with pytest.raises(UnknownModel, match="--merge"):
-        opened(ServeOptions(str(parts[0]), engine="torch", threads=1))
 
 
 def test_its_tokenizer_reads_and_writes_as_the_same_one_elsewhere(llama: Path) -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import msgspec
 import numpy as np
 import pytest
 
 from drafter.cost import Cost
 from drafter.runtime import Drafter
-from models.engines.engine import Engine, UnfitDrafter
+from models.engines.engine import Engine
 from models.memory import dequantise, unpack_memory
 from models.tree import DraftTree
 from remote import VerifierClient
@@ -210,12 +209,6 @@ def test_a_long_prompt_is_read_in_turns_by_the_verifiers_own_drafter_too(engine,
     assert frames[:first].count(None) >= len(long) // 32 - 1
     assert frames[first:second].count(None) >= len(long) // 32 - 1, "the first word does not wait for the drafter"
     assert tokens_of(frames) == generated(engine.model, long, 40)
-
-
-def test_a_drafter_of_another_vocabulary_is_refused(engine, drafter):
-    config = msgspec.structs.replace(drafter.config, vocabulary=drafter.config.vocabulary + 1)
-    with pytest.raises(UnfitDrafter, match="the target has"):
-        OwnDrafter(Drafter(config, drafter.text, drafter._step), engine)
 
 
 def test_what_cannot_be_gone_on_with_is_refused_and_changes_nothing(engine, drafter, prompt):

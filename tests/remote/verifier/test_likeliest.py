@@ -94,12 +94,6 @@ def test_nodes_keep_their_numbers_where_the_tree_is_cut_to_the_room_that_is_left
         assert listed[row, 0] == wanted.argmax() and np.isclose(log_probs[row, 0], wanted.max(), atol=0.01)
 
 
-def test_who_does_not_ask_is_told_nothing(target: TorchEngine) -> None:
-    device = Device(table(target))
-    frames = frames_of(device.sessions, device.message(PROMPT, memory_from=0))
-    assert [type(frame) for frame in frames] == [Verdict, Memory]
-
-
 def test_a_stream_tells_it_of_each_new_token(target: TorchEngine) -> None:
     tokens, told = list(PROMPT), 0
     kinds, remembered = [], 0

@@ -12,7 +12,7 @@ from textual.content import Content
 
 from app.tui.markdown import parser as markdown
 from app.tui.markdown.blocks import closed_length
-from app.tui.markdown.layout import NO_PLACE, Row, WrappedLeaf, character_at, wrap
+from app.tui.markdown.layout import NO_PLACE, Row, WrappedLeaf, wrap
 from app.tui.markdown.leaf import Leaf
 from app.tui.markdown.notes import AnswerNotes, BlockNotes, NoteLine
 from app.tui.markdown.parser import LONGEST, close_marks, leaves, parse
@@ -106,16 +106,6 @@ def test_code_that_grows_is_drawn_as_if_it_had_come_at_once(pieces: list[tuple[s
         parsed = parse(text)[0]
         known = wrap(parsed, 20, solid=solid, known=known)
         assert looks(known) == looks(wrap(parsed, 20, solid=solid))
-
-
-def test_a_place_between_tabs() -> None:
-    for line, places in (
-        ("abc", [0, 1, 2, 3]),
-        ("\tab", [0] * 8 + [1, 2, 3]),
-        ("a\tb", [0] + [1] * 7 + [2, 3]),
-        ("漢\tb", [0] + [1] * 6 + [2]),
-    ):
-        assert [character_at(line, x) for x in range(len(places))] == places
 
 
 # ---- notes -----------------------------------------------------------------------------------------------------------
