@@ -380,6 +380,8 @@ def test_what_people_paste_is_a_question() -> None:
         "// TODO: quit here", "／help", "```\n/help\n```", "/help\nand then more lines", "\n/help", " /help",
     ):  # fmt: skip
         assert parse(text, COMMANDS) == Question(text.strip())
+    code = "    def f(self):\n        return 1"
+    assert parse(f"\n \n{code}\n\n", COMMANDS) == Question(code), "the first line of pasted code keeps its indentation"
     assert parse("//help", COMMANDS) == Question("/help"), "only the slash that was put before a command goes"
 
 
@@ -421,4 +423,5 @@ def test_no_letter_of_a_question_is_lost(text: str) -> None:
 
 @given(st.text(alphabet="/ahelpnwtc .\n", max_size=30))
 def test_a_space_before_it_always_makes_a_question(text: str) -> None:
-    assert parse(f" {text}", COMMANDS) == Question(text.strip())
+    typed = parse(f" {text}", COMMANDS)
+    assert isinstance(typed, Question) and typed.text.strip() == text.strip()
