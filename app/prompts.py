@@ -17,6 +17,7 @@ from app.files import NotText, read_text
 
 MNEMONIC = re.compile(r"\[(\w+)\]")
 """The mark of tldr pages for the letter of an option: `[c]reate an archive`."""
+EMPTY_LINES = re.compile(r"(?:[^\S\n]*\n)+")
 WHOLE_TURNS = 2
 """The last questions that a summary leaves as they are, with their answers."""
 SUM_UP = (
@@ -42,6 +43,15 @@ class PromptEntry:
 def request_of(question: str, before: str) -> str:
     """A question with the one before it, which it may follow up, as in "and only the old ones?"."""
     return f"{question}\n\n{before}".strip()
+
+
+def trimmed(text: str) -> str:
+    """A text without empty lines before it and white space after it.
+
+    The indentation of its first line stays: it means something in code, in diffs and in `git status -s`.
+    """
+    empty = EMPTY_LINES.match(text)
+    return text[empty.end() if empty else 0 :].rstrip()
 
 
 def read_prompts(path: Path) -> list[PromptEntry]:

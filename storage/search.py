@@ -8,6 +8,7 @@ matches. Of a pasted text only the longest words are searched for, which are als
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ from storage.records import (
     CONVERSATION_COLUMNS,
     MESSAGE_COLUMNS,
     SELECT_CONVERSATIONS,
+    SELECT_MESSAGES,
     WITH_PARTIALS,
     Conversation,
     Message,
@@ -166,15 +168,25 @@ class FullTextSearch:
             return [_found(conversation_from(row), row) for row in rows]
 
     def messages(self, words: str, limit: int = 50) -> list[FoundMessage]:
-        """The finished messages that contain the words."""
-        if not (parameters := _parameters(words, limit)):
+        """The finished messages that contain the words. Tags in them count as for `conversations`.
+
+        For tags alone, the first question of each conversation.
+        """
+        tags, rest = split_tags(words)
+        tagged = [one.id for one in self._tagged(tags)] if tags else []
+        if tagged and not rest:
+            return self._first_questions(tagged, limit)
+        if not (parameters := _parameters(rest if tagged else words, limit)):
             return []
+        if tagged:
+            parameters |= {"weighed": EVERY, "tagged": json.dumps(tagged)}
+        among = "AND conversation_id IN (SELECT value FROM json_each(:tagged))" if tagged else ""
         with self._database.read() as sql:
             rows = sql.query(
                 f"""
                 WITH {NEWEST_MATCHES}, best (key, score) AS MATERIALIZED (
-                    SELECT key, score FROM newest JOIN messages USING (key) WHERE NOT messages.summary
-                    ORDER BY score, key LIMIT :limit
+                    SELECT key, score FROM newest JOIN messages USING (key)
+                    WHERE NOT messages.summary {among} ORDER BY score, key LIMIT :limit
                 ), {SNIPPETS}
                 SELECT {MESSAGE_COLUMNS}, snippet FROM best
                 JOIN messages ON messages.key = best.key
@@ -186,6 +198,22 @@ class FullTextSearch:
             )
             return [FoundMessage(message_from(row), *_marked(row["snippet"])) for row in rows]
 
+    def _first_questions(self, ids: Sequence[str], limit: int) -> list[FoundMessage]:
+        """The first question of each of these conversations, in this order, with its beginning."""
+        with self._database.read() as sql:
+            rows = sql.query(
+                f"""
+                {SELECT_MESSAGES} JOIN (
+                    SELECT min(messages.key) AS first, tagged.key AS place
+                    FROM json_each(?) AS tagged JOIN messages ON messages.conversation_id = tagged.value
+                    WHERE messages.role = 'user' AND messages.deleted IS NULL AND NOT messages.summary
+                    GROUP BY tagged.key
+                ) ON messages.key = first ORDER BY place LIMIT ?
+                """,
+                (json.dumps(ids), limit),
+            )
+            return [FoundMessage(one, _beginning(one.text), ()) for one in map(message_from, rows)]
+
 
 def _found(conversation: Conversation, row: Mapping[str, Any]) -> FoundConversation:
     title, title_marks = _marked(row["found_title"] or "")
@@ -194,6 +222,11 @@ def _found(conversation: Conversation, row: Mapping[str, Any]) -> FoundConversat
     snippet, marks = _marked(row["snippet"])
     stats = unpack_stats(row["stats"])
     return FoundConversation(conversation, snippet, row["message_id"], marks, title_marks, row["messages"], stats)
+
+
+def _beginning(text: str) -> str:
+    first = text[:MOST_LETTERS].split()
+    return " ".join(first[:SNIPPET_TOKENS]) + ("…" if len(first) > SNIPPET_TOKENS else "")
 
 
 def _marked(text: str) -> tuple[str, Marks]:

@@ -36,7 +36,8 @@ WIDE = {
 """Encodings by the marks with which a text in them begins. UTF-16's begins one of UTF-32's."""
 MOST_UNREADABLE = 0.1
 """Share of invalid UTF-8 up to which a file counts as text in another encoding."""
-UNKNOWN = "is not text, nor an image (png, jpeg, gif, webp) or a document (pdf, docx, odt) that can be sent"
+NO_TEXT = "is not text"
+UNKNOWN = f"{NO_TEXT}, nor an image (png, jpeg, gif, webp) or a document (pdf, docx, odt) that can be sent"
 NAMED = 5
 """Most names that one sentence lists."""
 
@@ -229,7 +230,7 @@ def attachment_of(data: bytes, name: str, told: list[str], *, alone: bool = True
         return as_attachment(name, read_document(data, Job(document, MOST_TEXT_BYTES)))
     if len(data) > MOST_TEXT_BYTES:
         raise Unsuitable(f"has more than {size(MOST_TEXT_BYTES)}; send a part of it")
-    return Attachment(name, TEXT, _as_text(data, name, told).encode())
+    return Attachment(name, TEXT, text_in(data, name, told, UNKNOWN).encode())
 
 
 def _bytes_of(path: Path) -> bytes:
@@ -251,7 +252,11 @@ def _check_regular(mode: int) -> None:
         raise Unsuitable("is not a regular file, but a pipe, a socket or a device")
 
 
-def _as_text(data: bytes, name: str, told: list[str]) -> str:
+def text_in(data: bytes, name: str, told: list[str], unknown: str = NO_TEXT) -> str:
+    """These bytes as text. What is changed is reported in `told`. Raises `Unsuitable`.
+
+    `unknown`: what it says of data that are no text.
+    """
     wide = next((name for name, marks in WIDE.items() if data.startswith(marks)), None)
     if wide is not None:
         try:
@@ -259,15 +264,15 @@ def _as_text(data: bytes, name: str, told: list[str]) -> str:
         except UnicodeDecodeError:
             text = "\0"
         if "\0" in text:
-            raise Unsuitable(UNKNOWN)
+            raise Unsuitable(unknown)
         told.append(f"{one_line(name)} was {wide} and is sent as UTF-8")
         return text
     if b"\0" in data:
-        raise Unsuitable(UNKNOWN)
+        raise Unsuitable(unknown)
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError:
-        text = data.decode("utf-8", "replace")
+        text = data.decode("utf-8-sig", "replace")
     lost = text.count("\ufffd")
     if lost > MOST_UNREADABLE * len(text):
         raise Unsuitable("is not UTF-8 text; convert it first, for example with iconv")

@@ -147,7 +147,10 @@ def restore(
 
 @history_commands.command("search")
 def search(
-    words: Annotated[list[str], typer.Argument(metavar="WORD", help="Words to find. All must occur.")],
+    words: Annotated[
+        list[str],
+        typer.Argument(metavar="WORD", help="Words to find. All must occur. #TAG: in conversations with that tag."),
+    ],
     most: Most = None,
     json: Json = False,
 ) -> None:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from app.cli.piped import read_piped
 from app.cli.settings import AskOptions, settings_with, stands_in, unsaved
-from app.exits import USAGE, fail, run
+from app.exits import USAGE, complain, fail, run
+from app.prompts import trimmed
 
 if TYPE_CHECKING:
     from app.config import Folders, Settings
@@ -120,10 +121,30 @@ def _with_input(question: str, *, needed: bool) -> tuple[str, str]:
     if len(piped) > MOST_PIPED_BYTES:
         most = f"more than {MOST_PIPED_BYTES >> 20} MB were piped in"
         fail(f"{most}, the most that is read; select a part with grep, head or tail.", USAGE)
-    whole = "\n\n".join(part for part in (typed, piped.decode("utf-8", "replace").strip()) if part.strip())
+    whole = "\n\n".join(part for part in (typed, trimmed(_text_of(piped))) if part.strip())
     if needed and not whole:
         fail("There is no question. For example: outrider ask how do I unpack photos.tar.gz", USAGE)
     return whole, typed
+
+
+def _text_of(piped: bytes) -> str:
+    """Piped input as text, read like a file's. Ends the command if it is none."""
+    try:
+        if b"\0" not in piped:
+            return piped.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        pass
+    # What reads other encodings takes some 20 ms to load.
+    from app.attachments.reader import Unsuitable, text_in
+
+    told: list[str] = []
+    try:
+        text = text_in(piped, "what was piped in", told)
+    except Unsuitable as error:
+        fail(f"Nothing was sent: what was piped in {error}. To send an image or a document: --file PATH", USAGE)
+    for sentence in told:
+        complain(sentence)
+    return text
 
 
 def _files(typed: str, settings: Settings, folders: Folders, options: AskOptions) -> list[Attachment]:

@@ -509,7 +509,8 @@ class Assistant:
             if not stopping.is_set():
                 backend, routing = await self.until_loaded(), self.backend.routing
                 others = [one.conversation for one in routing.running]
-                if not routing.has_room(conversation_id, others):
+                waits = not routing.has_room(conversation_id, others)
+                if waits:
                     if pending is not None and not early:
                         early = True
                         yield Started(pending.conversation_id, pending.id)
@@ -517,6 +518,8 @@ class Assistant:
                 while not stopping.is_set() and not routing.has_room(conversation_id, others):
                     await first_of(stopping.wait(), self.outbox.stirred())
                     others = [one.conversation for one in routing.running]
+                if waits and stopping.is_set():
+                    yield self.status()  # It waits no more.
             if not stopping.is_set() and backend is not None:
                 if pending is not None:
                     written = backend.new_answer(pending)

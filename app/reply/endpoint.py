@@ -124,6 +124,7 @@ class EndpointText:
                     said = f"{self._who} is busy; retrying in {wait:.0f} s"
                     yield self._mode(said) if self.here else self._connection.mode("hosted", said)
                     await generation.unless_stopped(generation.clock.sleep(wait))
+                    yield self._mode()  # It is over, whether the answer begins, fails or is stopped.
                     if generation.stopping:
                         break
             if stream is None:

@@ -71,6 +71,7 @@ class ToolText(EndpointText):
             if not desk.seat.taken() and not generation.stopping:
                 yield self._mode("waits for a place at the server")
                 await desk.seat.back()
+                yield self._mode()
             if generation.stopping:
                 generation.end("stopped")
                 return

@@ -175,7 +175,7 @@ class OpenConversation:
         store = self.core.store
         try:
             tip = store.conversations.get(self.id).tip_id
-            if shown is not None and shown.outcome == "elsewhere" and store.messages.get(shown.message).finished:
+            if any(self._has_ended(turn.message) for turn in self._elsewhere):
                 return True
             if store.summaries.version(self.id) != self.summed.version:
                 return True
@@ -191,11 +191,23 @@ class OpenConversation:
         store, before = self.core.store, None if self._just_read else self._changes
         self._just_read = False
         try:
-            ended = any(turn.outcome == "elsewhere" for turn in self.turns[-1:]) and bool(store.messages.recover())
+            ended = bool(self._elsewhere) and bool(store.messages.recover())
             self._changes = store.database.changes()
         except StorageError:
             return False  # The person's next action reports it.
         return ended or before != self._changes
+
+    @property
+    def _elsewhere(self) -> list[Turn]:
+        """The turns whose answers other programs are writing. Questions that were asked here may follow them."""
+        return [turn for turn in self.turns if turn.outcome == "elsewhere"]
+
+    def _has_ended(self, message_id: str) -> bool:
+        """Whether an answer is no longer being written. Raises `StorageError`."""
+        try:
+            return self.core.store.messages.get(message_id).finished
+        except NotFound:
+            return True
 
     @property
     def ends_as_stored(self) -> bool:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import NamedTuple
 
+from app.prompts import trimmed
 from app.tui.completion import Candidate, Completion, Provider
 
 NEAR = 3
@@ -151,12 +152,18 @@ def parse(text: str, commands: Sequence[SlashCommand]) -> TypedCommand | Unknown
     if typed is None:
         escaped = TYPED.fullmatch(text[1:].rstrip()) if text.startswith("//") else None
         stands_for_itself = escaped is None or _named(escaped[1], commands) is None
-        return Question((text if stands_for_itself else text[1:]).strip())
+        return _question(text if stands_for_itself else text[1:])
     word, argument = typed[1].lower(), (typed[2] or "").strip()
     command = _named(word, commands)
     if command is not None:
         return TypedCommand(command, argument)
-    return Question(text.strip()) if argument else UnknownCommand(typed[1], tuple(_near(word, commands)))
+    return _question(text) if argument else UnknownCommand(typed[1], tuple(_near(word, commands)))
+
+
+def _question(text: str) -> Question:
+    """The space that makes a question of a command is no part of it."""
+    asked = trimmed(text)
+    return Question(asked if "\n" in asked else asked.lstrip())
 
 
 def prompt_of_server(text: str, servers: Collection[str]) -> PromptOfServer | None:

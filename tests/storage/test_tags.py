@@ -15,6 +15,10 @@ def found(store: Store, words: str) -> list[str]:
     return [one.conversation.title for one in store.search.conversations(words)]
 
 
+def said(store: Store, words: str) -> list[str]:
+    return [one.message.text for one in store.search.messages(words)]
+
+
 def test_a_search_has_tags_and_words(store: Store) -> None:
     for title, text, tags in (
         ("One", "unpack it", ["#Work", "tar"]),
@@ -32,10 +36,14 @@ def test_a_search_has_tags_and_words(store: Store) -> None:
     for _ in range(WEIGHED + 1):
         add(store, later, "unpack")
     assert found(store, "#tar unpack") == ["One"], "however much is newer"
+    assert said(store, "#tar unpack") == ["unpack it"] and said(store, "#tar that") == [], "the command line's search"
+    assert said(store, "#c") == ["#c"] and said(store, "#work") == ["unpack that", "unpack it"], (
+        "no words: what was asked"
+    )
     one = store.conversations.all()[-1]
     assert one.choices.tags == ("tar", "work")
     store.bin.delete(one.id)
-    assert found(store, "#work") == ["Two"]
+    assert found(store, "#work") == ["Two"] and said(store, "#work") == ["unpack that"]
 
 
 def test_tags_are_short_words_and_outlive_other_choices(store: Store) -> None:

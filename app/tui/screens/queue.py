@@ -11,6 +11,7 @@ from textual.message import Message
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
+from app.prompts import trimmed
 from app.reply.assistant import Assistant
 from app.sanitise import sanitise
 from app.tui.keymap import hint
@@ -121,10 +122,10 @@ class QueueScreen(Dialog[str | None]):
     def keep(self) -> None:
         """Store the new text. If the old one was sent meanwhile, the new one can be recalled in the prompt."""
         box = self.query_one(Rewording)
-        queued, text = box.queued, box.full_text.strip()
+        queued, text = box.queued, trimmed(box.full_text)
         box.queued, box.display = None, False
         self.query_one(OptionList).focus()
-        if queued is None or not text or text == sanitise(queued.text).strip():
+        if queued is None or not text or text == trimmed(sanitise(queued.text)):
             return
         try:
             self._core.store.queue.edit(queued.id, text)

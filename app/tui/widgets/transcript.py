@@ -121,6 +121,7 @@ class Transcript(AnchoredScroll, can_focus=True):
 
     async def add(self, turn: Turn) -> None:
         """Appends a turn and moves to the end, where its answer will be."""
+        self.turn_list.cancel_jump()
         async with self.turn_list.lock:
             near = self.turn_list.has_end
             self.turns.append(turn)
@@ -180,12 +181,17 @@ class Transcript(AnchoredScroll, can_focus=True):
     async def choose(self, at: int, part: Part) -> None:
         """Puts the cursor on the question or the answer of `turns[at]`, and brings that into view."""
         self.cursor, self.block = (self.turns[at], part), 0
-        if self.turn_list.first <= at < self.turn_list.last:
-            async with self.turn_list.lock:
+        self.turn_list.cancel_jump()
+        async with self.turn_list.lock:  # While it is waited for, turns come and go.
+            mounted = self.turn_list.first <= at < self.turn_list.last
+            if self.cursor is None:
+                return  # Another conversation is shown.
+            if mounted:
                 self._mark_cursor()
                 message = self._message(at, part)
                 tall = message.virtual_region.height > self.size.height
                 self.scroll_to_widget(message, animate=False, immediate=True, top=tall)
+        if mounted:
             self.turn_list.tend()
         else:
             self.turn_list.jump(at - PAGE // 2, lambda: self._read_from(at, part))

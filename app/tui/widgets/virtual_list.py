@@ -159,6 +159,8 @@ class VirtualList:
         self._view, self._anchor, self._on_mounted = view, anchor, on_mounted
         self._jumps = 0
         """Counts the requests for another page: only the last one is fulfilled."""
+        self._landing = 0
+        """The number of the request whose page is mounted and not scrolled to yet; 0: none."""
         self._tending = False
 
     @property
@@ -169,7 +171,7 @@ class VirtualList:
     @property
     def settled(self) -> bool:
         """Whether nothing is being mounted or removed."""
-        return not self._tending and not self.lock.locked()
+        return not self._tending and not self._landing and not self.lock.locked()
 
     @property
     def messages(self) -> list[MessageView]:
@@ -212,7 +214,7 @@ class VirtualList:
         """Mounts or removes one slice; False if nothing is to be done."""
         view, mounted, count = self._view, (self.first, self.last), len(self.turns)
         height, above, below = view.size.height, view.scroll_y, view.max_scroll_y - view.scroll_y
-        if not height:
+        if not height or self._landing:  # What is near the view is known only when it is there.
             return False
         if (grown := grown_range(mounted, count, above=above, below=below, height=height)) is not None:
             await self.extend(*grown)
@@ -251,15 +253,24 @@ class VirtualList:
             async with self.lock:
                 if wanted != self._jumps or not self._whole:
                     return
+                self._landing = wanted
                 await self.show_page(at)
             await self.laid_out()
             async with self.lock:
                 if wanted == self._jumps and self._whole:
                     then()
+            await self.laid_out()
+
+        async def land() -> None:
+            try:
+                await jump()
+            finally:
+                if self._landing == wanted:
+                    self._landing = 0
             self.tend()
 
         # Not exclusive: a worker that is cancelled while it mounts would leave half a page.
-        begin(self._view, jump, group="jump")
+        begin(self._view, land, group="jump")
 
     def cancel_jump(self) -> None:
         """Forgets the page that was wanted last, if it is not there yet."""

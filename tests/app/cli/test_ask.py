@@ -59,6 +59,21 @@ def test_a_dash_is_what_is_piped(outrider: Outrider, home: Path) -> None:
     assert [thread[0].text for thread in threads(home)] == ["explain:\n\nls -l", "list files"]
 
 
+def test_what_is_piped_is_read_as_a_file_is(outrider: Outrider, home: Path) -> None:
+    assert outrider("ask", "what changed?", stdin=b"\n M a.py\n?? b.py\n\n").code == 0
+    assert outrider("ask", "-", stdin="\ufeffdel f():\n    x = '\u00e4'\n".encode("utf-16-le")).code == 0
+    told = outrider("ask", "-", stdin=b"\xef\xbb\xbfNot all of this line is UTF-8: \xe4\n")
+    assert (told.code, "1 character is sent as \ufffd" in told.err) == (0, True), told.err
+    asked = [thread[0].text for thread in reversed(threads(home))]
+    assert asked == [
+        "what changed?\n\n M a.py\n?? b.py", "del f():\n    x = '\u00e4'", "Not all of this line is UTF-8: \ufffd"
+    ]  # fmt: skip
+    for binary in (b"\x89PNG\r\n\x1a\n\x00\x00", bytes(range(128, 256))):
+        result = outrider("ask", "what is this?", stdin=binary)
+        assert result.says(2, "Nothing was sent: what was piped in"), result.err
+    assert len(threads(home)) == len(asked), "a question of thousands of question marks is nobody's"
+
+
 def test_a_conversation_goes_on(outrider: Outrider, home: Path) -> None:
     def asked(*arguments: str) -> str:
         return str(outrider("ask", "--json", *arguments).json["conversation"])

@@ -388,9 +388,12 @@ async def test_a_server_that_has_not_begun_is_asked_again_a_few_times(connect: C
     async with connect(peer, settings=Settings()) as opened:
         heard = await ask(opened, QUESTION)
         assert heard.done and heard.text == "one " and peer.asked == 3
-        assert any(isinstance(one, ModeChanged) and "is busy" in one.why for one in heard.events)
+        why = [one.why for one in heard.events if isinstance(one, ModeChanged)]
+        assert any("is busy" in one for one in why) and "is busy" not in why[-1], "not while it answers"
         peer.answers = [busy]
         never = await ask(opened, QUESTION)
+        *_, told = (one.why for one in never.events if isinstance(one, ModeChanged))
+        assert "is busy" not in told, "nobody tries again any more"
     assert never.failed is not None and never.failed.code == "unavailable" and peer.asked == 3 + 4
 
 

@@ -90,7 +90,9 @@ async def test_a_question_that_follows_an_answer_needs_no_server_and_one_that_is
         async with working_off(opened) as done:
             heard = await ask(opened, "list files", conversation, queue)
             await until(lambda: len(done) == 1)
-        assert not heard.done.stopped and (await waiting[0]).done.stopped
+        stopped = await waiting[0]
+        assert not heard.done.stopped and stopped.done.stopped
+        assert stopped.why[0] == "waits until another answer has ended" != stopped.why[-1], "it waits no more"
         assert not done[0].done.stopped and not any(done[0].done.provenance)
         assert [one.text for one in opened.outbox.queued()] == ["for the server"], "and the answer is not checked"
 

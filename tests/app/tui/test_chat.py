@@ -237,6 +237,28 @@ async def test_what_another_window_writes_while_one_is_read_is_not_missed(store:
     assert not conversation.changed_elsewhere()
 
 
+@pytest.mark.parametrize("dies", [False, True])
+async def test_an_answer_of_another_window_is_shown_when_it_ends_though_more_was_asked_here(
+    store: Store, dies: bool
+) -> None:
+    conversation = await two_turns(store)
+    assert conversation.id is not None
+    with Store.open(store.path) as other:
+        there = other.messages.ask(conversation.id, "there", parent_id=store.branches.thread(conversation.id)[-1].id)
+        other.messages.checkpoint(there.id, (1,), (True,), "written there")
+        here = store.messages.ask(conversation.id, "here", parent_id=there.id)
+        store.messages.finish(here.id, (1,), (True,), "written here", "done", {})
+        await opened(conversation, conversation.id)
+        assert conversation.changed_elsewhere() and not conversation.outdated
+        assert [turn.outcome for turn in conversation.turns[-2:]] == ["elsewhere", "done"]
+        if not dies:
+            other.messages.finish(there.id, (1,), (True,), "written there", "done", {})
+    assert conversation.changed_elsewhere() and conversation.outdated
+    await opened(conversation, conversation.id)
+    assert [turn.outcome for turn in conversation.turns[-2:]] == ["interrupted" if dies else "done", "done"]
+    assert conversation.turns[-2].text == "written there" and not conversation.outdated
+
+
 async def test_a_reply_that_dies_or_ends_early_is_a_failed_turn(store: Store) -> None:
     async def dies() -> AsyncIterator[Event]:
         yield Verified("half", 1, 0)

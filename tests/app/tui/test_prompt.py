@@ -380,6 +380,8 @@ def test_what_people_paste_is_a_question() -> None:
         "// TODO: quit here", "／help", "```\n/help\n```", "/help\nand then more lines", "\n/help", " /help",
     ):  # fmt: skip
         assert parse(text, COMMANDS) == Question(text.strip())
+    code = "    def f(self):\n        return 1"
+    assert parse(f"\n \n{code}\n\n", COMMANDS) == Question(code), "the first line of pasted code keeps its indentation"
     assert parse("//help", COMMANDS) == Question("/help"), "only the slash that was put before a command goes"
 
 

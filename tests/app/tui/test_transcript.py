@@ -105,6 +105,24 @@ async def test_the_line_that_is_read_stays_while_turns_come_and_go_above_it() ->
         assert app.questions[0] not in mounted
 
 
+@pytest.mark.parametrize("count", [3, 30])
+async def test_the_question_that_was_looked_for_is_shown_below_one_as_long_as_a_pasted_log(count: int) -> None:
+    turns = answered(count)
+    turns[0].question = "\n".join(f"logged {line}" for line in range(1000))
+    async with started(Host(), (80, 24)) as (app, pilot):
+        await app.transcript.show(turns)
+        app.transcript.go_to(1)  # At once, as when the messages that a summary stands for are unfolded.
+        await wait_until(pilot, lambda: "question 1" in dict(app.in_view) and app.settled)
+        app.transcript.scroll_end()
+        await wait_until(pilot, lambda: app.at_end and app.settled)
+        app.transcript.go_to(1)
+        await app.transcript.choose(count - 1, "question")  # The person moves on before it is shown.
+        await wait_until(pilot, lambda: f"question {count - 1}" in dict(app.in_view) and app.settled)
+        app.transcript.go_to(1)
+        await app.transcript.add(Turn("the next question"))
+        await wait_until(pilot, lambda: "the next question" in dict(app.in_view) and app.settled)
+
+
 async def test_follows_the_end_unless_the_person_scrolled_up() -> None:
     async with started(Host(), (80, 24)) as (app, pilot):
         await app.transcript.show(answered(4))

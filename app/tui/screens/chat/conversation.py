@@ -17,6 +17,7 @@ from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Static, TextArea
 
+from app.prompts import trimmed
 from app.tui.background import begin
 from app.tui.keymap import key_of
 from app.tui.metrics import SessionMetrics
@@ -254,7 +255,7 @@ class ConversationView(Vertical):
                 self._conversation.begin(prompt)
             except StorageError as error:
                 complain(self, error)
-                if self.prompt.full_text.strip() != prompt:
+                if trimmed(self.prompt.full_text) != prompt:
                     self.prompt.put(prompt)
                 return False
             self._show_head()
