@@ -210,6 +210,29 @@ def test_a_database_of_a_newer_version_is_refused(path: Path) -> None:
         Store.open(path)
 
 
+def test_words_without_spaces_are_found_from_then_on(path: Path) -> None:
+    with closing(sqlite3.connect(load("m005", path))) as connection, connection:
+        connection.execute("INSERT INTO conversations (id, title, created, updated) VALUES ('c', '明天去公园', '', '')")
+        for key, text, deleted in (("m", "今天天气怎么样", None), ("n", "今天天气很好", "2999"), ("o", "no 天", None)):
+            connection.execute(
+                "INSERT INTO messages (id, conversation_id, role, text, status, created, deleted)"
+                " VALUES (?, 'c', 'user', ?, 'done', '', ?)",
+                (key, text, deleted),
+            )
+    with Store.open(path) as store:
+        assert_sound(store)
+        assert found(store, "天气") == ["今天天气怎么样"]
+        assert found(store, "天") == ["no 天", "今天天气怎么样"]
+        assert [hit.snippet for hit in store.search.conversations("公园")] == ["明天去公园"]
+        store.bin.restore_message("n")
+        assert set(found(store, "天气")) == {"今天天气怎么样", "今天天气很好"}
+        store.bin.delete_message("m")
+        store.conversations.rename("c", "后天")
+        assert store.search.conversations("公园") == []
+        assert found(store, "天气") == ["今天天气很好"]
+        assert_sound(store)
+
+
 @pytest.fixture
 def large(path: Path) -> Path:
     """An old database whose migration takes a while."""

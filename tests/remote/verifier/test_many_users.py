@@ -18,6 +18,7 @@ from remote.protocol import Card, Sampling, encode
 from remote.verifier.completions.line import Line
 from remote.verifier.http import create_app
 from remote.verifier.options import ServeOptions
+from remote.verifier.refusals import Overloaded
 from remote.verifier.sessions.turns import Turns
 from tests.remote.verifier.test_hosted import ask, tokens_of
 from tests.remote.verifier.test_http import PATIENT, PROMPT, connected, counter, frames_of, message
@@ -135,3 +136,42 @@ async def test_a_place_is_given_back_by_an_answer_that_fails() -> None:
         async with line.place(stays):
             1 / 0  # noqa: B018
     assert line.running == 0
+
+
+async def test_who_would_wait_too_long_is_told_at_once() -> None:
+    line = Line(2, 100, max_wait=3.0)
+    line._seconds = 3.0
+    async with line.place(stays), line.place(stays), anyio.create_task_group() as group:
+        assert not line.full
+        while not line.full and line.waiting < 100:
+            group.start_soon(line._enter, stays)
+            await anyio.wait_all_tasks_blocked()
+        assert line.waiting == 2, "the next one would wait for 4.5 s"
+        line._seconds = 2.0
+        assert not line.full
+        line._seconds = 30.0
+        assert line.full
+        with pytest.raises(Overloaded, match="Try again in 45 s"):
+            await line._enter(stays)
+        group.cancel_scope.cancel()
+
+
+async def test_who_finds_no_room_goes_back_to_where_it_stood_in_line() -> None:
+    line, order, room = Line(3, 5), list[int](), [True]
+
+    async def answer(number: int) -> None:
+        async with line.place(stays) as place:
+            await anyio.lowlevel.checkpoint()
+            while not room:
+                await line.make_way(place, stays)
+            taken = room.pop()
+            line.began()
+            order.append(number)
+            await anyio.wait_all_tasks_blocked()
+            assert line.waiting == 5 - number and line.full == (number == 0)
+            room.append(taken)
+
+    async with anyio.create_task_group() as group:
+        for number in range(6):
+            group.start_soon(answer, number)
+    assert order == list(range(6)) and (line.running, line.waiting) == (0, 0)
