@@ -17,7 +17,6 @@ from textual.style import Style
 
 from app.complete_markdown import complete_markdown
 from app.tui.markdown.blocks import split
-from app.tui.markdown.formulas import CLOSES, drawn, sayable_part
 from app.tui.markdown.leaf import SEPARATOR, Formula, Kind, Leaf
 
 BULLETS = "•▪‣◦"
@@ -31,6 +30,8 @@ LOOSE_END = re.compile(r"(?:^|\n)[ \t]*(?:[-=*+_~`|]+|\d+[.)]?)[ \t]*$")
 """Matches a last line that may still become anything: a list, a fence, a rule, or a heading made of the line above."""
 MARK = re.compile(r"(?P<code>`+)|(?<![\\A-Za-z0-9/^.\]])\\[(\[]|^[ \t]*\$\$", re.MULTILINE)
 """A mark of code, or one that opens a formula."""
+CLOSES = {"\\(": "\\)", "\\[": "\\]", "$$": "$$"}
+"""The marks that close formulas."""
 
 _parsers = threading.local()
 
@@ -152,8 +153,12 @@ def _close_formula(prose: str) -> str:
         opening = mark[0].strip()
         closing = mark["code"] or CLOSES[opening]
         end = prose.find(closing, mark.end())
+        if end < 0 and mark["code"]:
+            return prose
         if end < 0:
-            part = None if mark["code"] else sayable_part(opening, prose[mark.end() :])
+            from app.tui.markdown.formulas import sayable_part  # It takes 10 ms to load, which the first frame saves.
+
+            part = sayable_part(opening, prose[mark.end() :])
             return prose if part is None else prose[: mark.end()] + part + closing if part else prose[: mark.start()]
         at = end + len(closing)
     return prose.removesuffix("\\")  # It may open one.
@@ -229,7 +234,7 @@ class _LeafBuilder:
                 case "html_block" | "definition":
                     yield self._leaf("prose", Content(token.content.rstrip("\n")), token.map)
                 case "formula":
-                    text = drawn(token.content)
+                    text = _drawn(token.content)
                     formulas = () if text is None else (Formula(0, len(text), token.content),)
                     leaf = self._leaf("prose", Content(token.content.rstrip("\n") if text is None else text), token.map)
                     yield replace(leaf, formulas=formulas)
@@ -331,7 +336,7 @@ def inline(token: Token, *, alone: bool = True) -> tuple[Content, tuple[Formula,
                 add(child.content, link(str(child.attrs.get("src", ""))))
                 add(f" ({_address(child)})" if child.content else _address(child), ".notice")
             case "formula_inline":
-                text = drawn(child.content)
+                text = _drawn(child.content)
                 if text is None or ("\n" in text and not (alone and len(token.children or ()) == 1)):
                     add(child.content)
                 else:
@@ -340,6 +345,12 @@ def inline(token: Token, *, alone: bool = True) -> tuple[Content, tuple[Formula,
             case _:
                 add(child.content)
     return Content("".join(pieces), spans), tuple(formulas)
+
+
+def _drawn(formula: str) -> str | None:
+    from app.tui.markdown.formulas import drawn
+
+    return drawn(formula)
 
 
 def _address(token: Token) -> str:
