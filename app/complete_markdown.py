@@ -2,7 +2,8 @@
 
 Markdown drops what it cannot place. A parser stops at a depth of nesting, a link definition shows nothing, a table
 drops cells without a column, and an entity may stand for an invisible character. Here all of them stay, as written if
-there is no better form. Formulas keep their backslashes, because they are not typeset.
+there is no better form. Formulas are tokens of their own, with their backslashes: `formula` for whole lines,
+`formula_inline` within a text.
 """
 
 from __future__ import annotations
@@ -39,6 +40,8 @@ _FORMULA = re.compile(
     # Prices and shell variables are not formulas: "$5 or $6", "$HOME/$USER".
     rf"|(?<![\w$\\])\$(?![\s$])[^`$\n]{{1,{LONGEST_FORMULA}}}(?<![\s\\])\$(?![\w$])"
 )
+_IN_CODE = re.compile(r"[A-Za-z0-9/^.\\\]]\\[(\[]|\\[)\]](?:[\\/+{]|\*(?!\*))|\$[{(]")
+"""What a regular expression or a shell command around a formula has: `s/\\(a\\)/\\1/`, `${x}/${y}`."""
 _OPENS_FORMULA = re.compile(r"(?:\$\$|\\\[|\\begin\{(?P<name>\w+\*?)\})")
 _NAME = re.compile(r"(?<=[0-9A-Za-z])\*(?=[0-9A-Za-z])|(?<![\w*])__[a-z][a-z0-9_]*__(?!\w)")
 _PLAIN = frozenset("\"%'(),/:;=?@^{}")
@@ -215,7 +218,17 @@ def _written(state: StateBlock, kind: str, start: int) -> bool:
 
 
 def _formula(state: StateInline, silent: bool) -> bool:
-    return state.src[state.pos] in "\\$" and _as_written(_FORMULA, state, silent)
+    found = _FORMULA.match(state.src, state.pos, state.posMax) if state.src[state.pos] in "\\$" else None
+    if found is None:
+        return False
+    if not silent:
+        start, end = found.span()
+        if _IN_CODE.match(state.src, max(0, start - 1)) or _IN_CODE.match(state.src, end - 2 + (found[0][0] == "$")):
+            state.append_pending(found[0])
+        else:
+            state.push("formula_inline", "", 0).content = found[0]
+    state.pos = found.end()
+    return True
 
 
 def _name(state: StateInline, silent: bool) -> bool:

@@ -137,6 +137,8 @@ class _Shaded(RendererHTML):
     def text(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
         return _spans(tokens[idx].content, env)
 
+    formula_inline = text
+
     def code_inline(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
         return f"<code>{_spans(tokens[idx].content, env)}</code>"
 

@@ -96,6 +96,12 @@ def is_web(raw: str) -> bool:
     return WEB.match(raw) is not None
 
 
+def is_resource(raw: str, servers: Collection[str]) -> bool:
+    """Whether this names a resource of one of these MCP servers."""
+    begun = RESOURCE.match(raw)
+    return begun is not None and begun[1] in servers
+
+
 def located(raw: str, cwd: Path) -> Path:
     """The absolute location of a path."""
     return cwd / os.path.expanduser(raw)
@@ -154,12 +160,11 @@ def _mention(match: re.Match[str], cwd: Path, servers: Collection[str]) -> Menti
     quoted = match[1] or match[2]
     raw = quoted or match[3].replace("\\ ", " ")
     end = match.end()
-    resource = RESOURCE.match(raw)
-    is_resource = resource is not None and resource[1] in servers
-    if is_resource or WEB.match(raw):
+    resource = is_resource(raw, servers)
+    if resource or WEB.match(raw):
         while not quoted and raw[-1] in TRAILING and not (raw[-1] == ")" and "(" in raw):
             raw, end = raw[:-1], end - 1
-        return Mention(raw, match.start(), end, cwd, "resource" if is_resource else "page")
+        return Mention(raw, match.start(), end, cwd, "resource" if resource else "page")
     if not quoted:
         while raw and not _exists(located(raw, cwd)) and (over := _not_of_the_path(raw)):
             raw, end = raw[:-over], end - over

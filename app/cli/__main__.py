@@ -184,8 +184,8 @@ def ask(
         typer.Option(
             "--tools",
             metavar="NAME",
-            help="Offer the model the tools of this MCP server (`outrider mcp list`). May be repeated. "
-            "The conversation keeps it.",
+            help="Offer the model the tools of this MCP server (`outrider mcp list`), and read its resources that the "
+            "question names (@NAME:URI). May be repeated. The conversation keeps it.",
         ),
     ] = None,
     allow: Annotated[

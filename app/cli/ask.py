@@ -16,6 +16,7 @@ from typing import Any, Literal, TextIO
 from msgspec.structs import replace
 
 from app.attachments.preview import too_large
+from app.attachments.reader import Gathered
 from app.cli.output import print_json
 from app.cli.settings import AskOptions
 from app.cli.tool_consent import ToolConsent
@@ -45,6 +46,7 @@ from app.exits import ANEW, FAILED, GO_ON, OK, UNREACHABLE, complain
 from app.prompts import PromptEntry, request_of
 from app.remotes.choice import choices_named
 from app.remotes.offers import Told
+from app.reply.assistant import Assistant, NotLoaded
 from app.reply.bootstrap import open_assistant
 from app.system_prompts import keep_system_prompt
 from app.titles import title_from
@@ -153,11 +155,12 @@ class TextWriter:
 
 
 async def ask(
-    question: str, settings: Settings, folders: Folders, options: AskOptions, attachments: Sequence[Attachment] = ()
+    question: str, settings: Settings, folders: Folders, options: AskOptions, files: Gathered | None = None
 ) -> int:
     """Answer one question; returns the exit code. Raises what `open_assistant` does, and `NotFound`.
 
-    A new conversation keeps the server and the model that the options name.
+    A new conversation keeps the server and the model that the options name. If a resource in `files` cannot be read,
+    nothing is asked.
     """
     asks = options.asks
     kept = choices_named(settings, folders, asks)
@@ -173,6 +176,9 @@ async def ask(
     )
     async with opening as assistant:
         store = assistant.store
+        attachments = await attachments_of(assistant, files) if files is not None else ()
+        if attachments is None:
+            return FAILED
         chosen = chosen_conversation(store, question, kept, options)
         writer = None
         if not options.json and options.extract is None:
@@ -199,6 +205,20 @@ async def ask(
         code = FAILED
     _complain_of_end(result, asked_in(thread), options, saved=folders.saved)
     return code
+
+
+async def attachments_of(assistant: Assistant, files: Gathered) -> Sequence[Attachment] | None:
+    """The files and the resources of a question; None, and a message, if a resource cannot be read."""
+    if not files.resources:
+        return files.attachments
+    from app.cli.files import with_resources
+    from app.tools.resources import read_resources
+
+    try:
+        read = await read_resources(await assistant.tools(), files.resources)
+    except NotLoaded as error:
+        read = Gathered(problems=[str(error)])
+    return with_resources(files.attachments, read)
 
 
 def _print_code(result: AskResult, which: Literal["last", "all"]) -> bool:

@@ -1,4 +1,4 @@
-"""Attachments of a question of `outrider ask`: `--file`, and `@path` in the typed text.
+"""Attachments of a question of `outrider ask`: `--file`, and `@path` and `@SERVER:URI` in the typed text.
 
 A page of the web is fetched if `--file` names it: an address in a question does not say that anything shall leave now.
 Piped text and prompt files cannot name files, because they may come from anywhere.
@@ -7,32 +7,37 @@ Piped text and prompt files cannot name files, because they may come from anywhe
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from app.attachments.limits import size
-from app.attachments.mentions import is_web, mentions
+from app.attachments.mentions import is_resource, is_web, mentions
 from app.attachments.reader import Gathered, gather, gather_paths, joined, one_line
 from app.attachments.renderer import described
 from app.exits import USAGE, complain, fail
 from app.files import current_folder
+from app.tools.resources import is_secret
 from storage import Attachment
 
 LISTED = 5
 """Most files that are named one by one on stderr."""
 
 
-def files_of(typed: str, paths: Sequence[str], *, stays_here: bool) -> list[Attachment]:
-    """The attachments of a question; messages about them go to stderr.
+def files_of(typed: str, paths: Sequence[str], *, stays_here: bool, servers: Collection[str] = ()) -> Gathered:
+    """The attachments of a question, and the resources that are to be read; messages about them go to stderr.
 
-    `typed`: the words of the command. `paths`: the values of `--file`. `stays_here`: the server is this device. Ends
-    the command, with nothing sent, if a file of `--file` cannot be attached, or if a file that may hold a secret would
-    leave this device without being named by `--file`.
+    `typed`: the words of the command. `paths`: the values of `--file`. `stays_here`: the server is this device.
+    `servers`: the MCP servers whose resources count. Ends the command, with nothing sent, if a file of `--file` cannot
+    be attached, or if a file that may hold a secret would leave this device without being named by `--file`.
     """
     cwd = current_folder()
-    named = gather_paths([path for path in paths if not is_web(path)], cwd)
+    resources = list(dict.fromkeys(path for path in paths if is_resource(path, servers)))
+    named = gather_paths([path for path in paths if not is_web(path) and path not in resources], cwd)
     if not named.problems and (addresses := list(dict.fromkeys(filter(is_web, paths)))):
         named = joined(named, _fetched(addresses))
-    mentioned = gather(mentions(typed, cwd), [one for one in named.attachments if is_web(one.name)])
+    named.resources += resources
+    named.secrets += [one_line(one) for one in resources if is_secret(one)]
+    mentioned = gather(mentions(typed, cwd, servers), [one for one in named.attachments if is_web(one.name)])
+    mentioned.secrets += [one_line(one) for one in mentioned.resources if is_secret(one)]
     for page in mentioned.pages:
         complain(f"{one_line(page)} was not fetched; to send its text: --file {one_line(page)}")
     if named.problems:
@@ -55,6 +60,19 @@ def files_of(typed: str, paths: Sequence[str], *, stays_here: bool) -> list[Atta
         complain(told)
     if both.attachments:
         complain(f"with the question: {_summary(both.attachments)}")
+    both.resources = list(dict.fromkeys(both.resources))
+    return both
+
+
+def with_resources(attachments: Sequence[Attachment], read: Gathered) -> list[Attachment] | None:
+    """The attachments, and behind them the resources that were read; None, and a message, if one is missing."""
+    both = joined(Gathered([*attachments]), read)
+    if both.problems:
+        complain(f"Nothing was sent: {'; '.join(both.problems)}.")
+        return None
+    for told in read.told:
+        complain(told)
+    complain(f"with the question: {_summary(read.attachments)}")
     return both.attachments
 
 

@@ -6,7 +6,7 @@ The command line takes 0.3 s to build and is not needed here: `outrider ask` fol
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from app.cli.piped import read_piped
@@ -15,8 +15,8 @@ from app.exits import USAGE, complain, fail, run
 from app.prompts import trimmed
 
 if TYPE_CHECKING:
+    from app.attachments.reader import Gathered
     from app.config import Folders, Settings
-    from storage import Attachment
 
 MOST_PIPED_BYTES = 4 << 20
 """Most input from a pipe, about a million tokens. A pipe may be endless, and all of it would be tokenised."""
@@ -53,15 +53,15 @@ def answer(words: Sequence[str], options: AskOptions) -> int:
     question, typed = _with_input(question, needed=options.template is None)
     if options.template is not None:
         question = _filled(options.template, question, options.variables, folders)
-    attachments = _files(typed, settings, folders, options)
+    files = _files(typed, settings, folders, options)
     if options.queue:
         from app.cli.queue import enqueue
 
-        return enqueue(question, settings, folders, options, attachments)
+        return enqueue(question, settings, folders, options, files)
     _start_ahead(settings, folders, options)
     from app.cli.ask import ask
 
-    return run(ask(question, settings, folders, options, attachments))
+    return run(ask(question, settings, folders, options, files))
 
 
 def _contradiction(options: AskOptions, question: str, *, offline: bool) -> str | None:
@@ -147,11 +147,17 @@ def _text_of(piped: bytes) -> str:
     return text
 
 
-def _files(typed: str, settings: Settings, folders: Folders, options: AskOptions) -> list[Attachment]:
-    """The files that the question names, and those of `--file`."""
+def _files(typed: str, settings: Settings, folders: Folders, options: AskOptions) -> Gathered | None:
+    """The files that the question names, and those of `--file`; None if there are none.
+
+    Raises `ConfigError` if it names a resource of a server that is not in `mcp.json`.
+    """
     if not options.files and "@" not in typed:
-        return []
+        return None
+    from app.attachments.mentions import RESOURCE, mentions
+    from app.attachments.reader import one_line
     from app.cli.files import files_of
+    from app.files import current_folder
     from app.remotes.choice import usable_source
     from app.remotes.source import stays_here
 
@@ -159,7 +165,30 @@ def _files(typed: str, settings: Settings, folders: Folders, options: AskOptions
     here = settings.mode == "offline" or (
         not options.continues and stays_here(usable_source(settings, folders, options.model))
     )
-    return files_of(typed, options.files, stays_here=here)
+    servers = _mcp_servers(folders, options)
+    files = files_of(typed, options.files, stays_here=here, servers=servers)
+    if files.resources or RESOURCE.search(typed):
+        from app.tools.mcp_file import McpFile
+
+        known = McpFile(folders)
+        for resource in files.resources:
+            known.get(resource.partition(":")[0])
+        for mention in mentions(typed, current_folder(), [name for name, _ in known if name not in servers]):
+            if mention.kind == "resource":
+                server = mention.raw.partition(":")[0]
+                complain(f"{one_line(mention.raw)} was not read; to send it: --tools {server}")
+    return files
+
+
+def _mcp_servers(folders: Folders, options: AskOptions) -> Collection[str]:
+    """The MCP servers of the conversation. Raises `NotFound`, `StorageError`."""
+    if options.tools or not options.continues:
+        return options.tools
+    from storage import Store
+
+    with Store.open(folders.database) as store:
+        chosen = store.conversations.to_continue(options.conversation, last=options.last)
+        return () if chosen is None else store.conversations.get(chosen).choices.tools
 
 
 def _start_ahead(settings: Settings, folders: Folders, options: AskOptions) -> None:

@@ -5,6 +5,7 @@ Answers go to stdout, messages to stderr. Output and exit codes are an interface
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -17,6 +18,7 @@ from app.exits import FAILED, OK, UNREACHABLE, complain, run
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from app.attachments.reader import Gathered
     from app.cli.ask import AskResult
     from app.cli.settings import AskOptions
     from app.config import Folders, Settings
@@ -91,16 +93,22 @@ def verify(
 
 
 def enqueue(
-    question: str, settings: Settings, folders: Folders, options: AskOptions, attachments: Sequence[Attachment] = ()
+    question: str, settings: Settings, folders: Folders, options: AskOptions, files: Gathered | None = None
 ) -> int:
     """Queue a question for `outrider ask --queue` and print its id in the queue; returns the exit code.
 
-    Raises `StorageError`.
+    Resources are read now, because the question keeps them. Raises `StorageError`.
     """
     from app.cli.ask import chosen_conversation
     from app.remotes.choice import choices_named
     from storage import Store
 
+    attachments: Sequence[Attachment] = () if files is None else files.attachments
+    if files is not None and files.resources:
+        read = asyncio.run(_with_resources(files, folders))
+        if read is None:
+            return FAILED
+        attachments = read
     with Store.open(folders.database) as store:
         kept = choices_named(settings, folders, options.asks)
         chosen = chosen_conversation(store, question, kept, options)
@@ -108,6 +116,25 @@ def enqueue(
     print(queued.id)
     complain("queued: the chat sends it once the server is back, and so does `outrider queue send`")
     return OK
+
+
+async def _with_resources(files: Gathered, folders: Folders) -> Sequence[Attachment] | None:
+    """The files and resources of a question that waits; None, and a message, if a resource cannot be read."""
+    from app.attachments.reader import Gathered
+    from app.cli.files import with_resources
+    from app.reply.bootstrap import mcp_tools
+    from app.reply.errors import NoAnswer
+    from app.tools.resources import read_resources
+
+    try:
+        tools = mcp_tools(folders)
+    except NoAnswer as error:
+        return with_resources((), Gathered(problems=[str(error)]))
+    try:
+        read = await read_resources(tools, files.resources)
+    finally:
+        await tools.aclose()
+    return with_resources(files.attachments, read)
 
 
 async def _send_all(settings: Settings, folders: Folders, *, explicit: bool) -> int:

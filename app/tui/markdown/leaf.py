@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from textual.content import Content
 
@@ -19,6 +19,14 @@ from app.tui.markdown.blocks import split
 Kind = Literal["prose", "code", "row", "head", "rule"]
 SEPARATOR = " │ "
 """Separates the cells of a table's row."""
+
+
+class Formula(NamedTuple):
+    """A formula that is drawn: its characters in the content, and how it was written."""
+
+    start: int
+    end: int
+    source: str
 
 
 @dataclass(frozen=True)
@@ -50,6 +58,8 @@ class Leaf:
     """The widths of the table's columns, in cells of the screen."""
     aligns: tuple[str, ...] = ()
     """For each of the table's columns `left`, `right`, `center` or ""."""
+    formulas: tuple[Formula, ...] = ()
+    """The formulas that are drawn otherwise than written, in order."""
 
     @cached_property
     def offsets(self) -> list[int]:
@@ -69,13 +79,37 @@ class Leaf:
 
 
 def _prose_offsets(leaf: Leaf, start: int) -> list[int]:
-    offsets, at = [], 0
-    for char in leaf.content.plain:
+    offsets, at = list[int](), 0
+    for formula in leaf.formulas:
+        at = _find(leaf, start, at, len(offsets), formula.start, offsets)
+        begin, end = _place(leaf.text, formula.source, at)
+        length = formula.end - formula.start
+        # A drawn character belongs to none of the source, so they are spread over what is between the marks.
+        inner = start + begin + min(2, end - begin)
+        offsets += (inner + max(0, end - begin - 4) * n // length for n in range(length))
+        at = end
+    _find(leaf, start, at, len(offsets), len(leaf.content.plain), offsets)
+    return offsets
+
+
+def _find(leaf: Leaf, start: int, at: int, first: int, last: int, offsets: list[int]) -> int:
+    """Appends the places of the characters from `first` to `last`, from `at` on; returns where the last one ends."""
+    for char in leaf.content.plain[first:last]:
         found = -1 if char.isspace() or char == "│" else leaf.text.find(char, at)
         at = found if found >= 0 else at
         offsets.append(start + at)
         at += found >= 0
-    return offsets
+    return at
+
+
+def _place(text: str, source: str, at: int) -> tuple[int, int]:
+    """Start and end of a formula in the lines of its leaf, where marks of quotes may begin each of its lines."""
+    lines = [line for line in map(str.strip, source.split("\n")) if line]
+    begin = end = -1
+    for line in lines:
+        if (found := text.find(line, max(at, end))) >= 0:
+            begin, end = found if begin < 0 else begin, found + len(line)
+    return (at, at) if begin < 0 else (begin, end)
 
 
 def _code_offsets(leaf: Leaf, start: int) -> list[int]:

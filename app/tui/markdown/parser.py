@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import accumulate
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
@@ -16,7 +17,7 @@ from textual.style import Style
 
 from app.complete_markdown import complete_markdown
 from app.tui.markdown.blocks import split
-from app.tui.markdown.leaf import SEPARATOR, Kind, Leaf
+from app.tui.markdown.leaf import SEPARATOR, Formula, Kind, Leaf
 
 BULLETS = "•▪‣◦"
 LONGEST = 50_000
@@ -27,6 +28,10 @@ CHUNK = 10_000
 UNCLOSED = re.compile(r"(?P<marks>`+)(?:.*?(?P=marks)|(?P<rest>.*$))", re.DOTALL)
 LOOSE_END = re.compile(r"(?:^|\n)[ \t]*(?:[-=*+_~`|]+|\d+[.)]?)[ \t]*$")
 """Matches a last line that may still become anything: a list, a fence, a rule, or a heading made of the line above."""
+MARK = re.compile(r"(?P<code>`+)|(?<![\\A-Za-z0-9/^.\]])\\[(\[]|^[ \t]*\$\$", re.MULTILINE)
+"""A mark of code, or one that opens a formula."""
+CLOSES = {"\\(": "\\)", "\\[": "\\]", "$$": "$$"}
+"""The marks that close formulas."""
 
 _parsers = threading.local()
 
@@ -115,8 +120,11 @@ def close_marks(text: str) -> str:
     if last.fenced:
         return text[: last.body[1]] if last.body[1] > last.body[0] else text
     prose = text[last.start :]
+    if len(prose) > LONGEST:
+        return text
     if (loose := LOOSE_END.search(prose)) is not None:
         prose = prose[: loose.start()]
+    prose = _close_formula(prose)
     plain, closing = "", ""
     at = 0
     for match in UNCLOSED.finditer(prose):
@@ -133,6 +141,27 @@ def close_marks(text: str) -> str:
     if not closing and plain.count("**") % 2:
         prose = prose[:-2] if prose.endswith("**") else prose.rstrip("* \n") + "**"
     return text[: last.start] + prose + closing
+
+
+def _close_formula(prose: str) -> str:
+    """Closes a formula that is open at the end of a text behind what can be drawn of it; it grows by whole parts.
+
+    One that will stay as written is left alone, and so are single dollars, which are more often prices.
+    """
+    at = 0
+    while (mark := MARK.search(prose, at)) is not None:
+        opening = mark[0].strip()
+        closing = mark["code"] or CLOSES[opening]
+        end = prose.find(closing, mark.end())
+        if end < 0 and mark["code"]:
+            return prose
+        if end < 0:
+            from app.tui.markdown.formulas import sayable_part  # It takes 10 ms to load, which the first frame saves.
+
+            part = sayable_part(opening, prose[mark.end() :])
+            return prose if part is None else prose[: mark.end()] + part + closing if part else prose[: mark.start()]
+        at = end + len(closing)
+    return prose.removesuffix("\\")  # It may open one.
 
 
 def _parser() -> MarkdownIt:
@@ -191,8 +220,9 @@ class _LeafBuilder:
                 case "heading_close" | "paragraph_close":
                     style = ""
                 case "inline":
-                    content = inline(token)
-                    yield self._leaf("prose", content.stylize_before(style) if style else content, token.map)
+                    content, formulas = inline(token)
+                    leaf = self._leaf("prose", content.stylize_before(style) if style else content, token.map)
+                    yield replace(leaf, formulas=formulas) if formulas else leaf
                 case "fence" | "code_block":
                     self._code_blocks += 1
                     code = Content(token.content.removesuffix("\n"))
@@ -201,8 +231,13 @@ class _LeafBuilder:
                     yield replace(leaf, language=info.partition(" ")[0], info=info)
                 case "hr":
                     yield self._leaf("rule", Content(""), token.map)
-                case "html_block" | "definition" | "formula":
+                case "html_block" | "definition":
                     yield self._leaf("prose", Content(token.content.rstrip("\n")), token.map)
+                case "formula":
+                    text = _drawn(token.content)
+                    formulas = () if text is None else (Formula(0, len(text), token.content),)
+                    leaf = self._leaf("prose", Content(token.content.rstrip("\n") if text is None else text), token.map)
+                    yield replace(leaf, formulas=formulas)
                 case "table_open":
                     end = next(end for end in range(at, len(self._tokens)) if self._tokens[end].type == "table_close")
                     yield from self._table(self._tokens[at:end])
@@ -234,7 +269,7 @@ class _LeafBuilder:
         return Leaf(kind, content, first, rest, gap, (start, end), self._text[start:end], number)
 
     def _table(self, tokens: Sequence[Token]) -> Iterator[Leaf]:
-        rows: list[tuple[Kind, list[Content], Sequence[int] | None]] = []
+        rows: list[tuple[Kind, list[tuple[Content, tuple[Formula, ...]]], Sequence[int] | None]] = []
         aligns: list[str] = []
         kind: Kind = "head"
         for token in tokens:
@@ -245,19 +280,30 @@ class _LeafBuilder:
             elif token.type == "th_open":
                 aligns.append(str(token.attrs.get("style", "")).removeprefix("text-align:"))
             elif token.type == "inline":
-                rows[-1][1].append(inline(token))
+                rows[-1][1].append(inline(token, alone=False))
         widths = tuple(
-            max((cell.cell_length for cell in column), default=0) for column in zip(*(row[1] for row in rows))
+            max((cell.cell_length for cell, _ in column), default=0) for column in zip(*(row[1] for row in rows))
         )
         for number, (kind, cells, lines) in enumerate(rows):
-            leaf = self._leaf(kind, Content(SEPARATOR).join(cells), lines, tight=number > 0)
-            yield replace(leaf, cells=tuple(len(cell) for cell in cells), widths=widths, aligns=tuple(aligns))
+            leaf = self._leaf(kind, Content(SEPARATOR).join(cell for cell, _ in cells), lines, tight=number > 0)
+            lengths = tuple(len(cell) for cell, _ in cells)
+            starts = accumulate((length + len(SEPARATOR) for length in lengths), initial=0)
+            moved = tuple(
+                Formula(start + one.start, start + one.end, one.source)
+                for start, (_, formulas) in zip(starts, cells)
+                for one in formulas
+            )
+            yield replace(leaf, cells=lengths, widths=widths, aligns=tuple(aligns), formulas=moved)
 
 
-def inline(token: Token) -> Content:
-    """The text of a paragraph with its emphasis, code and links. A link or picture is followed by its address."""
+def inline(token: Token, *, alone: bool = True) -> tuple[Content, tuple[Formula, ...]]:
+    """The text of a paragraph with its emphasis, code and links, and its formulas.
+
+    A link or picture is followed by its address. `alone`: a formula that is the whole text may have several lines.
+    """
     pieces: list[str] = []
     spans: list[Span] = []
+    formulas: list[Formula] = []
     opened: list[tuple[int, str | Style, str]] = []
     length = 0
 
@@ -289,9 +335,22 @@ def inline(token: Token) -> Content:
             case "image":
                 add(child.content, link(str(child.attrs.get("src", ""))))
                 add(f" ({_address(child)})" if child.content else _address(child), ".notice")
+            case "formula_inline":
+                text = _drawn(child.content)
+                if text is None or ("\n" in text and not (alone and len(token.children or ()) == 1)):
+                    add(child.content)
+                else:
+                    formulas.append(Formula(length, length + len(text), child.content))
+                    add(text)
             case _:
                 add(child.content)
-    return Content("".join(pieces), spans)
+    return Content("".join(pieces), spans), tuple(formulas)
+
+
+def _drawn(formula: str) -> str | None:
+    from app.tui.markdown.formulas import drawn
+
+    return drawn(formula)
 
 
 def _address(token: Token) -> str:

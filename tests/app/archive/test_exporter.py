@@ -102,7 +102,7 @@ def test_all_branches_from_where_they_part(store: Store) -> None:
     conversation = answered(store, "a", "b")
     first, second = store.branches.thread(conversation)
     third = store.messages.add(conversation, "user", "c", parent_id=second.id, status="done")
-    store.messages.add(conversation, "assistant", "b2", parent_id=first.id, status="done")
+    store.messages.add(conversation, "assistant", "b two", parent_id=first.id, status="done")
     after = store.messages.add(conversation, "user", "c2", parent_id=second.id, status="done")
     store.messages.add(conversation, "assistant", "d2", parent_id=after.id, status="done")
     store.messages.add(conversation, "user", "a2", parent_id=None, status="done")
@@ -111,11 +111,11 @@ def test_all_branches_from_where_they_part(store: Store) -> None:
     assert [
         (branch.after, [f"{number} {message.text}" for number, message in branch.messages])
         for branch in branches(whole, every=True)
-    ] == [(None, ["1 a", "2 b", "3 c"]), (None, ["4 a2"]), (1, ["5 b2"]), (2, ["6 c2", "7 d2"])]
+    ] == [(None, ["1 a", "2 b", "3 c"]), (None, ["4 a2"]), (1, ["5 b two"]), (2, ["6 c2", "7 d2"])]
     said = text_of(store, "md", every=True)
     assert said.index("*Another branch, from the beginning:*") < said.index("## 4. You")
     assert said.index("*Another branch, after message 2:*") < said.index("## 6. You")
-    assert "b2" not in text_of(store, "md") and "b2" not in text_of(store, "html")
+    assert "b two" not in text_of(store, "md") and "b two" not in text_of(store, "html")
     page = text_of(store, "html", every=True)
     assert page.count("<details>") == page.count("</details>") == 3
 

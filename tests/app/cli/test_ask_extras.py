@@ -101,14 +101,14 @@ def test_a_model_that_wants_a_tool_is_explained(outrider: Outrider, server: Chat
 
 
 def test_secrets_leave_this_device_only_if_they_are_named_with_the_option(capsys: pytest.CaptureFixture[str]) -> None:
-    assert [one.name for one in files_of("see @.env", (), stays_here=True)] == [".env"]
-    assert [one.name for one in files_of("see @src/", (), stays_here=False)] == ["src/start.py"]
+    assert [one.name for one in files_of("see @.env", (), stays_here=True).attachments] == [".env"]
+    assert [one.name for one in files_of("see @src/", (), stays_here=False).attachments] == ["src/start.py"]
     assert "left out of src/, because they may hold a secret: .env" in capsys.readouterr().err
     with pytest.raises(SystemExit) as ended:
         files_of("see @.env", (), stays_here=False)
     assert ended.value.code == 2
     assert ".env may hold a secret, and the server is not on this device" in capsys.readouterr().err
-    assert [one.name for one in files_of("see @.env", [".env"], stays_here=False)] == [".env"]
+    assert [one.name for one in files_of("see @.env", [".env"], stays_here=False).attachments] == [".env"]
     assert "goes to a server that is not on this device" in capsys.readouterr().err
 
 
@@ -158,11 +158,16 @@ WANTS = Script(
 )
 
 
-def test_only_what_is_allowed_is_called(outrider: Outrider, server: ChatServer, tmp_path: Path) -> None:
-    server.scripts = [WANTS, Script(["Refused."]), WANTS, Script(["Written."])]
+def add_files(outrider: Outrider, tmp_path: Path) -> None:
+    """Adds a real MCP server as `files`."""
     words = (sys.executable, "-m", "tests.support.mcp_server", str(tmp_path))
     path = f"PYTHONPATH={os.pathsep.join([str(REPOSITORY), *sys.path])}"
     assert outrider("mcp", "add", "files", "--env", path, "--", *words).code == 0
+
+
+def test_only_what_is_allowed_is_called(outrider: Outrider, server: ChatServer, tmp_path: Path) -> None:
+    server.scripts = [WANTS, Script(["Refused."]), WANTS, Script(["Written."])]
+    add_files(outrider, tmp_path)
     refused = outrider("ask", "--tools", "files", "write", "a", "note")
     assert refused.out == "Refused.\n" and "To allow it: --allow write_file" in refused.err
     assert not (tmp_path / "note").exists()
@@ -173,6 +178,48 @@ def test_only_what_is_allowed_is_called(outrider: Outrider, server: ChatServer, 
     assert "Tool call, refused" in exported and '"text": "hello"' in exported
     (told,) = outrider("export", "--format", "json").json["conversations"]
     assert [call["state"] for one in told["messages"] for call in one.get("calls", ())] == ["refused", "done"]
+
+
+def test_a_resource_is_read_and_kept_with_the_question(
+    outrider: Outrider, server: ChatServer, home: Path, tmp_path: Path
+) -> None:
+    add_files(outrider, tmp_path)
+    name = "files:memo://today"
+    memo = Attachment(name, "text/plain", b"buy milk\n")
+    assert outrider("ask", f"what is @{name}?").says(0, f"{name} was not read; to send it: --tools files")
+    assert newest(home)[0].attachments == ()
+    assert outrider("ask", "--tools", "files", f"what is @{name}?").says(0, f"with the question: {name} · 9 bytes")
+    assert server.asked[-1]["messages"][-1]["content"] == f"File: {name}\n```\nbuy milk\n```\n\nwhat is @{name}?"
+    assert newest(home)[0].attachments == (memo,)
+    assert outrider("ask", "-c", f"and @{name}").code == 0  # The conversation has the server.
+    assert [one.attachments for one in newest(home)] == [(memo,), (), (memo,), ()]
+    assert outrider("ask", "--queue", "-c", f"later @{name}", "-f", "a b.txt").code == 0
+    with Store.open(home / "data" / "outrider.db") as store:
+        assert [[one.name for one in queued.attachments] for queued in store.queue.all()] == [["a b.txt", name]]
+        before = len(store.conversations.all())
+
+    asked = len(server.asked)
+    assert outrider("mcp", "add", "ended", "--", "false").code == 0
+    for chosen, named, code, said in (
+        ("files", "files:memo://gone", 1, "Nothing was sent: files:memo://gone cannot be read: files refuses it"),
+        ("ended", "ended:memo://today", 1, "Nothing was sent: ended:memo://today cannot be read: ended ended"),
+        ("nobody", "nobody:memo://today", 2, "there is no MCP server 'nobody'; yours: files, ended"),
+    ):
+        for more in ((), ("--queue",)):
+            assert outrider("ask", *more, "--tools", chosen, f"what is @{named}").says(code, said)
+    with Store.open(home / "data" / "outrider.db") as store:
+        assert (len(server.asked), len(store.conversations.all()), len(store.queue.all())) == (asked, before, 1)
+
+
+def test_a_resource_with_a_secret_leaves_this_device_only_if_the_option_names_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    name = "files:file:///home/a/%2Eenv"
+    with pytest.raises(SystemExit):
+        files_of(f"see @{name}", (), stays_here=False, servers=["files"])
+    assert f"{name} may hold a secret" in capsys.readouterr().err
+    assert files_of(f"see @{name}", (), stays_here=True, servers=["files"]).resources == [name]
+    assert files_of(f"see @{name}", [name], stays_here=False, servers=["files"]).resources == [name]
 
 
 # ---- --extract: what reaches a script is whole code, or nothing ------------------------------------------------------

@@ -8,12 +8,9 @@ the conversation gives for `@SERVER:URI`, without a question: the person has cho
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
-from pathlib import PurePath
-from urllib.parse import unquote
 
 from textual import events
 from textual.content import Content
@@ -22,16 +19,12 @@ from textual.style import Style
 from textual.timer import Timer
 from textual.widgets import Static
 
-from app.attachments.documents import Unreadable
 from app.attachments.mentions import Mention, mentions
 from app.attachments.preview import PreviewLine, preview, too_large
-from app.attachments.reader import Gathered, Unsuitable, attachment_of, belongs, gather, joined, one_line
-from app.attachments.secret_names import looks_secret
+from app.attachments.reader import Gathered, belongs, gather, joined, one_line
 from app.files import current_folder
-from app.log import log
 from app.reply.assistant import NotLoaded
-from app.sanitise import sanitise
-from app.tools.tool import ToolGone
+from app.tools.resources import is_secret, read_resources
 from app.tui.background import begin
 from app.tui.open_conversation import OpenConversation
 from app.tui.widgets.prompt import Prompt
@@ -192,9 +185,8 @@ class QuestionFiles:
 
     def _is_secret(self, attachment: Attachment) -> bool:
         """Whether this is a resource whose URI looks as if it held a secret."""
-        server, _, uri = attachment.name.partition(":")
-        path = unquote(re.split("[?#]", uri)[0].partition(":")[2])
-        return server in self._conversation.choices.tools and looks_secret(PurePath(path))
+        server = attachment.name.partition(":")[0]
+        return server in self._conversation.choices.tools and is_secret(attachment.name)
 
     def _mentions(self, text: str) -> list[Mention]:
         return mentions(text, current_folder(), self._conversation.choices.tools)
@@ -211,7 +203,8 @@ class QuestionFiles:
                 from app.attachments.web_pages import fetch_pages  # The HTTP client is not needed at the start.
 
                 fetched = await fetch_pages(named.pages)
-            fetched = joined(fetched, *[await self._read_resource(one) for one in named.resources])
+            if named.resources:
+                fetched = joined(fetched, await self._read_resources(named.resources))
         finally:
             self._fetching = ""
             self._shown = ["?"]
@@ -243,26 +236,11 @@ class QuestionFiles:
         agreed: bool = await self._prompt.app.push_screen_wait(Confirm(asked))
         return agreed
 
-    async def _read_resource(self, name: str) -> Gathered:
-        gathered = Gathered()
-        server, _, uri = name.partition(":")
+    async def _read_resources(self, names: Sequence[str]) -> Gathered:
         try:
-            data = await (await self._conversation.core.tools()).read(server, uri)
-            gathered.attachments.append(await asyncio.to_thread(_cleaned, data, name, gathered.told))
-        except (Unsuitable, Unreadable) as error:
-            gathered.problems.append(f"{one_line(name)} {error}")
-        except (NotLoaded, ToolGone, OSError) as error:
-            gathered.problems.append(f"{one_line(name)} cannot be read: {error}")
-        except Exception as error:  # Whatever a server does, the window stays.
-            log.error("a resource of an MCP server could not be read: %s", type(error).__name__)
-            gathered.problems.append(f"{one_line(name)} cannot be read: {one_line(str(error)[:200])}")
-        return gathered
-
-
-def _cleaned(data: bytes, name: str, told: list[str]) -> Attachment:
-    """What is attached of a resource. Its text comes from another program, so no terminal may obey it."""
-    attachment = attachment_of(data, name, told)
-    return replace(attachment, data=sanitise(attachment.text).encode()) if attachment.is_text else attachment
+            return await read_resources(await self._conversation.core.tools(), names)
+        except NotLoaded as error:
+            return Gathered(problems=[f"{one_line(names[0])} cannot be read: {error}"])
 
 
 def _unfinished(mention: Mention, text: str) -> bool:
