@@ -33,7 +33,9 @@ Name = Annotated[
     str,
     typer.Argument(metavar="NAME", help="Name, as in `outrider local list`.", autocompletion=local_models),
 ]
-NewName = Annotated[str | None, typer.Option("--name", metavar="NAME", help="Default: that of the file.")]
+NewName = Annotated[
+    str | None, typer.Option("--name", metavar="NAME", help="Name of the model. Default: the file's name.")
+]
 TRIED = "Name three things that float, in one sentence."
 TRIED_TOKENS = 48
 
@@ -77,7 +79,7 @@ def add(
     path: Annotated[Path, typer.Argument(metavar="FILE", help="A GGUF file, or the folder of a model.")],
     name: NewName = None,
 ) -> None:
-    """Add a model. Its file is used where it is, and never copied."""
+    """Add a model. Its file is used where it is, not copied."""
     from app.local.registry import LocalModels
     from app.remotes.own_server import why_not
     from models.gguf.file import gguf_name
@@ -262,7 +264,7 @@ def remove(name: Name) -> None:
 
 @local_commands.command("try")
 def try_model(name: Name) -> None:
-    """Load a model and ask it a question. Prints the seconds to load and to the first word, tokens/s and memory."""
+    """Load a model and ask it a question. Prints the load time, the time to the first word, tokens/s and memory."""
     from app.local.registry import LocalModels
 
     _, folders = settings_with()

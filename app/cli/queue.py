@@ -27,7 +27,7 @@ NO_SERVER = ("unavailable", "incompatible")
 """Codes of failures because no server can verify: out of reach, or of another kind."""
 
 queue_commands = typer.Typer(
-    help="List what waits for the server, or send it. One line each: id, conversation, ask or verify, text.",
+    help="List or send what waits for the server. One line each: id, conversation, ask or verify, text.",
     rich_markup_mode=None,
 )
 Id = Annotated[
@@ -52,7 +52,7 @@ def queue(context: typer.Context) -> None:
 
 @queue_commands.command("send")
 def send(remote: Remote = None, token: Token = None) -> None:
-    """Send everything now and print the answers. The exit code is 3 if no server answers."""
+    """Send everything now and print the answers. Exits with 3 if no server answers."""
     raise typer.Exit(run(_send_all(*settings_with(remote=remote, token=token), explicit=remote is not None)))
 
 
@@ -85,7 +85,7 @@ def verify(
     remote: Remote = None,
     token: Token = None,
 ) -> None:
-    """Have the server check a drafted answer. The exit code is 3 if no server answers."""
+    """Have the server check a drafted answer. Exits with 3 if no server answers."""
     settings, folders = settings_with(remote=remote, token=token)
     raise typer.Exit(run(_verify_last(conversation, settings, folders, explicit=remote is not None)))
 

@@ -36,15 +36,15 @@ remote_commands = typer.Typer(help="Find, add, list, use, test and remove server
 Name = Annotated[
     str,
     typer.Argument(
-        metavar="NAME", help="Your name for the server, as in --remote NAME.", autocompletion=completion.known_remotes
+        metavar="NAME", help="Name of the server, as in --remote NAME.", autocompletion=completion.known_remotes
     ),
 ]
 NewName = Annotated[
     str | None,
     typer.Argument(
         metavar="NAME",
-        help="A provider, such as openai, ollama or anthropic, or with a URL your name for the server, as in --remote "
-        "NAME. If omitted, the providers are listed, and you are asked.",
+        help="A provider, such as openai, ollama or anthropic; or, with a URL, a name of your choice. If omitted, "
+        "lists the providers and asks.",
         autocompletion=completion.providers,
     ),
 ]
@@ -61,7 +61,7 @@ def remote(context: typer.Context) -> None:
 def add(
     name: NewName = None,
     url: Annotated[
-        str | None, typer.Argument(metavar="URL", help="http:// or https://. If omitted, you are asked step by step.")
+        str | None, typer.Argument(metavar="URL", help="http:// or https://. If omitted, asks step by step.")
     ] = None,
     kind: Annotated[
         Literal["auto", "verifier", "openai", "anthropic"],
@@ -81,7 +81,7 @@ def add(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="System prompt of new conversations there: a name from `outrider system list`, or none.",
+            help="System prompt for new conversations with this server: a name from `outrider system list`, or none.",
             autocompletion=completion.system_prompts,
         ),
     ] = None,
@@ -93,7 +93,7 @@ def add(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Model on this device that answers then, with --offline local: a name from `outrider local list`.",
+            help="With --offline local, the model on this device that answers: a name from `outrider local list`.",
             autocompletion=completion.local_models,
         ),
     ] = None,
@@ -115,23 +115,23 @@ def add(
     ] = None,
     parallel: Annotated[
         int | None,
-        typer.Option(metavar="N", help="How many answers it writes at once; further questions wait. Default: 4."),
+        typer.Option(metavar="N", help="Maximum answers at once; further questions wait. Default: 4."),
     ] = None,
     price: Annotated[
         tuple[float, float] | None,
         typer.Option(
             metavar="READ WRITTEN",
-            help="Price in US dollars of a million tokens, for `outrider usage`. Default: as its list of models says.",
+            help="Price in US dollars per million tokens, for `outrider usage`. Default: from its list of models.",
         ),
     ] = None,
     replace: Annotated[bool, typer.Option("--replace", help="Replace the server of that name.")] = False,
     own_name: Annotated[
-        str | None, typer.Option("--name", metavar="NAME", help="Your name for a provider's server.")
+        str | None, typer.Option("--name", metavar="NAME", help="Name for a provider's server, if not the provider's.")
     ] = None,
 ) -> None:
     """Add a provider by its name, or any server by a name and its address.
 
-    A token in the provider's environment variable is used. Otherwise it is asked for in a terminal; press enter for
+    Takes the token from the provider's environment variable, or else asks for it in a terminal; press Enter for
     none.
     """
     from app.config import is_address
@@ -276,7 +276,7 @@ remote_commands.command("find")(find)
 def show(json: Json = False) -> None:
     """List your servers.
 
-    One line each: * if in use, name, address, kind, where the token is kept, what a model on this device does for it.
+    One line each: * if in use, name, address, kind, where the token is kept, the role of a model on this device.
     """
     import msgspec
 

@@ -20,7 +20,7 @@ ELSEWHERE: dict[str, tuple[Any, Any]] = {"budget": (Budget, BUDGET), "allow_orig
 
 
 def serve(context: typer.Context, **given: Any) -> None:
-    """Run a server that answers, and checks drafts. It prints its address when it is ready."""
+    """Run a server that answers questions and checks drafts. Prints its address when it is ready."""
     settings, folders = settings_with()
     several = {name: tuple(given[name] or ()) for name in ("allow_host", "allow_origin")}
     options = replace(

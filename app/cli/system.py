@@ -42,7 +42,7 @@ def system(context: typer.Context) -> None:
 
 @system_commands.command("list")
 def show_list(json: Json = False) -> None:
-    """List the system prompts: name and beginning."""
+    """List the system prompts: name and first words."""
     from app.sanitise import sanitise
     from app.system_prompts import name_problem
 
