@@ -1,4 +1,4 @@
-"""Pages that arrive instead of an answer, from nginx, Cloudflare, a proxy or a login page, and what they mean."""
+"""Recognises web pages that arrive instead of an answer, from nginx, Cloudflare, a proxy or a login portal."""
 
 from __future__ import annotations
 

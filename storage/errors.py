@@ -1,4 +1,4 @@
-"""The errors of the store, and what a failure of SQLite or of the disk means to a person.
+"""The errors of the store, and what a failure of SQLite or of the disk means for the user.
 
 StorageError
 ├── StorageFull        the disk has no room left

@@ -1,4 +1,4 @@
-"""Summaries: what later prompts have in place of the older messages of a conversation.
+"""Summaries: what replaces the older messages of a conversation in later prompts.
 
 A summary is an answer like any other, to a question that asks for it. Both are stored after the last message that it
 stands for, beside the messages that really follow, and are on no shown branch. So it counts on every branch through

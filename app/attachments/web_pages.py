@@ -1,4 +1,4 @@
-"""Pages of the web as attachments: fetched once, for a person who agreed to it, and stored with the question."""
+"""Web pages as attachments: fetched once, with the person's consent, and stored with the question."""
 
 from __future__ import annotations
 

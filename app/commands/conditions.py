@@ -1,4 +1,4 @@
-"""Finds conditions of a question that a risky command leaves out: "delete *.log files older than a month" is more than
+"""Finds conditions of a question that a risky command ignores: "delete *.log files older than a month" is more than
 `find . -mtime +30 -delete` says.
 
 The rules know English. A condition counts as met if the command says anything of its kind: a wrong size is not

@@ -1,4 +1,4 @@
-"""The tool calls of one answer: they are stored, shown to the person, made with a yes, and their results kept.
+"""Handles the tool calls of one answer: stores them, asks the person for consent, makes them, and keeps the results.
 
 A call is stored as `running` before the tool is asked, and is asked for once. One whose result is unknown, because the
 program or the line ended in the middle, is made again only if the person says so, and so is another call with the same

@@ -1,4 +1,4 @@
-"""Has each drafter use its newest learnt version, and stores what it can learn from.
+"""Makes each drafter use its newest learnt version, and stores what it can learn from.
 
 Another process learns (`outrider learn`), so before each answer it is checked whether the version in use has changed. A
 version is valid only while every answer that it learnt from exists: deleting a conversation deletes what was learnt

@@ -1,4 +1,4 @@
-"""A title for a conversation, by the model that answers it, asked for only where that costs nothing.
+"""Asks the model that answers a conversation for a title, only where that costs nothing.
 
 That is a server on this device, or an Outrider server. Others may charge for it, so they need a setting. The title
 replaces the one that was made from the question, never a person's own.

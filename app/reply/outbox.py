@@ -1,4 +1,4 @@
-"""The queue for the target, and when its entries are sent: questions asked without a line, and answers to be verified.
+"""The queue for the target, and when its entries are sent: questions asked offline, and answers to be verified.
 
 All entries are in the database. The outbox decides what is due, and prevents a failing server from being asked again
 and again. Entries were queued because the person wants the server's answer. So an answer to be verified is also sent

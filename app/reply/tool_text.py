@@ -1,4 +1,4 @@
-"""An answer for which the model may call tools, by a server with OpenAI's API.
+"""An answer during which the model may call tools, from a server with OpenAI's API.
 
 The server is asked again after each turn of calls, with their results, until it ends with text. Each request is sent
 once. If the line breaks, a call that was half received is dropped, and those that were made stay with the answer: what

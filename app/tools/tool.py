@@ -1,4 +1,4 @@
-"""What MCP servers have: tools that a model may call, prompts and resources that a person may take."""
+"""What MCP servers offer: tools for the model, and prompts and resources for the person."""
 
 from __future__ import annotations
 

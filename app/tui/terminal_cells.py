@@ -1,4 +1,4 @@
-"""What the terminal shows, cell by cell, and the fewest bytes that make it show the next frame.
+"""Models the terminal cell by cell, and finds the fewest bytes that turn it into the next frame.
 
 Textual sends every line that it has drawn again, each piece with all of its colours. A line of text that scrolls in
 would cost the whole screen. Here a frame costs the cells that differ; what only moved up or down is scrolled by the

@@ -1,4 +1,4 @@
-"""Finds tool calls in the text of an answer, in the form of the model's chat template."""
+"""Finds tool calls in the text of an answer, in the format of the model's chat template."""
 
 from __future__ import annotations
 

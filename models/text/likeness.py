@@ -1,4 +1,4 @@
-"""Whether two tokenizers are the same, whatever files they are in: by what they make of some fixed texts.
+"""Compares tokenizers by how they encode some fixed texts, whatever files they are in.
 
 A GGUF file and a `tokenizer.json` never have the same bytes, and files of one family differ in padding and in tokens
 that were added and are not used.

@@ -1,4 +1,4 @@
-"""The readable part of a page of the web as Markdown, and any other text of the web."""
+"""Extracts the readable part of a web page as Markdown, and reads other text from the web."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`POST /v1/messages`: Anthropic's API, in which Claude Code and Anthropic's clients ask.
+"""`POST /v1/messages`: Anthropic's API, used by Claude Code and Anthropic's clients.
 
 Tool calls are sent when the answer is complete, each as a whole.
 """

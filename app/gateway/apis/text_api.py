@@ -1,4 +1,4 @@
-"""`POST /v1/completions`: continues plain text, where the server behind the gateway does."""
+"""`POST /v1/completions`: continues plain text, if the server behind the gateway can."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the MCP servers of the open conversation have for the person: prompts after `/NAME:`, resources after `@NAME:`.
+"""Lists what the MCP servers of the open conversation offer: prompts after `/NAME:`, resources after `@NAME:`.
 
 A server is asked in the background once its name and a colon are typed, and started for that if need be. Until it has
 answered, the list says so. What it lists is another program's words: what a terminal could not show is left out.
