@@ -223,7 +223,7 @@ async def _whole(path: Path, checksum: str) -> bool:
 
 def _check_room(place: Path, size: int, here: int, what: str, host: str) -> None:
     if shutil.disk_usage(place).free < size - here + SPARE:
-        takes = f"takes {size / 1e6:.0f} MB, and the disk has no room for it; free some"
+        takes = f"takes {size / 1e6:.0f} MB, and the disk has no room for it; free some space"
         raise NotDelivered(f"{what} of {host} {takes}")
 
 
@@ -261,4 +261,4 @@ class Lied(NotDelivered):
 
 
 def _lied(host: str, why: str, what: str = DRAFTER) -> Lied:
-    return Lied(f"{what} that {host} offers is not used: {why}; tell whoever runs that server")
+    return Lied(f"{what} that {host} offers is not used: {why}; report this to whoever runs that server")

@@ -39,8 +39,8 @@ def meaning(host: str, status: int, said: str) -> str:
     told = f'({status}), and says "{said}"' if said else f"({status})"
     if status == 403:
         return (
-            f"{host} refuses this device {told}; check the token, and whether a firewall in front of the server "
-            "blocks this network"
+            f"{host} denies this device access {told}; check the token, and whether a firewall in front of the "
+            "server blocks this network"
         )
     if status in (404, 405, 410, 501):
         return f"{host} has nothing at this address {told}; check the address of this server"

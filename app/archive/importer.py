@@ -276,7 +276,7 @@ def _bytes_of(file: Path) -> IO[bytes]:
 def _exported(members: Sequence[_Member], path: Path, *, named: bool) -> Iterator[Candidate]:
     """Yields the conversations of an export. `named`: these files have the names that exports give them."""
     if len(members) > MOST_MEMBERS:
-        raise Unreadable(f"{path} holds more than {MOST_MEMBERS:,} files of conversations, which no export does.")
+        raise Unreadable(f"{path} holds more than {MOST_MEMBERS:,} files of conversations, more than any export has.")
     known, left = False, LARGEST
     for member in members:
         name = f"{member.name} in {path}"
@@ -309,7 +309,9 @@ class _Bounded:
         if self.count > self._left:
             raise Unreadable(f"{self._name} is larger than {LARGEST >> 20} MiB, more than can be read.")
         if self.count > self._most:
-            raise Unreadable(f"{self._name} is compressed more than {RATIO} times, which no text is; it is not read.")
+            raise Unreadable(
+                f"{self._name} is compressed by a factor of more than {RATIO}, unlike any text, so it is not read."
+            )
         return data
 
 

@@ -1,4 +1,4 @@
-"""Text of documents: PDF, Word, OpenDocument and web pages, read by a process of its own.
+"""Extracts text from documents: PDF, Word, OpenDocument and web pages, each read by a separate process.
 
 A document may come from anywhere, and what reads it is large. So a crash, a hang or a bomb ends that process
 (`app/attachments/parsing/`), which has limits on time and memory, and never this one.
@@ -111,7 +111,7 @@ def read_document(data: bytes, job: Job) -> DocumentText:
         answered.seek(0)
         answer = answered.read(MOST_ANSWERED + 1)
     if code or len(answer) > MOST_ANSWERED:
-        raise Unreadable("is damaged or too large: the program that reads it ended; save it anew, or as plain text")
+        raise Unreadable("is damaged or too large: the program that reads it crashed; save it again, or as plain text")
     try:
         read = msgspec.json.decode(answer, type=Answer)
     except msgspec.DecodeError:

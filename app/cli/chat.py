@@ -120,7 +120,7 @@ async def _screen(
                 hand_over(window.for_shell, os.environ)
             if window.crash is not None:
                 log.critical("the screen crashed", exc_info=window.crash)
-                complain(f"The screen crashed, and everything that was answered is stored. Its log: {folders.log}")
+                complain(f"The screen crashed. All answers so far are stored. The log: {folders.log}")
             return window.return_code or OK
 
 

@@ -130,7 +130,7 @@ def remove(identifiers: Ids) -> None:
     with opened_store() as store:
         for one in _found(store, identifiers):
             store.bin.delete(one.id)
-            complain(f"removed; to bring it back: outrider history restore {one.id}")
+            complain(f"removed; to restore it: outrider history restore {one.id}")
 
 
 @history_commands.command("restore")

@@ -128,7 +128,7 @@ def _learn_all(store: Store, settings: Settings, folders: Folders, *, fewest: in
         try:
             learner = Learner(store, place, folders.learnt)
             if (back := learner.check_live()) is not None:
-                complain(f"{learner.target}: version {back.number} gained less than before, and is rolled back")
+                complain(f"{learner.target}: version {back.number} gained less than before and is rolled back")
             if ask:
                 look_for_newer(learner, settings, folders, on_battery if fewest else lambda: False)
             if learner.waiting(deep=deep) >= max(1, fewest):
@@ -168,7 +168,7 @@ def _tell(target: str, version: Version) -> None:
     spread = f"{version.low:+.1%} to {version.high:+.1%}"
     gain = f"{version.tau_before:.2f} -> {version.tau_after:.2f} tokens a round ({spread})"
     if version.state == "in use":
-        print(f"{target}: {gain} after {version.answers} answers. It drafts with version {version.number} from now on.")
+        print(f"{target}: {gain} after {version.answers} answers. It now drafts with version {version.number}.")
     else:
         print(
             f"{target}: {gain} after {version.answers} answers. That is not significantly better, so nothing changes."

@@ -68,7 +68,7 @@ def find_models(
             print(sanitise(f"{one.name}  {size_text(one.size)}  {one.program}  {one.path}"))
     if not found:
         fail(
-            "No model was found. Name a folder: outrider local find FOLDER. To fetch one: outrider local catalogue",
+            "No model was found. To search a folder: outrider local find FOLDER. To fetch: outrider local catalogue",
             UNREACHABLE,
         )
     complain("To use one: outrider local add FILE --name NAME")
@@ -110,7 +110,7 @@ def _add(models: LocalModels, name: str, path: Path) -> None:
     before = dict(models).get(name)
     models.add(name, path)
     if before is not None and before != path.expanduser().absolute():
-        complain(f"{name} was {before} until now; that file stays.")
+        complain(f"{name} was {before} before; that file is kept.")
     complain(f"Added {name}. To let it answer while a server is away: outrider local use {name}")
 
 
@@ -158,7 +158,7 @@ def get(
     if settings.mode == "offline":
         fail('Nothing is fetched while the settings say `mode = "offline"`.', FAILED)
     if not yes and not remote_dialogue.has_terminal():
-        fail("There is no terminal to confirm in. To fetch it without confirmation: --yes", USAGE)
+        fail("There is no terminal to confirm in. To fetch without confirmation: --yes", USAGE)
     entry = catalogue().get(model)
     if entry is None and "/" not in model:
         fail(f"There is no {model} in the catalogue: outrider local catalogue. Or give OWNER/REPOSITORY.", USAGE)
@@ -201,7 +201,7 @@ def _say_plan(model: HubModel, hub: Hub) -> None:
         complain(f"  {file.name}  {size_text(file.size)}  {kind} {file.digest}")
     complain(f"{size_text(model.missing)} to fetch into {model.folder}; {size_text(free)} are free")
     complain(
-        f"Only {hub.host} is asked, and the storage that it redirects to; both see your address and the model's name."
+        f"Requests go only to {hub.host} and the storage it redirects to; both see your address and the model's name."
     )
 
 

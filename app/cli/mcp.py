@@ -75,7 +75,7 @@ def add(
     server: dict[str, Any]
     if is_address(place[0]):
         if len(place) > 1 or env:
-            fail("An address stands alone, with --token-env or --token-stdin; --env is for a command.", USAGE)
+            fail("An address takes only --token-env or --token-stdin; --env is for a command.", USAGE)
         if token_stdin and token_env:
             fail("Give --token-stdin or --token-env, not both.", USAGE)
         server = {"url": place[0]}
@@ -83,7 +83,7 @@ def add(
             server["headers"] = {"Authorization": f"Bearer ${{{token_env}}}"}
     else:
         if token_stdin or token_env:
-            fail("A token is for an address. A command gets its secrets with --env NAME.", USAGE)
+            fail("A token is for an address. Give a command its secrets with --env NAME.", USAGE)
         server = {"command": place[0], "args": place[1:]}
         if env:
             pairs = [one.partition("=") for one in env]
@@ -116,7 +116,7 @@ def login(name: Name) -> None:
     folders, file = _file()
     server = file.get(name)
     if server.url is None or server.headers or server.token is not None:
-        fail(f"{name} is not a server to sign in to: it is a command, or has a token already.", USAGE)
+        fail(f"{name} needs no sign-in: it is a command, or has a token already.", USAGE)
     raise typer.Exit(run(_login(folders, file, name)))
 
 

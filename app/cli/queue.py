@@ -1,4 +1,4 @@
-"""`outrider queue` and `outrider verify`: questions that wait for the target, and answers that were given without it.
+"""`outrider queue` and `outrider verify`: questions that wait for the target, and answers written without it.
 
 Answers go to stdout, messages to stderr. Output and exit codes are an interface.
 """
@@ -60,7 +60,7 @@ def send(remote: Remote = None, token: Token = None) -> None:
 def edit(queued: Id, text: Annotated[str, typer.Argument(metavar="TEXT", help="New text of the prompt.")]) -> None:
     """Replace the text of a prompt that has not been sent yet."""
     if not text.strip():
-        raise typer.BadParameter(f"it is empty; to ask nothing, run: outrider queue rm {queued}", param_hint="TEXT")
+        raise typer.BadParameter(f"it is empty; to remove the prompt: outrider queue rm {queued}", param_hint="TEXT")
     with opened_store() as store:
         store.queue.edit(queued, text)
 

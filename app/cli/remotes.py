@@ -146,7 +146,7 @@ def add(
     provider = provider_named(name) if name is not None and url is None else None
     if own_name is not None:
         if name is not None and provider is None:
-            fail("--name is for a provider's server; another one has its name before its address.", USAGE)
+            fail("--name is for providers. For any other server, put the name before the address.", USAGE)
         name = own_name
     if name is not None and (problem := name_problem(name)):
         fail(problem, USAGE)
@@ -198,7 +198,7 @@ def add(
         _say_known(provider, name, added, remotes)
     if first and settings_with()[0].remote is None:
         use(name)
-        complain(f"{name} answers from now on; `outrider remote use --none` goes back to the bundled model")
+        complain(f"{name} is in use now; `outrider remote use --none` returns to the bundled model")
     else:
         complain(f"`outrider remote use {name}` chooses it for all questions")
     complain(f"`outrider remote test {name}` tries it")
@@ -228,9 +228,9 @@ def _add_step_by_step(
         _keep(name, _checked(answers.remote), answers.token, remotes)
         settings, _ = settings_with()
         code = run(_test(RemoteSource(name, remotes), settings))
-        if code != INTERRUPTED and yes(f"Use {name} for everything you ask from now on?", default=code == OK):
+        if code != INTERRUPTED and yes(f"Use {name} for all questions?", default=code == OK):
             use(name)
-            complain("`outrider` opens the chat with it; `outrider remote use --none` goes back to the bundled model")
+            complain("`outrider` opens the chat with it; `outrider remote use --none` returns to the bundled model")
             return code
     except (EOFError, KeyboardInterrupt):
         print(file=sys.stderr)
@@ -238,7 +238,7 @@ def _add_step_by_step(
             complain("nothing was added")
             return INTERRUPTED
         code = INTERRUPTED
-    complain(f'to ask it once: outrider ask --remote {name} "…"; for everything: outrider remote use {name}')
+    complain(f'for one question: outrider ask --remote {name} "…"; for all: outrider remote use {name}')
     return code
 
 
@@ -258,7 +258,7 @@ def _say_known(provider: Provider, name: str, added: Remote, remotes: Remotes) -
     if provider.note:
         complain(f"{provider.title}: {provider.note}")
     if added.model is not None:
-        complain(f"it is asked for {added.model}; `outrider models --remote {name}` lists all, --model chooses one")
+        complain(f"its model is {added.model}; `outrider models --remote {name}` lists all, --model chooses one")
     if provider.keys and remotes.get(name).token == "environment" and not os.environ.get(added.token_variable or ""):
         complain(f"make a token at {provider.keys}, then: outrider remote token {name}")
 
@@ -321,7 +321,7 @@ def use(
     if settings.remote is not None:
         where = f"OUTRIDER_REMOTE or {folders.settings}"
         named = without_credentials(settings.remote)
-        complain(f"Your choice has no effect yet: {where} names {named}. Delete it there.")
+        complain(f"Your choice has no effect yet, because {where} names {named}. Delete it there.")
 
 
 @remote_commands.command("test")
@@ -390,7 +390,7 @@ def remove(name: Name) -> None:
     with patience_for_the_keyring():
         remotes.remove(name)
     if used:
-        complain(f"{name} was in use; the bundled model answers from now on, or: outrider remote use NAME")
+        complain(f"{name} was in use; the bundled model answers now. To use another server: outrider remote use NAME")
 
 
 async def _test(source: Source, settings: Settings) -> int:

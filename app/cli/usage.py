@@ -32,7 +32,7 @@ def usage(
         sums = store.usage.by(by)[:most]
         titles = {one.id: one.title for one in [*store.conversations.all(), *store.bin.conversations()]}
     if not sums and not json:
-        complain("no answers with a count of tokens")
+        complain("no answers have a token count")
     for one in sums:
         if json:
             print_json({by: one.key, **{name: value for name, value in asdict(one).items() if name != "key"}})

@@ -93,7 +93,7 @@ class RemoteSwitcher:
         self._asker.use(source)
         self.now, self.fresh = name, NONE
         if self._settings.mode == "offline":
-            return "Outrider was started offline; your choice is used at the next start."
+            return "Outrider was started offline; your choice takes effect at the next start."
         if self._settings.remote is not None:
             named = f"a setting or an option names {without_credentials(self._settings.remote)}"
             return f"Your choice ends when you quit, because {named}."

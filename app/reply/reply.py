@@ -172,8 +172,8 @@ class Reply:
                 return ToolText(self._generation, connection, peer, endpoint, desk)
             if self._generation.called:
                 raise NoAnswer(
-                    "This answer has tool calls, and this server takes none, so it cannot continue it. "
-                    "Choose the server that began it.",
+                    "This answer has tool calls, which this server does not support, so it cannot "
+                    "continue it. Choose the server that began it.",
                     "incompatible",
                 )
             if isinstance(peer, Endpoint):
@@ -346,7 +346,7 @@ class Reply:
         if (unreadable := self._generation.unreadable) is not None:
             raise unreadable
         if self._generation.given.sums_up and self._generation.guided:
-            raise NoAnswer("This model answers single questions and cannot sum up a conversation.", "internal")
+            raise NoAnswer("This model answers single questions and cannot summarise a conversation.", "internal")
         if self._generation.answer.is_text:
             raise NoAnswer("Only a server like the one that began this answer can continue it.", "incompatible")
 

@@ -1,4 +1,4 @@
-"""Signs in to MCP servers with OAuth 2.1, in the browser, as MCP's authorization specification has it (2025-11-25).
+"""Signs in to MCP servers with OAuth 2.1, in the browser, following MCP's authorization specification (2025-11-25).
 
 The SDK does the protocol: discovery, registration, PKCE, refreshing. What it obtains is kept as other tokens are
 (`app/remotes/tokens.py`), with what it takes to refresh it, and is sent only to the address that it was obtained for.
@@ -150,7 +150,7 @@ def signed_in(
         provider = _Provider(_Store(tokens, name, url, place, noted), url, "http://127.0.0.1/")
         secrets = provider.restore()
     except (TokenError, ValueError):
-        raise TokenError(f"you are not signed in to {name} any more: outrider mcp login {name}") from None
+        raise TokenError(f"your sign-in to {name} has expired: outrider mcp login {name}") from None
     return provider, [secret for secret in (secrets.access_token, secrets.refresh_token) if secret]
 
 
@@ -173,7 +173,7 @@ def _why(error: BaseException, name: str, url: str) -> str:
             return f"nobody signed in within {PERSON_SECONDS / 60:.0f} minutes"
         case OAuthRegistrationError():
             token = f"outrider mcp add {name} {without_credentials(url)} --replace --token-stdin"
-            return f"the server registers no new programs; give it a token instead: {token}"
+            return f"the server does not register new programs; use a token instead: {token}"
         case httpx2.HTTPError() | OSError():
             return f"{without_credentials(url)} cannot be reached: {str(error) or type(error).__name__}"
         case _:  # Its words may quote what a server sent, with tokens in it.
@@ -199,7 +199,7 @@ async def _sign_in(tokens: Tokens, name: str, url: str, say: Callable[[str], Non
     async def show(address: str) -> None:
         say(f"Sign in in the browser. If none opens, open this address:\n{address}")
         if sys.stdin.isatty():
-            say("A browser on another machine ends at an address that begins with http://127.0.0.1: paste it here.")
+            say("A browser on another machine ends up at an address with http://127.0.0.1: paste that here.")
         if has_browser(os.environ):  # Not waited for: some browsers end only when they are closed.
             threading.Thread(target=webbrowser.open, args=(address,), name="browser", daemon=True).start()
 
@@ -222,7 +222,7 @@ async def _sign_in(tokens: Tokens, name: str, url: str, say: Callable[[str], Non
     finally:
         server.close()  # Without waiting for connections that a browser keeps open.
     if store.place is None:
-        raise TokenError(f"{name} does not ask anybody to sign in")
+        raise TokenError(f"{name} requires no sign-in")
     return store.place
 
 

@@ -294,7 +294,7 @@ class OpenConversation:
         """The summary of all but the last turns."""
         self.check_idle()
         if self.id is None:
-            raise NotPossible("There is no conversation to sum up yet.")
+            raise NotPossible("There is no conversation to summarise yet.")
         self._take_up()
         before = self._summary_in(self.id)
         return RunningReply(self.id, Turn(SUM_UP), self.core.sum_up(self.id), sums_up=True, summary_before=before)
@@ -313,7 +313,7 @@ class OpenConversation:
         self.check_idle()
         summary = None if self.id is None else self.core.store.summaries.of(self.id)
         if summary is None:
-            raise NotPossible("Nothing is summed up here.")
+            raise NotPossible("Nothing is summarised here.")
         self.core.store.bin.delete_message(summary.question.id)
         return self._summary_in(summary.question.conversation_id) is not None
 
@@ -476,7 +476,7 @@ class OpenConversation:
         versions = self.core.store.branches.siblings(message) if message else []
         place = next((place for place, one in enumerate(versions) if one.id == message), -1) + step
         if not 0 <= place < len(versions):
-            raise NotPossible("There is no other version there." if versions[1:] else "There is only this version.")
+            raise NotPossible("There is no further version." if versions[1:] else "There is only this version.")
         self.core.store.branches.show(versions[place].id)
         return part
 

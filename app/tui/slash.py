@@ -69,7 +69,11 @@ COMMANDS = (
     ),
     SlashCommand("check", "Have the model check the drafted answer", "verify", key="chat.verify", others=("verify",)),
     SlashCommand(
-        "compact", "Sum up the older messages; show them, or undo it", "compact", "[show|undo]", others=("summarize",)
+        "compact",
+        "Summarise older messages; show them, or undo it",
+        "compact",
+        "[show|undo]",
+        others=("summarize",),
     ),
     SlashCommand("queue", "Queue: what waits for the server", "show_queue", key="chat.queue"),
     SlashCommand("list", "Conversations: show or hide the list", "toggle_list", key="chat.list", others=("history",)),

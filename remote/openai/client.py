@@ -259,7 +259,7 @@ class CompletionsClient(Wire):
         if answer.encoding:
             await answer.aclose()
             raise Incompatible(
-                f"{self.host} compresses its answers ({answer.encoding}) although asked not to; turn that off there"
+                f"{self.host} compresses its answers ({answer.encoding}) despite being asked not to; disable that there"
             )
         return answer
 

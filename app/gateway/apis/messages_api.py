@@ -69,7 +69,7 @@ def _choice(given: Mapping[str, Any]) -> dict[str, Any]:
     if kind == "tool":
         choice: Any = {"type": "function", "function": {"name": given["name"]}}
     elif (choice := CHOICES.get(str(kind))) is None:
-        raise FieldRefused(f"tool_choice is {kind!r}; known are auto, any, tool and none.", "tool_choice", UNSUPPORTED)
+        raise FieldRefused(f"tool_choice is {kind!r}; use auto, any, tool or none.", "tool_choice", UNSUPPORTED)
     return {"tool_choice": choice, **({"parallel_tool_calls": False} if given.get("disable_parallel_tool_use") else {})}
 
 

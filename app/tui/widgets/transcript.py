@@ -67,7 +67,7 @@ class SummaryLine(Static):
         """Says how many messages there are; hidden without any."""
         self.display = bool(messages)
         where = "▾ The first {} messages are" if unfolded else "▸ {} messages are"
-        self.update(Content(f"{where.format(messages)} summed up for the model · /compact show"))
+        self.update(Content(f"{where.format(messages)} summarised for the model · /compact show"))
 
     def on_click(self) -> None:
         self.post_message(self.Clicked())

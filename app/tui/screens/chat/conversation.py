@@ -39,7 +39,9 @@ from app.tui.widgets.welcome import Welcome
 from storage import Attachment, NotFound, StorageError
 
 INCOMPLETE_SUMMARY = "The summary is not complete, so the model reads the same as before."
-PARTIAL_SUMMARY = "Only the first messages are summed up. The model still reads the others; /compact sums them up."
+PARTIAL_SUMMARY = (
+    "Only the first messages are summarised. The model still reads the others in full; /compact summarises them."
+)
 
 
 class ConversationView(Vertical):
@@ -206,7 +208,7 @@ class ConversationView(Vertical):
         files = await self.files.read(event.typed, partial(self._send_again, again, place))
         if place == self._place:
             return files
-        said = "You moved on while its files were being read. The question is still where you wrote it."
+        said = "You left the conversation while files were being read. The question is still in its prompt."
         self.notify(said, title="Not sent", severity="warning")
         return None
 
@@ -289,8 +291,8 @@ class ConversationView(Vertical):
         with reporting(self):
             earlier = self._conversation.take_summary_back()
             await self.open(self._conversation.id)
-            more = " An earlier summary still counts; /compact undo takes it back, too." if earlier else ""
-            self.notify(f"The model reads those messages themselves again.{more}")
+            more = " An earlier summary remains; /compact undo removes it too." if earlier else ""
+            self.notify(f"The model reads the original messages again.{more}")
 
     def stop(self) -> None:
         """End the running reply of this conversation. Its text stays."""
@@ -358,7 +360,7 @@ class ConversationView(Vertical):
         if reply.conversation == self._conversation.id or turn.outcome == "stopped":
             return
         done = turn.outcome == "done"
-        words = "summed up" if reply.sums_up else "answered"
+        words = "summarised" if reply.sums_up else "answered"
         self.notify(
             "\n".join(part for part in (excerpt(one_line(turn.question)), turn.error) if part),
             title=words.capitalize() if done else f"Not {words}",

@@ -585,10 +585,10 @@ class ChatScreen(Screen[None]):
         if self._alive:
             self._status.show_context(self.conversation.context, self._makes_room)
             if nearly_full is not None:
-                also = f" {self._makes_room} sums up its older messages." if self._makes_room else ""
+                also = f" {self._makes_room} summarises its older messages." if self._makes_room else ""
                 self.notify(
                     f"This conversation is nearly full ({nearly_full.used:,} of {nearly_full.limit:,} tokens).{also} "
-                    f"{key_of(self, 'chat.new').capitalize()} begins a new conversation.",
+                    f"{key_of(self, 'chat.new').capitalize()} starts a new conversation.",
                     severity="warning",
                 )
 
