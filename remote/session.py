@@ -106,8 +106,8 @@ class RemoteSession:
 
         `deadline`: seconds until it begins to answer, over all exchanges that this takes. `silence`: seconds without a
         frame after which it counts as broken. `draft` False: one token at a time. `signs`: request signs of life, and
-        the limits that apply while they arrive; an older verifier sends none. `resumable`: the verifier goes on if the
-        line breaks (`left`); call `complete` or `stop` at the end. The rest is as for `round`.
+        the limits that apply while they arrive; an older verifier sends none. `resumable`: the verifier continues if
+        the line breaks (`left`); call `complete` or `stop` at the end. The rest is as for `round`.
         """
 
         def request(base: int) -> Stream:

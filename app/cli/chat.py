@@ -35,8 +35,8 @@ def chat(
     """Open the chat screen; returns the exit code. Raises `ConfigError`, `StorageError`.
 
     `conversation`: id of the conversation to open; `last`: the last one; neither: a new one. A server or a `model`
-    named on the command line answers, from now on, the conversation that is opened and, until the chat ends, each one
-    for which nothing was chosen. `prompt`: the system prompt of that one and of new ones, or None for no change.
+    named on the command line answers the opened conversation and, until the chat ends, each one for which nothing was
+    chosen. `prompt`: the system prompt of that one and of new ones, or None for no change.
     `options`: settings of the command line.
     """
     from app.config import ConfigError, is_address

@@ -141,7 +141,7 @@ class Drafting:
         return len(self._context.tokens)
 
     def calibrate(self, calibration: Calibration) -> None:
-        """Use this calibration from now on, because the drafter has changed."""
+        """Replace the calibration, because the drafter has changed."""
         self._calibration = calibration
 
     def begin(self, coins: Coins | None = None, *, learns: bool = False) -> None:

@@ -71,7 +71,7 @@ class Speed:
         """Chooses between them."""
 
     def use(self, drafter: int) -> None:
-        """Measure this drafter from now on, by its place among the keys of `recall`."""
+        """Start measuring this drafter, by its place among the keys of `recall`."""
         of_one = list(self._of.values())[drafter]
         if of_one.modes is not self.modes:
             self._measure(of_one)

@@ -81,7 +81,7 @@ class RemoteSwitcher:
         return Remotes(self.folders)
 
     def use(self, name: str | None) -> str:
-        """Use this remote from now on and at the next start; returns a notice if there is a restriction, or "".
+        """Switch to this remote, also for later starts. Returns a notice if there is a restriction, or "".
 
         A running answer is finished by the remote that began it. Raises `ConfigError`.
         """
@@ -102,7 +102,7 @@ class RemoteSwitcher:
     async def save(self, name: str, remote: Remote, token: str | None, was: str | None) -> Remote:
         """Save a remote, replacing the one named `was`; returns it as stored. Raises `ConfigError`.
 
-        The very first remote is used from now on. May take as long as a person needs to unlock a keyring.
+        The very first remote is put into use. May take as long as a person needs to unlock a keyring.
         """
         from app.remotes.source import options_of
         from remote import Misconfigured

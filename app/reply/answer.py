@@ -130,7 +130,7 @@ class Answer:
     # ---- what changes it ---------------------------------------------------------------------------------------------
 
     def name(self, marks: Marks) -> None:
-        """Say which names the marks in its tokens stand for from here on."""
+        """Set which names the marks in later tokens stand for."""
         self._marks = marks
 
     def recall(self, stretches: Sequence[Stretch]) -> None:
@@ -175,7 +175,7 @@ class Answer:
         return (following(self._text, begun, said[len(known) :]) or []) if said.startswith(known) else []
 
     def join(self, writer: str) -> str:
-        """Let a model on this device, with a tokenizer of its own, draft from here on. Returns what it is to continue.
+        """Let a model on this device, with its own tokenizer, draft the rest. Returns the text to continue.
 
         Tokens that do not make a whole character yet are taken back.
         """
@@ -205,7 +205,7 @@ class Answer:
         return [*self.written_by(self.local, here=True), *shown]
 
     def written_by(self, writer: str, *, here: bool) -> list[Stretch]:
-        """Note who writes text from now on. Returns the stretches that are new; none without models on this device."""
+        """Record who writes the text that follows. Returns the new stretches; none without models on this device."""
         if not here and not self._stretches:
             return []
         if here and not self._stretches and (self.model or self.drafter or self.sent):

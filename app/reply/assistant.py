@@ -142,7 +142,7 @@ class Assistant:
     # ---- who answers -------------------------------------------------------------------------------------------------
 
     def use(self, source: Source | None) -> None:
-        """Ask this server from now on, or only the drafter if None, in conversations without a server of their own.
+        """Switch to this server, or to the drafter alone if None, in conversations without a server of their own.
 
         A running reply finishes over its own connection.
         """
@@ -227,7 +227,7 @@ class Assistant:
         return None if self._backend is None else self._backend.routing.offer
 
     async def fetch_offered(self, progress: Callable[[int, int], None]) -> None:
-        """Download that small model, and draft with it from then on.
+        """Download that small model, and start drafting with it.
 
         `progress` is called with the bytes received so far and the total. Raises `RemoteError`, `SourceFailed`,
         `NotLoaded`.

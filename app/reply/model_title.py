@@ -55,7 +55,7 @@ async def give_title(store: Store, connection: Connection | None, conversation_i
     try:
         title = "" if client is None else await _asked(client, peer, messages)
     except RemoteError:
-        return None  # Nobody waits for it, and the next answer tells what is wrong.
+        return None  # Nobody waits for it, and the next answer reports what is wrong.
     return title if title and store.conversations.entitle(conversation_id, conversation.title, title) else None
 
 

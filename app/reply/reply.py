@@ -287,7 +287,7 @@ class Reply:
         return self._connection.why if self._connection.verifier is None else "the server cannot continue its text"
 
     def _give_up_here(self, why: str) -> None:
-        """Note why the model on this device does not answer or continue. From then on, it counts as absent."""
+        """Record why the model on this device does not answer or continue. It then counts as absent."""
         stand_in, does = self._stand_in(), "continue" if self._generation.answer.text else "answer"
         name = "The model" if stand_in is None else stand_in.source.name or "The model"
         self._cannot = f"{name} on this device cannot {does}: {_sentence(why)}"

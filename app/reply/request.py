@@ -109,7 +109,7 @@ class Request:
         return answer
 
     def _stretches(self, begun: Message) -> Sequence[Stretch]:
-        """Who wrote which part of the begun answer, as it was stored, or as the tokens that it had there tell."""
+        """Who wrote which part of the begun answer, as it was stored, or as its stored tokens show."""
         stretches = stretches_of(begun.stats)
         if self.sent and not stretches and self.stored is not None and drafted(self.stored):
             return [Stretch(0, _name_in(begun, "drafted_by") or SMALL_MODEL, here=True)]

@@ -174,7 +174,7 @@ class Routing:
         return self._connections.shown
 
     def use(self, source: Source | None) -> None:
-        """Ask this server from now on, in each conversation for which no other was chosen.
+        """Switch to this server in each conversation for which no other was chosen.
 
         Connects in the background. Sessions, line measurements, and the memory of open conversations are reset, because
         they belong to another server.
@@ -210,7 +210,7 @@ class Routing:
         return writing
 
     def has_room(self, conversation_id: str | None, answering: Collection[str]) -> bool:
-        """Whether the server of a conversation takes another answer, beside those in the conversations `answering`.
+        """Whether the server of a conversation has room for another answer, in addition to those in `answering`.
 
         None: a new conversation, with the server of the open one. Without a server, the drafter writes one at a time.
         Raises `StorageError`.

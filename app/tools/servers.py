@@ -116,7 +116,7 @@ class _Server:
         """Held while it is started, so that two calls do not start it twice."""
 
     async def ask(self, question: Callable[[_Link], Awaitable[T]]) -> T:
-        """Ask for something that the server only tells. Raises `ToolGone`."""
+        """Ask for something that changes nothing on the server. Raises `ToolGone`."""
         link = await self._linked()
         try:
             return await question(link)

@@ -88,14 +88,14 @@ class _Store:
         return msgspec.json.decode(found, type=Kept)
 
     def take(self, kept: Kept, client: OAuthClientInformationFull) -> None:
-        """Go on with what was read, and the client in it."""
+        """Continue with the stored state and its client."""
         self._kept, self._client = kept, client
 
     @contextlib.asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
         """Lock out other windows while this server's tokens are renewed, but not on Windows, which has no such locks.
 
-        Where the folder cannot be written to, or another window takes too long, go on without the lock.
+        Where the folder cannot be written to, or another window takes too long, continue without the lock.
         """
         lock = self._tokens.file.with_name(f"mcp-login.{self._name}.lock")  # The names of servers are safe in files.
         with contextlib.ExitStack() as held:
@@ -143,7 +143,7 @@ def signed_in(
 ) -> tuple[httpx2.Auth, list[str]]:
     """Authentication with what `sign_in` obtained, and its secrets. It is refreshed, and kept, when it has expired.
 
-    `noted`: takes the place where it is kept from then on; False if nothing is to be kept any more. Raises `TokenError`
+    `noted`: called with the new place where it is kept, or False if nothing is kept any more. Raises `TokenError`
     if it is gone or damaged.
     """
     try:
@@ -249,7 +249,7 @@ class _Provider(OAuthClientProvider):
         return self._take(self._store.read())
 
     def _take(self, kept: Kept) -> OAuthToken:
-        """Go on with this, perhaps of a later sign-in, which has a client of its own. Raises `ValueError`."""
+        """Continue with this state, perhaps from a later sign-in, which has its own client. Raises `ValueError`."""
         tokens = OAuthToken.model_validate_json(kept.tokens)
         client = OAuthClientInformationFull.model_validate_json(kept.client)
         metadata = OAuthMetadata.model_validate_json(kept.metadata) if kept.metadata else None

@@ -49,7 +49,7 @@ class ToolResult:
 
 @dataclass(frozen=True)
 class Argument:
-    """What a prompt of a server has to be told, as the server describes it."""
+    """An argument of a server's prompt, as the server describes it."""
 
     name: str
     description: str

@@ -30,13 +30,13 @@ if TYPE_CHECKING:
     from app.drafting.prompt import Context
 
 NEARLY_FULL = 0.9
-"""Share of the context from which the person is told that it is nearly full."""
+"""Share of the context from which a notice says that it is nearly full."""
 UNREACHABLE: tuple[Mode, ...] = ("offline", "warming")
 """Modes without a server that answers now."""
 
 
 class NotPossible(Exception):
-    """There is nothing for the action to act on. The message tells the person so."""
+    """There is nothing for the action to act on, as the message says."""
 
 
 class ReplyRunning(Exception):
@@ -104,7 +104,7 @@ class OpenConversation:
     async def read(self, conversation_id: str | None, message_id: str | None = None) -> StoredThread | None:
         """Read a conversation from the store, for `open`. Returns None if a later call has overtaken this one.
 
-        `message_id`: a message to find in it, whose branch is shown from then on.
+        `message_id`: a message to find in it, whose branch becomes the shown one.
         """
         self._reads += 1
         number = self._reads

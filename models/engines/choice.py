@@ -174,7 +174,7 @@ def _as_llama_reads(
     if not has_own_text(path):
         return llama.text_side(side.name, options.template) or side
     say(
-        f"warning: llama.cpp tokenizes {difference} differently from the tokenizer.json beside {path.name}. "
+        f"warning: llama.cpp tokenizes {difference} differently from the tokenizer.json next to {path.name}. "
         "Answers may be worse. Check that the two belong together."
     )
     return side

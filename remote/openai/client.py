@@ -147,7 +147,7 @@ class CompletionsClient(Wire):
         stream's `left_out` names such fields. In any case, the server answers only once.
 
         `most`: tokens that the answer may have, or None for as many as the server gives. `deadline`: seconds until the
-        first words, and from then on without words while the line is kept open. `silence`: seconds without a byte after
+        first words, and later without words while the line is kept open. `silence`: seconds without a byte after
         the first words. `unset`: fields of `sampling` that nobody chose; they are not sent. `continued`: the last
         message is the assistant's, and the answer continues it; only for a model that `continues`. `prediction`: text
         that the answer will probably have; only where `may_predict`. Raises `LinkDown`, `Refused`, `Incompatible`;

@@ -100,7 +100,7 @@ def _open_document(element: Element) -> Iterator[str]:
                 rows = (row for row in child.iter() if _local(row) == "table-row")
                 yield from _table([_cell(_open_document(cell)) for cell in row] for row in rows)
             case "tracked-changes" | "annotation":
-                pass  # Text that the author has deleted, or notes beside it.
+                pass  # Text that the author has deleted, or notes in the margin.
             case _:
                 yield from _open_document(child)
 

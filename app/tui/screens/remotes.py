@@ -80,7 +80,7 @@ class RemotesScreen(Dialog[None]):
         self.action_use()
 
     def action_use(self) -> None:
-        """Use the highlighted remote from now on."""
+        """Switch to the highlighted remote."""
         name = self._highlighted()
         if name == ADDRESS:
             return

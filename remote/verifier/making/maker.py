@@ -133,7 +133,7 @@ def look_up(options: ServeOptions) -> Kept:
     learning = beside(folder, PART).is_dir()
     try:
         if (why := why_no_drafts(read_config(folder))) is not None:
-            end = "; it goes on learning" if learning else ""
+            end = "; it continues to learn" if learning else ""
             return Kept(None, f"no drafts: one was made of the model's own layers, and {why}{end}", learning)
         read_config(folder, verify=(GRAPH, TOKENIZER, TEMPLATE, ENCODER))
     except DrafterError as error:
@@ -161,7 +161,7 @@ def take_grown(folder: Path) -> None:
 
 
 def snapshot(folder: Path) -> Path:
-    """A copy of the drafter in `folder`, or of what it has become, that stays while that goes on becoming better."""
+    """A copy of the drafter in `folder`, or of what it has become, that stays unchanged while that improves."""
     grown, live = beside(folder, GROWN), beside(folder, LIVE)
     shutil.rmtree(live, ignore_errors=True)
     shutil.copytree(grown if grown.is_dir() else folder, live, copy_function=_linked)

@@ -1,6 +1,6 @@
 """The open conversation on the screen: its messages, the prompt below them, the replies, and the queue.
 
-The replies of other conversations go on meanwhile. When one of them ends, a toast says so.
+The replies of other conversations continue meanwhile. When one of them ends, a toast says so.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ MOST_SAID = 1000
 NAMED = 10
 """Most prompts that one message names."""
 SLOW_SECONDS = 0.5
-"""Time after which the person is told that a server is being asked to fill in a prompt."""
+"""Time after which a notice says that a server is being asked to fill in a prompt."""
 
 
 class Listed(NamedTuple):
