@@ -105,7 +105,7 @@ class ToolCalled:
     asks: bool = False
     """Whether it waits for the person's yes (`Assistant.decide`)."""
     said: tuple[str, ...] = ()
-    """What the tool's server says of the tool, which is shown and not believed."""
+    """What the tool's server declares about the tool; shown, but not trusted."""
     again: bool = False
     """Whether it, or the same call before it, may have been carried out already."""
 

@@ -24,7 +24,7 @@ SUM_UP = (
     "what was decided, facts, names, numbers, files, commands and code that still matter, and what is open. "
     "Write in the language of the conversation, and nothing but the summary."
 )
-"""What is asked for a summary."""
+"""The request for a summary."""
 
 
 class PromptsError(Exception):

@@ -34,7 +34,7 @@ CONFIG_BYTES = 4 << 20
 TOKENIZER_BYTES = 64 << 20
 """Largest tokenizer. One with 150,000 tokens has 5 MB, and 2 MB compressed."""
 DRAFTER, TEXT = "the small model", "the tokenizer"
-"""What is fetched, for people."""
+"""Names of the downloads, for messages."""
 TRIAL_SECONDS = 120
 SPARE = 64 << 20
 """Bytes of disk space to leave free."""
@@ -257,7 +257,7 @@ PACKAGES = Path(__file__).resolve().parents[1]
 
 
 class Lied(NotDelivered):
-    """What a verifier offers is not what it said, so it is not worth asking again."""
+    """The download differs from what the verifier announced, so a retry is pointless."""
 
 
 def _lied(host: str, why: str, what: str = DRAFTER) -> Lied:

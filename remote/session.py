@@ -102,7 +102,7 @@ class RemoteSession:
         signs: Signs | None = None,
         resumable: bool = False,
     ) -> HostedStream:
-        """Have the verifier continue after `tokens` on its own, for at most `most` tokens.
+        """Let the verifier continue after `tokens` on its own, for at most `most` tokens.
 
         `deadline`: seconds until it begins to answer, over all exchanges that this takes. `silence`: seconds without a
         frame after which it counts as broken. `draft` False: one token at a time. `signs`: request signs of life, and

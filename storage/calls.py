@@ -21,7 +21,7 @@ of a limit. unknown: it may have been carried out."""
 ENDED = ("done", "failed", "refused")
 """States in which a call never changes again."""
 COLUMNS = "place, turn, at, call_id, server, tool, arguments, state, result, asked, ended"
-"""Those of a `Call`, in its order."""
+"""The columns of a `Call`, in its order."""
 
 
 @dataclass(frozen=True)

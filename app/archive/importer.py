@@ -91,7 +91,7 @@ class ImportReport:
     """The kind of the file, in words."""
     results: list[ImportResult] = field(default_factory=list)
     left_out: Counter[str] = field(default_factory=Counter)
-    """What was left out of the imported conversations, in words -> how often."""
+    """How often each kind of content was left out of the imported conversations, by its description."""
 
 
 def import_file(
@@ -219,7 +219,7 @@ def _from_export(items: Iterator[Any], *, may_be_empty: bool = False) -> Generat
 
 
 def _untold(item: object) -> object:
-    """What is kept of a conversation that is held back: only its title, because a file may hold many."""
+    """The part kept of a conversation that is held back: only its title, because a file may hold many."""
     return {"title": _title(item)}
 
 

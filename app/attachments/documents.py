@@ -39,7 +39,7 @@ class Unreadable(Exception):
 
 
 class Origin(msgspec.Struct, frozen=True):
-    """What a text was read from, and how much of it."""
+    """Source of a text, and how much of it was read."""
 
     source: Source
     pages: int = 0
@@ -58,14 +58,14 @@ class DocumentText(msgspec.Struct, frozen=True):
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """What the process answers: a text, or why there is none."""
+    """The reply of the process: a text, or why there is none."""
 
     found: DocumentText | None = None
     problem: str = ""
 
 
 class Job(msgspec.Struct):
-    """What the process is asked, as one line of JSON before the document."""
+    """The request to the process, as one line of JSON before the document."""
 
     kind: Kind
     most: int
@@ -77,7 +77,8 @@ class Job(msgspec.Struct):
 
 
 def document_kind(data: bytes) -> Kind | None:
-    """What kind of document these first bytes begin, or None. Raises `Unreadable` for formats that nothing here reads.
+    """Kind of the document that begins with these bytes, or None. Raises `Unreadable` for formats that nothing here
+    reads.
 
     A page of the web is not recognised: HTML on the disk is source code.
     """
@@ -130,7 +131,7 @@ def as_attachment(name: str, read: DocumentText) -> Attachment:
 
 
 def origin_of(attachment: Attachment) -> Origin | None:
-    """What an attachment was read from, or None for a file that was attached as it is."""
+    """Source of an attachment, or None for a file that was attached unchanged."""
     fields = dict(part.partition("=")[::2] for part in attachment.media_type.split(";")[1:])
     source = next((one for one in SOURCES if one == fields.get("from")), None)
     if source is None:

@@ -96,7 +96,7 @@ class AskOptions:
     template: str | None = None
     """The name of the template that makes the question."""
     variables: Sequence[str] = ()
-    """What its gaps are filled with, each as NAME=TEXT."""
+    """Values of its variables, each as NAME=TEXT."""
     extract: Literal["last", "all"] | None = None
     """Which code blocks are printed instead of the answer."""
     tools: Sequence[str] = ()

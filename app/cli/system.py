@@ -139,7 +139,7 @@ def _put(prompts: SystemPrompts, name: str, text: str) -> None:
 
 
 def _put_edited(prompts: SystemPrompts, name: str, text: str) -> None:
-    """Have the person write it. A text that cannot be saved stays in a file that the message names."""
+    """Let the person write it. A text that cannot be saved stays in a file that the message names."""
     from app.config import ConfigError
     from app.editor import EditedFile, EditorFailed, editor_command, editor_problem, start_problem
 

@@ -84,7 +84,7 @@ class Drafting:
         """Digests of the context's tokens."""
         self._shared = shared_prefix(drafter.text, drafter.prompt)
         self.arrivals = Arrivals(self._take)
-        """What is in transit."""
+        """Data in transit."""
         self._ahead: asyncio.Task[None] | None = None
         self._halted = asyncio.Event()
         self._restored = False

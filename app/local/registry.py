@@ -69,7 +69,7 @@ class Duty(NamedTuple):
 
 
 def absent(name: str, path: Path, why: str) -> str:
-    """That the file of a model is absent, and what to do."""
+    """A sentence that the file of a model is absent, and what to do."""
     return f"{path} is {why}: restore it, or remove it with `outrider local rm {name}`"
 
 

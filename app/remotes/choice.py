@@ -14,7 +14,7 @@ from storage import Choices
 
 
 class Server(NamedTuple):
-    """Who answers a conversation."""
+    """The server and model that answer a conversation."""
 
     remote: str | None = None
     """Name of a remote, or `bundled`, or None for the one in the settings."""

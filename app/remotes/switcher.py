@@ -163,7 +163,7 @@ class RemoteSwitcher:
         return [one for of in listed if of.server == name for one in of.models if model is None or one.is_named(model)]
 
     def make_default(self, name: str, model: str | None) -> str:
-        """Have this model of a remote, or the bundled one, answer new conversations; returns a notice like `use`.
+        """Let this model of a remote, or the bundled one, answer new conversations; returns a notice like `use`.
 
         Raises `ConfigError`.
         """

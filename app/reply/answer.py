@@ -19,7 +19,7 @@ from remote.openai.stream import KEPT_REASONING
 
 Shown = Drafted | Verified | Retracted
 INCOMPLETE = "\ufffd"
-"""What a decoder writes for bytes that are not, or not yet, a character."""
+"""A decoder's output for bytes that are not, or not yet, a character."""
 SMALL_MODEL = "small model"
 """A drafter whose name is not known."""
 
@@ -65,7 +65,7 @@ class Answer:
         self._told = 0
         """How many of them were returned."""
         self.reasoning = ""
-        """What a server's model thought before its answer, as far as it is kept."""
+        """The thoughts of a server's model before its answer, as far as they are kept."""
         self.reasoning_seconds = 0.0
         self._thoughts = Sanitiser()
         self.is_text = False
@@ -74,7 +74,7 @@ class Answer:
         """Characters that arrived as text."""
         self._sanitiser = Sanitiser()
         self._clean_pieces: list[str] = []
-        """What `add_text` has shown since `_solid` was made."""
+        """Text that `add_text` has shown since `_solid` was made."""
         self._solid = ""
         self._ghost = ""
         self._ghost_tokens = 0

@@ -67,7 +67,7 @@ class Backend:
             await self._tools.aclose()
 
     def decide(self, conversation_id: str, place: int, decision: Decision) -> None:
-        """What the person says to a tool call of a running answer."""
+        """Pass on the person's decision about a tool call of a running answer."""
         if (desk := self._desks.get(conversation_id)) is not None:
             desk.decide(place, decision)
 

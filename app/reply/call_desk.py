@@ -39,8 +39,8 @@ class Seat(NamedTuple):
 HELD = Seat()
 """A place that is never left."""
 Decision = Literal["yes", "no", "always"]
-"""What the person says to a call. always: yes, and to every later call of this tool in the conversation. To a call that
-may have run: yes makes it again, no tells the model that its result is unknown."""
+"""The person's decision about a call. always: yes, also to every later call of this tool in the conversation. To a call
+that may have run: yes makes it again, no tells the model that its result is unknown."""
 
 MOST_CALLS = 16
 """Calls that an answer may have."""
@@ -120,7 +120,7 @@ class CallDesk:
         return [ToolCalled(call) for call in new]
 
     def decide(self, place: int, decision: Decision) -> None:
-        """What the person says to the call that waits for it."""
+        """Pass on the person's decision about the call that waits for it."""
         if (asking := self._asking.get(place)) is not None and not asking.done():
             asking.set_result(decision)
 

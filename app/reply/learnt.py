@@ -27,7 +27,7 @@ class Learnt:
         self._stamps: dict[int, tuple[int, int]] = {}
 
     def refresh(self, drafter: Drafter) -> bool:
-        """Have this drafter use the current version. Returns whether that has changed.
+        """Make this drafter use the current version. Returns whether that has changed.
 
         May read files. A version that cannot be read, or that learnt from deleted answers, counts as none.
         """

@@ -81,7 +81,7 @@ async def _asked(client: CompletionsClient, peer: Endpoint | Verifier, messages:
 
 
 def clean_title(said: str) -> str:
-    """What a model said, as a title in one line; empty if it is none."""
+    """A model's reply as a title in one line; empty if it is not a title."""
     line = next((line for line in sanitise(said).split("\n") if line.strip()), "")
     line = re.sub(r"^\W*title\s*:\s*", "", line, flags=re.IGNORECASE)
     title = " ".join(line.split()).strip("#*_`\"'“”„«» ").rstrip(".:")

@@ -104,7 +104,7 @@ class Writing:
     """Whether it has left its place at the server, because a tool call waits for the person."""
 
     def over(self, connection: Connection | None) -> None:
-        """Have it arrive over this connection, or none any more."""
+        """Let it arrive over this connection, or over none."""
         for one, change in ((self.connection, -1), (connection, 1)):
             if one is not None:
                 one.answers += change

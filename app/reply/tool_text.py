@@ -88,7 +88,7 @@ class ToolText(EndpointText):
             self._apart = bool(generation.answer.text.strip())
 
     def _continuation(self, known: str) -> Continuation:
-        """What the server is to continue: the text after the last call."""
+        """The text that the server is to continue, after the last call."""
         begun = self._desk.calls[-1].at if self._desk.calls else 0
         model, rest = self._endpoint.model, known[begun:]
         self._apart = bool(begun) and not rest

@@ -529,7 +529,7 @@ def _prompt(server: str, prompt: types.Prompt) -> ServerPrompt:
 
 
 def _said(tool: types.Tool) -> Iterable[str]:
-    """What its annotations say, in words. What they do not say is not assumed."""
+    """Its annotations, in words. Nothing else is assumed."""
     hints = tool.annotations
     if hints is None:
         return
@@ -544,7 +544,7 @@ def _said(tool: types.Tool) -> Iterable[str]:
 
 
 def _text(content: Iterable[types.ContentBlock]) -> str:
-    """What a model reads of a result or a prompt."""
+    """A result or a prompt as the model reads it."""
     parts: list[str] = []
     for part in content:
         if isinstance(part, types.TextContent):

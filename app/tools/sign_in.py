@@ -50,7 +50,7 @@ PAGE = "<!doctype html><title>Outrider</title><p>{}</p>"
 
 
 class Kept(msgspec.Struct, frozen=True):
-    """What signing in obtained, as JSON texts of the SDK's own records."""
+    """The result of signing in, as JSON texts of the SDK's own records."""
 
     tokens: str
     client: str
@@ -82,7 +82,7 @@ class _Store:
         self._client: OAuthClientInformationFull | None = None
 
     def read(self) -> Kept:
-        """What is kept, perhaps by another window. Raises `TokenError`, `ValueError`."""
+        """The stored state, perhaps written by another window. Raises `TokenError`, `ValueError`."""
         assert self.place is not None
         found = self._tokens.find(login_name(self._name), self._url, self.place)
         return msgspec.json.decode(found, type=Kept)
@@ -286,7 +286,7 @@ class _Provider(OAuthClientProvider):
 
 
 def _result(target: str) -> AuthorizationCodeResult:
-    """What the address at which the browser ended says. Raises `TokenError` if it is a refusal."""
+    """The code in the address to which the browser was redirected. Raises `TokenError` if it is a refusal."""
     said = {key: values[0] for key, values in parse_qs(urlsplit(target).query).items()}
     if "code" not in said:
         reason = said.get("error_description") or said.get("error") or "no code came back"

@@ -309,7 +309,8 @@ class OpenConversation:
         return None if summary is None else summary.answer.id
 
     def take_summary_back(self) -> bool:
-        """Have the model read again what the last summary stands for. Whether an earlier one counts now instead."""
+        """Make the model read the messages again that the last summary replaced. Returns whether an earlier summary
+        applies now."""
         self.check_idle()
         summary = None if self.id is None else self.core.store.summaries.of(self.id)
         if summary is None:

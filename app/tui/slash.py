@@ -28,7 +28,7 @@ class SlashCommand(NamedTuple):
     action: str
     """Its method is `action_…` of the first part of the screen that has one."""
     argument: str = ""
-    """What may follow the word, for a person to read; in brackets if it may be left out."""
+    """Its argument, as shown to the person; in brackets if it is optional."""
     key: str = ""
     """Id of the binding that does the same, if one does."""
     others: tuple[str, ...] = ()
@@ -144,7 +144,7 @@ class Misused(Exception):
 
 
 def parse(text: str, commands: Sequence[SlashCommand]) -> TypedCommand | UnknownCommand | Question:
-    """What a prompt is. `text`: as it was typed. `commands`: those that can be done now.
+    """Classify a prompt. `text`: as it was typed. `commands`: those available now.
 
     >>> parse("/usr/bin/env: no such file", COMMANDS)
     Question(text='/usr/bin/env: no such file')

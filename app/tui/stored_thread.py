@@ -20,7 +20,7 @@ class Summed(NamedTuple):
     text: str = ""
     """The summary."""
     version: int = 0
-    """That of the conversation's summaries; see `Summaries.version`."""
+    """Version of the conversation's summaries; see `Summaries.version`."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What the flags of commonly used programs mean. The meanings are in flags.toml."""
+"""Meanings of the flags of commonly used programs, from flags.toml."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ class CompletionsClient(Wire):
         super().__init__(base, token, transport=transport, options=options, clock=clock)
         self._url = base
         self._version, self._settled = ("", True) if VERSIONED.search("".join(path[1:])) else ("/v1", False)
-        """What is put before each path, and whether the server has answered there."""
+        """The prefix of each path, and whether the server has answered there."""
         self._refused: dict[str, tuple[str, ...]] = {}
         """Fields that the server rejected, by model."""
         self.options = options

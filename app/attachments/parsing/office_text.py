@@ -73,7 +73,7 @@ def _word(element: Element) -> Iterator[str]:
 
 
 def _word_mark(paragraph: Element) -> str:
-    """What Markdown puts before a heading or an item of a list."""
+    """Markdown's mark before a heading or a list item."""
     properties = next((child for child in paragraph if _local(child) == "pPr"), ())
     for child in properties:
         if _local(child) == "pStyle" and (level := re.fullmatch(r"(?i)heading ?([1-6])", _value(child, "val"))):

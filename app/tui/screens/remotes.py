@@ -207,7 +207,7 @@ class RemotesScreen(Dialog[None]):
             self._list(self._highlighted())
 
     def _hint(self, width: int) -> Content:
-        """What the keys do, in lines of this many cells. No line ends between a key and its word."""
+        """A hint with the keys, wrapped to this many cells, never between a key and its word."""
         lines = [Content()]
         for binding in declared(RemotesScreen):
             if binding.key not in ("q", "delete"):

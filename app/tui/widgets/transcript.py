@@ -55,7 +55,7 @@ class QueuedPrompts(Vertical):
 
 
 class SummaryLine(Static):
-    """Stands for the messages that are summed up. A click shows them or folds them."""
+    """Replaces the summarised messages. A click shows or folds them."""
 
     class Clicked(Message):
         """The person wants to see the messages, or not any more."""

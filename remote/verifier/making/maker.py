@@ -113,7 +113,7 @@ class Kept(NamedTuple):
     folder: Path | None
     """None if there is no useful one."""
     said: str | None = None
-    """What to report to the person about it."""
+    """Message about it for the person."""
     due: bool = False
     """Whether it is to be made."""
 
@@ -269,7 +269,7 @@ class Maker:
             self._use()
 
     def _use(self) -> None:
-        """Have the server use the drafter, unless it uses one already."""
+        """Make the server use the drafter, unless it already uses one."""
         when = "from the next start on"
         if self._publish is not None:
             publish, self._publish = self._publish, None

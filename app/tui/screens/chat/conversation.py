@@ -273,13 +273,13 @@ class ConversationView(Vertical):
             await self._run(reply)
 
     async def sum_up(self) -> None:
-        """Have the model sum up the older messages."""
+        """Have the model summarise the older messages."""
         with reporting(self):
             await self._run(self._conversation.sum_up())
 
     @on(SummaryLine.Clicked)
     async def fold_summed(self) -> None:
-        """Show the messages that are summed up, or fold them."""
+        """Show the summarised messages, or fold them."""
         conversation = self._conversation
         conversation.unfolded = not conversation.unfolded
         await self.open(conversation.id)
@@ -287,7 +287,7 @@ class ConversationView(Vertical):
             self.messages.transcript.go_to(conversation.summed.turns - 1)
 
     async def take_summary_back(self) -> None:
-        """Have the model read again what the last summary stands for."""
+        """Make the model read the messages again that the last summary replaced."""
         with reporting(self):
             earlier = self._conversation.take_summary_back()
             await self.open(self._conversation.id)

@@ -43,7 +43,7 @@ SLOW_SECONDS = 0.5
 
 
 class Listed(NamedTuple):
-    """What a server has answered last. `asked`: when, on the monotonic clock; `trouble`: why there is nothing."""
+    """The last answer of a server. `asked`: when, on the monotonic clock; `trouble`: why there is nothing."""
 
     asked: float = float("-inf")
     found: Sequence[ServerPrompt | ServerResource] = ()
@@ -119,7 +119,7 @@ class Listings:
         return complete
 
     def _listed(self, kind: Kind, server: str) -> Listed:
-        """What is known now. The server is asked if that is nothing, or old."""
+        """What is known now. Asks the server if nothing is known, or if it is old."""
         known = self._lists.get((kind, server), Listed())
         if time.monotonic() - known.asked > FRESH_SECONDS and (kind, server) not in self._asking:
             self._asking.add((kind, server))
@@ -225,7 +225,7 @@ def _completion_of_arguments(prompts: Sequence[ServerPrompt], name: str, typed: 
 
 
 def _or_trouble(completion: Completion, text: str, listed: Listed, server: str) -> Completion:
-    """The same, or a line that says why there is nothing, and changes nothing if it is taken."""
+    """The completion, or a line that says why there are no candidates and changes nothing if chosen."""
     said = listed.trouble or (f"asking {server} …" if listed.asked < 0 else "")
     if completion.candidates or not said:
         return completion

@@ -260,7 +260,7 @@ class QuestionFiles:
 
 
 def _cleaned(data: bytes, name: str, told: list[str]) -> Attachment:
-    """What is attached of a resource. Its text comes from another program, so no terminal may obey it."""
+    """Turn a resource into an attachment. Its text comes from another program, so it must not control the terminal."""
     attachment = attachment_of(data, name, told)
     return replace(attachment, data=sanitise(attachment.text).encode()) if attachment.is_text else attachment
 
