@@ -127,7 +127,7 @@ def test_a_reader_that_hangs_or_dies_ends_alone(monkeypatch: pytest.MonkeyPatch,
     monkeypatch.undo()
     monkeypatch.setattr("app.attachments.documents.PARSER", "app.attachments.no_such_module")
     (problem,) = gather_paths(["report.pdf"], tmp_path).problems
-    assert problem.startswith("report.pdf is damaged or too large: the program that reads it ended")
+    assert problem.startswith("report.pdf is damaged or too large: the program that reads it crashed")
 
 
 # ---- pages, from a real server on loopback that does what servers do wrong -------------------------------------------

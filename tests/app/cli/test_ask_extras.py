@@ -140,7 +140,7 @@ def test_a_template_is_filled_with_variables_and_what_is_piped(
         (("-t", "translate", "x"), "needs lang: add -p lang="),
         (("-t", "translate", "-p", "lang=French"), "needs a question"),
         (("-t", "haiku", "-p", "tone=sad"), "has no variable tone (it has none)"),
-        (("-t", "haiku", "-p", "tone"), "-p tone gives no text"),
+        (("-t", "haiku", "-p", "tone"), "-p tone has no text"),
         (("-t", "bad"), "Write $$ for a dollar sign"),
         (("-t", "../config"), "(known: bad, haiku, translate)"),
         (("-p", "tone=sad", "x"), "name it with --template"),

@@ -109,7 +109,7 @@ def test_transformers_translates_what_is_not_known_here_and_without_it_there_is_
     assert found.text.render([("user", TEXT)]) == wanted.text.render([("user", TEXT)])
     assert found.stop_tokens == (END,)
     monkeypatch.setitem(sys.modules, "gguf", None)
-    said = r"strange\.gguf splits text by the rule gpt-0, .*gguf is missing: .*tokenizer.json and config.json next to it"
+    said = r"strange\.gguf splits text by the rule gpt-0, .*gguf is missing: .*tokenizer.json and config.json next"
     with pytest.raises(MissingPackage, match=said), text_source(str(strange)):
         pass
 
