@@ -35,7 +35,7 @@ LOST_BEHIND_PROXY = (500, 502, 503, 504)
 FAREWELL_SECONDS = 1.0
 """Longest wait for a message that nobody waits for."""
 OWN_SENTENCES = (401, 407)
-"""Statuses with a sentence of their own, whatever the server says."""
+"""Statuses with their own sentence, whatever the server says."""
 
 
 def common_headers(token: str | None) -> dict[str, str]:

@@ -97,7 +97,7 @@ class ImportReport:
 def import_file(
     store: Store, path: Path, *, again: bool = False, heard: Callable[[ImportResult], None] | None = None
 ) -> ImportReport:
-    """Imports every conversation of a file that can be imported, each in a transaction of its own.
+    """Imports every conversation of a file that can be imported, each in its own transaction.
 
     `again` imports copies, even of known conversations. `heard` is called after each conversation, on the caller's
     thread. Raises `StorageError`, and `Unreadable` if the file is not one of `KINDS`.

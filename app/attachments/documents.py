@@ -92,7 +92,7 @@ def document_kind(data: bytes) -> Kind | None:
 
 
 def read_document(data: bytes, job: Job) -> DocumentText:
-    """Reads a document in a process of its own. Raises `Unreadable`, `OSError`."""
+    """Reads a document in a separate process. Raises `Unreadable`, `OSError`."""
     with TemporaryFile() as given, TemporaryFile() as answered:
         given.write(msgspec.json.encode(job) + b"\n")
         given.write(data)

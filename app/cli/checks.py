@@ -113,7 +113,7 @@ def local_models(folders: Folders, settings: Settings) -> Iterator[Finding]:
             yield Finding("warning" if why else "ok", "local", f"{name}: {absent(name, path, why) if why else path}")
         if (duty := models.duty(settings)) is not None:
             does = "answers while a server is away" if duty.answers else "drafts if the tokenizers agree"
-            yield Finding("ok", "local", f"{duty.name} {does}, for servers without a model of their own")
+            yield Finding("ok", "local", f"{duty.name} {does}, for servers without their own model")
     except ConfigError as error:
         yield Finding("broken", "local", str(error))
 
@@ -126,7 +126,7 @@ def remotes(
     """Whether the file of remotes can be read, and whether its tokens exist and are private.
 
     `trouble`: why servers do not answer, by name, or None if none was asked because the mode is offline. `duty_of`:
-    what a model on this device does for a server with these settings of its own; may raise `ConfigError`.
+    what a model on this device does for a server that has these settings itself; may raise `ConfigError`.
     """
     try:
         known = Remotes(folders)

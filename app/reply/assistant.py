@@ -142,7 +142,7 @@ class Assistant:
     # ---- who answers -------------------------------------------------------------------------------------------------
 
     def use(self, source: Source | None) -> None:
-        """Switch to this server, or to the drafter alone if None, in conversations without a server of their own.
+        """Switch to this server, or to the drafter alone if None, in conversations without their own server.
 
         A running reply finishes over its own connection.
         """

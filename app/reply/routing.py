@@ -121,7 +121,7 @@ class Routing:
         self._store, self._options, self._outbox = store, options, outbox
         self._seen = options.seen or LastSeen()
         self._away = WhileAway(options.settings.offline, options.settings.local)
-        """What happens while a server without settings of its own is away."""
+        """What happens while a server without its own settings is away."""
         self._connections = Connections(self._connect, options.source, options.chosen)
         self.leaving: set[asyncio.Task[None]] = set()
         """Connections to close as soon as the answers arriving over them are complete."""

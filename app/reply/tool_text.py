@@ -47,7 +47,7 @@ class ToolText(EndpointText):
         super().__init__(generation, connection, endpoint)
         self._peer, self._desk = peer, desk
         self._apart = False
-        """Whether the next text is a paragraph of its own, because calls stand before it."""
+        """Whether the next text begins a new paragraph, because calls precede it."""
         self._tools: list[dict[str, Any]] = []
         self._asked: Sequence[ToolCall] = ()
         """The calls with which the last request ended."""

@@ -211,7 +211,7 @@ class Answers:
         return self._assistant
 
     def _has_remote(self, settings: Settings) -> bool:
-        """Whether the person chose a server of their own. Raises `ConfigError`."""
+        """Whether the person chose their own server. Raises `ConfigError`."""
         if settings.mode == "offline":
             return False
         chosen = settings.remote or ""

@@ -187,7 +187,7 @@ class _Server:
 class _Link:
     """One connection to a server, from its start to its end.
 
-    A task of its own holds it open, because the SDK wants to be left by the task that entered it.
+    A separate task holds it open, because the SDK must be exited by the task that entered it.
     """
 
     def __init__(

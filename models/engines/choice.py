@@ -1,6 +1,6 @@
 """Opens a model on the engine that suits it: llama.cpp for a GGUF file, ONNX Runtime for a graph, else PyTorch.
 
-A new engine is a subclass of `Engine` in a module of its own, a name in `EngineKind`, and a case in `open_model`
+A new engine is a subclass of `Engine` in its own module, a name in `EngineKind`, and a case in `open_model`
 (CONTRIBUTING.md).
 """
 

@@ -47,7 +47,7 @@ def chat_fields(body: bytes) -> dict[str, Any]:
         fields["messages"] = joined_system([*([{"role": "system", "content": system}] if system else ()), *messages])
         if given.get("stop_sequences"):
             fields["stop"] = given["stop_sequences"]
-        # A tool with a type of its own is run by Anthropic's servers, so the model here is not told of it.
+        # A tool with its own type is run by Anthropic's servers, so the model here is not told of it.
         if tools := [_tool(tool) for tool in given.get("tools") or () if tool.get("type") in (None, "custom")]:
             fields["tools"] = tools
             fields |= _choice(given.get("tool_choice") or {"type": "auto"})
@@ -74,7 +74,7 @@ def _choice(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _messages(message: Mapping[str, Any]) -> Iterable[dict[str, Any]]:
-    """A message in the terms of chat, where each result of a tool is a message of its own."""
+    """A message in the terms of chat, where each result of a tool is a separate message."""
     role, content = message.get("role"), message.get("content")
     blocks = content if isinstance(content, list) else [{"type": "text", "text": content}]
     for block in blocks:

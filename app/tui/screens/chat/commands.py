@@ -1,6 +1,6 @@
 """The commands of the prompt: which of them are available, what may follow them, and running one.
 
-Most of them are actions of the screen's parts, which keys run too. Commands with an argument of their own, such as a
+Most of them are actions of the screen's parts, which keys run too. Commands with their own argument, such as a
 title or a file name, are implemented here.
 """
 

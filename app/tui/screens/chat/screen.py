@@ -198,7 +198,7 @@ class ChatScreen(Screen[None]):
     def action_escape(self) -> None:
         """Escape: end or leave one thing, the first of these that there is.
 
-        What has the focus hears the key first, by a binding of its own:
+        What has the focus hears the key first, by its own binding:
         1. a screen over this one closes (`help.close`, `log.close`, `queue.close`, `export.close`, ...),
         2. the name that is edited in the list stays the old one (`rename.drop`),
         3. the search is cleared, and the list has the focus (`search.clear`),
