@@ -167,7 +167,7 @@ def ask(
             "--file",
             "-f",
             metavar="PATH",
-            help="Attach a file, a folder, or a web page (https://…) after fetching it. May be repeated.",
+            help="Attach a file, a folder, or a web page (https://…), which is fetched. May be repeated.",
         ),
     ] = None,
     template: TemplateName = None,

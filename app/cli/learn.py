@@ -47,14 +47,14 @@ def learn(
         bool,
         typer.Option(
             "--forget",
-            help="Erase what the small models have learnt here, and the data for it. Conversations are kept.",
+            help="Erase what the small models have learnt here, and their training data. Conversations are kept.",
         ),
     ] = False,
 ) -> None:
     """Teach the small models from checked answers.
 
-    The result is used only if it is significantly better, and never leaves the device. Also asks the servers that small
-    models were fetched from for newer versions.
+    The result is used only if it is significantly better, and never leaves the device. Also looks for newer versions on
+    the servers that small models were fetched from.
     """
     from app.cli.fetch import alone
     from app.drafting.learning import missing_for_deep

@@ -51,8 +51,8 @@ def add(
         list[str] | None,
         typer.Option(
             metavar="NAME[=VALUE]",
-            help="Environment variable for the command. Without a value, taken from your environment at each start, "
-            "as suits secrets. May be repeated.",
+            help="Environment variable for the command. Without a value, read from your environment at each start: use "
+            "this for secrets. May be repeated.",
         ),
     ] = None,
     token_stdin: TokenStdin = False,

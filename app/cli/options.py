@@ -96,7 +96,7 @@ TemplateName = Annotated[
         "--template",
         "-t",
         metavar="NAME",
-        help="Fill in templates/NAME.md from the settings folder, where $input is the question.",
+        help="Template for the question: templates/NAME.md in the settings folder, where $input is the question.",
         autocompletion=completion.templates,
     ),
 ]

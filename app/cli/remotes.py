@@ -67,7 +67,7 @@ def add(
         Literal["auto", "verifier", "openai", "anthropic"],
         typer.Option(
             help="verifier: an Outrider server, which checks drafts. openai: any OpenAI-compatible server. "
-            "anthropic: Anthropic's own API. auto: find out which of the first two."
+            "anthropic: Anthropic's own API. auto: detect which of the first two it is."
         ),
     ] = "auto",
     model: Annotated[

@@ -64,7 +64,7 @@ class ServeOptions:
     no_batch_invariance: bool = _option(
         False,
         "With llama.cpp: check a whole draft at once, for speed. Rounding then differs, which may decide between "
-        "two tokens that are almost equally likely.",
+        "two almost equally likely tokens.",
     )
     threads: int | None = _option(
         None, "Number of processor cores for the model. Default: the fastest number.", "N", least=1
@@ -142,7 +142,7 @@ class ServeOptions:
     learn: Literal["own", "shared"] | None = _option(
         None,
         "Let drafters learn from answers. own: one drafter per token holder. shared: one for all. "
-        "Default: no learning, and nothing is kept.",
+        "Default: learn and keep nothing.",
     )
     learn_holders: int = _option(5, "Minimum number of token holders for --learn shared.", "N", least=2)
     watch_stdin: bool = _option(False, "Exit when stdin is closed.")
