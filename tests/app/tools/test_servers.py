@@ -201,7 +201,7 @@ async def test_what_does_not_start_is_explained_and_leaves_nothing_behind(
         "none": "there is no command no-such-command; install it",
         "ended": r"ended \(exit code 3\). Its last lines: no key: \[hidden\]",
         "echo": "does not follow the MCP protocol",
-        "chat": "not MCP to its output: Hello!",
+        "chat": "other than MCP to its output: Hello!",
         "variable": "NOWHERE is not set",
         "closed": "http://127.0.0.1:1/mcp cannot be reached",
         "unknown": "there is no MCP server 'unknown'; yours: none, ended",
