@@ -1,4 +1,4 @@
-"""Whether this device runs on a battery that is running out."""
+"""Whether this device runs on a battery that is nearly empty."""
 
 from __future__ import annotations
 

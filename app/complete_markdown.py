@@ -1,4 +1,4 @@
-"""Markdown without its blind spots: nothing that a model wrote may be missing on the screen.
+"""Markdown that hides nothing: all that a model wrote must appear on the screen.
 
 Markdown drops what it cannot place. A parser stops at a depth of nesting, a link definition shows nothing, a table
 drops cells without a column, and an entity may stand for an invisible character. Here all of them stay, as written if

@@ -64,12 +64,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     the server is away, the drafter may write alone. offline: the drafter writes alone, without the server."""
     offline: Unanswered | None = None
     """What happens to a question while the server is away and no drafter may write in its place. queue: it waits until
-    the server is back. fail: it fails with a message. drafter: the drafter answers anyway. local: the model `local` on
+    the server is back. fail: fail with a message. drafter: the drafter answers anyway. local: the model `local` on
     this device answers, and continues answers that break off. None: the model that `outrider local use` chose answers,
     or else the chat queues it and `outrider ask` fails."""
     local: str | None = None
     """Name of a model that `outrider local` lists, for `offline = "local"`. None: the one that
-    `outrider local use` chose, or the only one that it lists."""
+    `outrider local use` chose, or the only one listed."""
     remote: UrlOrName | None = None
     """Address of a verifier or an OpenAI-compatible server, or its name in `remotes.toml`. None: the remote that
     `outrider remote use` chose, otherwise `bundled`: the bundled verifier, started on this device."""
@@ -88,16 +88,16 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     top_p: Probability = 1.0
     """Sample from the most likely tokens that together have this probability."""
     seed: int | None = None
-    """Makes a sampled answer repeatable, unless `tree` is sampled. None: a different answer each time."""
+    """Makes a sampled answer reproducible, unless `tree` is sampled. None: a different answer each time."""
     max_tokens: Count | None = None
     """Maximum number of tokens in an answer, as the server counts them. None: no limit except the context. The drafter
     alone writes at most 512."""
     first_words_timeout: Annotated[float, msgspec.Meta(gt=0, le=86400)] = 600.0
     """Maximum wait, in seconds, for the first words of an OpenAI-compatible server, which may have to load a model,
-    read a long conversation, or reason; also for more words while the connection is alive."""
+    read a long conversation, or reason; also for further words while the connection is alive."""
     pace: PaceRule = "measured"
     """measured: the size of a draft tree follows from the measured times of network, verifier and drafter, up to
-    `depth`, `breadth` and `nodes`; a sampled tree has at most 8 levels and 60 nodes. fixed: always that size."""
+    `depth`, `breadth` and `nodes`; a sampled tree has at most 8 levels and 60 nodes. fixed: always the maximum size."""
     depth: Count = 32
     """Maximum number of levels in a draft tree."""
     breadth: Count = 8
@@ -105,7 +105,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     nodes: Count = 128
     """Maximum number of nodes in a draft tree."""
     second_stage: bool = True
-    """Guess the next text from earlier text, also of other conversations; the drafter checks the guesses. Changes the
+    """Guess the next text from earlier text, also from other conversations; the drafter checks the guesses. Changes the
     speed, never the answer."""
     learn: bool = True
     """Keep data that the drafter can learn from, some kilobytes per answer, on this device, and draft with what
@@ -114,8 +114,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """While a round is in flight, draft for its likeliest outcomes where that saves time. Changes the speed, never the
     answer. Sampled trees are never drafted ahead."""
     tree: TreeRule = "deterministic"
-    """Draft trees at a temperature above 0. deterministic: the likeliest tokens; a seed fixes the answer. sampled:
-    drawn from the drafter, verified by recursive rejection; the distribution is the same, but a seed fixes nothing."""
+    """Draft trees at a temperature above 0. deterministic: the likeliest tokens; a seed makes the answer
+    reproducible. sampled: drawn from the drafter, verified by recursive rejection; the distribution is the same, but
+    no seed makes the answer reproducible."""
     drafter: str = str(BUNDLED_DRAFTER)
     """Folder of the drafter."""
     drafter_runtime: DrafterRuntime = "onnx"
@@ -135,8 +136,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     shell_idle_minutes: Annotated[float, msgspec.Meta(gt=0, le=1440)] = 15.0
     """Minutes without a question after which the shell helper exits and frees its memory."""
     titles: Titles = "free"
-    """Whether the model gives a new conversation its title, after the first answer. free: where that costs nothing, on
-    servers on this device and on Outrider's servers. always: on all servers. off: the first question is the title."""
+    """Whether the model gives a new conversation its title, after the first answer. free: only where that costs
+    nothing, on servers on this device and on Outrider's servers. always: on all servers. off: the first question is the
+    title."""
     log: LogLevel = "info"
     """Level of the log. debug: also the text of errors, which may quote a conversation."""
 

@@ -28,7 +28,7 @@ EndReason = Literal["end", "length", "stopped"]
 """Why an answer has ended: the model ended it, a limit was reached, or the person stopped it."""
 Cut = Literal["length", "context", "filter", "broken", "other"]
 """What ended an answer before the model did: a limit of tokens, a full context, the server's content filter, a server
-that could not go on, or something else."""
+that could not continue, or something else."""
 FailureCode = Literal["unavailable", "incompatible", "too_long", "refused", "broken", "internal"]
 """refused: the server refused, and would again. broken: the server may have begun, so the question is not resent."""
 
@@ -105,7 +105,7 @@ class ToolCalled:
     asks: bool = False
     """Whether it waits for the person's yes (`Assistant.decide`)."""
     said: tuple[str, ...] = ()
-    """What the tool's server says of the tool, which is shown and not believed."""
+    """What the tool's server declares about the tool; shown, but not trusted."""
     again: bool = False
     """Whether it, or the same call before it, may have been carried out already."""
 
@@ -155,7 +155,7 @@ class StandIn:
 
 @dataclass(frozen=True)
 class Stretch:
-    """Another model writes the answer from here on."""
+    """Another model takes over writing the answer."""
 
     at: int
     """Characters of the answer before it."""

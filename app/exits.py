@@ -23,7 +23,7 @@ NOT_WRITTEN = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 def run(work: Coroutine[Any, Any, int]) -> int:
-    """Run a command's coroutine in an event loop of its own; returns its exit code, or 130 after Ctrl+C."""
+    """Run a command's coroutine in its own event loop; returns its exit code, or 130 after Ctrl+C."""
     import asyncio
 
     try:

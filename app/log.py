@@ -89,7 +89,7 @@ _current: LogHandler | None = None
 
 
 def open_log(file: Path, level: str, secrets: Iterable[str] = ()) -> None:
-    """Log to this file from now on, and to no other. `level`: debug, info, warning or error."""
+    """Log to this file and to no other. `level`: debug, info, warning or error."""
     global _current
     root = logging.getLogger()
     if _current is not None:

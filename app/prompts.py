@@ -1,7 +1,7 @@
-"""A question with the one before it; what asks for a summary; and prompt files, as `ask --prompts` and benchmarks read.
+"""Prompts: a question with the one before it, the request for a summary, and files for `ask --prompts` and benchmarks.
 
-They are JSON lines: a line holds `prompt`, or `turns` (a list, one conversation), or is a tldr page, whose examples
-become one question each. Other keys are ignored, except `id`, which is returned with the answer.
+The files are JSON lines: a line holds `prompt`, or `turns` (a list, one conversation), or is a tldr page, each example
+of which becomes a question. Other keys are ignored, except `id`, which is returned with the answer.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SUM_UP = (
     "what was decided, facts, names, numbers, files, commands and code that still matter, and what is open. "
     "Write in the language of the conversation, and nothing but the summary."
 )
-"""What is asked for a summary."""
+"""The request for a summary."""
 
 
 class PromptsError(Exception):

@@ -1,4 +1,4 @@
-"""Whether the person is at the other end of a line."""
+"""Detects SSH and Mosh."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from collections.abc import Mapping
 
 
 def over_ssh(environment: Mapping[str, str]) -> bool:
-    """Whether the terminal is at the other end of a line. Mosh is started by SSH, and keeps its variables."""
+    """Whether the terminal is on another machine. Mosh is started over SSH and keeps its variables."""
     return bool(environment.get("SSH_CONNECTION") or environment.get("SSH_TTY"))

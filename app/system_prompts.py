@@ -138,7 +138,7 @@ class SystemPrompts:
 
 
 def keep_system_prompt(store: Store, conversation_id: str, prompt: SystemPrompt | None) -> Choices:
-    """Give a conversation this system prompt from now on; returns all its choices. Raises `StorageError`.
+    """Set the system prompt of a conversation; returns all its choices. Raises `StorageError`.
 
     None removes the choice, so that the system message of an import, or a default, applies again.
     """

@@ -1,4 +1,4 @@
-"""Questions with gaps: `templates/NAME.md` next to the settings, one text file each, for any editor.
+"""Question templates: `templates/NAME.md` next to the settings, one text file each, for any editor.
 
 `$input` stands for what is asked or piped, `$lang` for a variable of that name, `$$` for a dollar sign, as in `llm`.
 """

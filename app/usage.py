@@ -1,4 +1,4 @@
-"""What answers have cost, in words."""
+"""Describes what answers have cost."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ from app.version import version_line  # noqa: E402
 PAGE = ROOT / "docs" / "outrider.1"
 EXIT_CODES = (
     (0, "Success."),
-    (1, "Failure; stderr says why. Silent if the reader of the output has gone."),
+    (1, "Failure; stderr says why. Silent on a broken pipe."),
     (2, "Wrong usage or settings."),
     (3, "A server was needed but unreachable, refused the request or did not fit the drafter: ask, verify, "
      "queue send, models --remote, remote test, remote find."),
@@ -43,16 +43,16 @@ EXAMPLES = (
     ("outrider export --all --format json -o history.json", "Export all conversations, to import them elsewhere."),
     ("outrider remote add openai", "Add a provider by its name."),
     ("outrider remote add office https://verifier.example:8000", "Add a server; you are asked for its token."),
-    ('eval "$(outrider shell bash)"', "Keys in bash that turn words into a command and explain one."),
-    ("make 2>&1 | outrider fix", "A fix for a command that failed."),
-    ("outrider doctor", "Find out what is wrong."),
+    ('eval "$(outrider shell bash)"', "Add keys to bash that turn words into a command and explain commands."),
+    ("make 2>&1 | outrider fix", "Propose a fix for a command that failed."),
+    ("outrider doctor", "Diagnose problems."),
 )
 FILES = (
     ("config.toml", "Settings, in the config folder: on Linux ~/.config/outrider, on macOS "
      "~/Library/Application Support/outrider, on Windows %LOCALAPPDATA%\\outrider."),
-    ("remotes.toml, tokens.json", "Named servers, beside it; tokens where there is no keyring."),
-    ("outrider.db", "All conversations, in the data folder: on Linux ~/.local/share/outrider, on others the "
-     "same as above."),
+    ("remotes.toml, tokens.json", "Named servers, in the same folder; tokens, if there is no keyring."),
+    ("outrider.db", "All conversations, in the data folder: on Linux ~/.local/share/outrider, elsewhere the "
+     "config folder."),
     ("outrider.log", "The log; `outrider log --path` prints its path."),
 )  # fmt: skip
 TYPES = re.compile(r" <(str|int|float|path|int range|float range|list\[\w+\])>$")

@@ -25,7 +25,7 @@ CHUNK = 256
 
 
 class Cache(Protocol):
-    """What one conversation needs of a drafter: its tokens, and what may follow them. See `DraftCache`."""
+    """One conversation's state in a drafter: its tokens, and what may follow them. See `DraftCache`."""
 
     tokens: list[int]
     drafted: DraftedNodes

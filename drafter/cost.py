@@ -37,9 +37,9 @@ class Cost:
     level: float
     """One drafter call, including the one for the root."""
     node: float
-    """What each node adds to the time of the verdict."""
+    """Time that each node adds to the verdict."""
     row: float = 0.0
-    """What each node that runs in a drafter call adds to it, after the first."""
+    """Time that each node after the first adds to a drafter call."""
 
     def rates(self, chances: NDArray[np.float64], levels: int, rows: int = 0) -> NDArray[np.float64]:
         """Tokens per second with the first 0, 1, 2, ... of the nodes: (n + 1,).

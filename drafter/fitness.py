@@ -54,7 +54,7 @@ def repeated(text: Sequence[int]) -> list[float]:
 
 
 def written_alone(drafter: Drafter, prompt: Sequence[int]) -> list[int]:
-    """What the drafter writes alone after a prompt, at most `WRITTEN` tokens."""
+    """The drafter's own text after a prompt, at most `WRITTEN` tokens."""
     context, text, stops = drafter.context(), list[int](), frozenset(drafter.config.stop_tokens)
     context.commit(prompt)
     for step in context.generate(0.0, 0):

@@ -144,7 +144,7 @@ class Pacer(Generic[Way]):
 
 
 class Allowance:
-    """What trials may still cost, in tokens that the same time would have yielded without them."""
+    """Remaining allowance for trials, in tokens that the same time would have yielded without them."""
 
     def __init__(self, left: float = 0.0, most: float = SAVED) -> None:
         self.left, self.most = left, most

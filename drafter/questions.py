@@ -1,4 +1,4 @@
-"""Questions of many kinds, for a model whose use is unknown: `questions.txt`, one per line."""
+"""Questions of many kinds, for a model whose purpose is unknown: `questions.txt`, one per line."""
 
 from __future__ import annotations
 

@@ -154,7 +154,7 @@ class Drafter:
         return load_datastore(self._folder / DATASTORE, self.config.vocabulary)
 
     def context(self, second_stage: SecondStage | None = None) -> DraftContext:
-        """An empty conversation, with a second stage of its own or none."""
+        """An empty conversation, with its own second stage or none."""
         step, vocabulary = self._step, self.config.vocabulary
         if isinstance(step, WholeModel):
             return DraftContext(ModelCache(step, vocabulary), vocabulary, second_stage)

@@ -170,7 +170,7 @@ class SecondStage:
             gained += reached
             if gained > best * price[count]:
                 best, guessed = gained / price[count], count
-            # Rows may cost nothing after some that cost much: go on while certain tokens would still pay.
+            # Rows may cost nothing after some that cost much: continue while certain tokens would still pay.
             elif not (gained + reached * np.arange(1, len(price) - count) > best * cost[count + 1 :]).any():
                 break
         self.chain = Chain(tokens, support, guessed)

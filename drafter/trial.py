@@ -1,4 +1,4 @@
-"""`python -m drafter.trial PLACE`: use what comes from elsewhere once, within limited memory and time.
+"""`python -m drafter.trial PLACE`: try downloaded files once, within limited memory and time.
 
 A folder is a drafter, which drafts once. A file is a tokenizer: stdin has the rest of its text side (`TextAbout`), and
 stdout gets its likeness. Exits with 0 if that worked. Otherwise it prints the reason, or is killed by the system.

@@ -107,7 +107,7 @@ class ModelCache:
     def _forget(self) -> None:
         self._ask, self._trunk = None, 0
         self._joining: list[int] = []
-        """The nodes of the last tree that are tokens of the trunk, which the model is still to be told."""
+        """The nodes of the last tree that are tokens of the trunk, which the model has not received yet."""
         self._begin_tree(None)
 
     def _begin_tree(self, root: Proposals | None) -> None:

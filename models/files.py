@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 EngineKind = Literal["auto", "onnx", "llama", "torch"]
-"""What runs a model. auto: what suits its files."""
+"""The engine that runs a model. auto: the one that suits its files."""
 TARGET_GRAPH = "target.onnx"
 """The graph in a model's folder, with its weights in float32, or next to packed ones."""
 PACKED = "model.packed.safetensors"

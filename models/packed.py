@@ -192,7 +192,7 @@ def floats(weight: Weight) -> Floats:
 
 
 def _room(*shape: int) -> NDArray[np.int8]:
-    """An array in pages of its own, which return to the system when it is freed. Otherwise 70 MB would stay behind."""
+    """An array in its own pages, which return to the system when it is freed. Otherwise 70 MB would stay behind."""
     return np.ndarray(shape, np.int8, mmap.mmap(-1, max(1, math.prod(shape))))
 
 

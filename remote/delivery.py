@@ -34,7 +34,7 @@ CONFIG_BYTES = 4 << 20
 TOKENIZER_BYTES = 64 << 20
 """Largest tokenizer. One with 150,000 tokens has 5 MB, and 2 MB compressed."""
 DRAFTER, TEXT = "the small model", "the tokenizer"
-"""What is fetched, for people."""
+"""Names of the downloads, for messages."""
 TRIAL_SECONDS = 120
 SPARE = 64 << 20
 """Bytes of disk space to leave free."""
@@ -223,7 +223,7 @@ async def _whole(path: Path, checksum: str) -> bool:
 
 def _check_room(place: Path, size: int, here: int, what: str, host: str) -> None:
     if shutil.disk_usage(place).free < size - here + SPARE:
-        takes = f"takes {size / 1e6:.0f} MB, and the disk has no room for it; free some"
+        takes = f"takes {size / 1e6:.0f} MB, and the disk has no room for it; free some space"
         raise NotDelivered(f"{what} of {host} {takes}")
 
 
@@ -257,8 +257,8 @@ PACKAGES = Path(__file__).resolve().parents[1]
 
 
 class Lied(NotDelivered):
-    """What a verifier offers is not what it said, so it is not worth asking again."""
+    """The download differs from what the verifier announced, so a retry is pointless."""
 
 
 def _lied(host: str, why: str, what: str = DRAFTER) -> Lied:
-    return Lied(f"{what} that {host} offers is not used: {why}; tell whoever runs that server")
+    return Lied(f"{what} that {host} offers is not used: {why}; report this to whoever runs that server")

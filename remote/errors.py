@@ -39,7 +39,7 @@ class LinkDown(RemoteError):
 
 
 class TooSlow(LinkDown):
-    """Nothing came in the time that the server had."""
+    """The server sent nothing before its deadline."""
 
 
 class Broken(LinkDown):

@@ -1,4 +1,4 @@
-"""Pages that arrive instead of an answer, from nginx, Cloudflare, a proxy or a login page, and what they mean."""
+"""Recognises web pages that arrive instead of an answer, from nginx, Cloudflare, a proxy or a login portal."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def meaning(host: str, status: int, said: str) -> str:
     told = f'({status}), and says "{said}"' if said else f"({status})"
     if status == 403:
         return (
-            f"{host} refuses this device {told}; check the token, and whether a firewall in front of the server "
-            "blocks this network"
+            f"{host} denies this device access {told}; check the token, and whether a firewall in front of the "
+            "server blocks this network"
         )
     if status in (404, 405, 410, 501):
         return f"{host} has nothing at this address {told}; check the address of this server"

@@ -38,7 +38,7 @@ def is_loopback(host: str) -> bool:
 
 
 def to_check(host: str) -> str:
-    """What a person can check if a server falls silent or closes the connection.
+    """Advice on what to check if a server falls silent or closes the connection.
 
     `host`: its name, maybe with its port.
     """

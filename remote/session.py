@@ -102,12 +102,12 @@ class RemoteSession:
         signs: Signs | None = None,
         resumable: bool = False,
     ) -> HostedStream:
-        """Have the verifier continue after `tokens` on its own, for at most `most` tokens.
+        """Let the verifier continue after `tokens` on its own, for at most `most` tokens.
 
         `deadline`: seconds until it begins to answer, over all exchanges that this takes. `silence`: seconds without a
         frame after which it counts as broken. `draft` False: one token at a time. `signs`: request signs of life, and
-        the limits that apply while they arrive; an older verifier sends none. `resumable`: the verifier goes on if the
-        line breaks (`left`); call `complete` or `stop` at the end. The rest is as for `round`.
+        the limits that apply while they arrive; an older verifier sends none. `resumable`: the verifier continues if
+        the line breaks (`left`); call `complete` or `stop` at the end. The rest is as for `round`.
         """
 
         def request(base: int) -> Stream:

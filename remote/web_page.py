@@ -60,7 +60,7 @@ def _parsed(text: str) -> httpx.URL:
     """The address, without its fragment. Raises `NotFetched`, `httpx.InvalidURL`."""
     address = httpx.URL(text).copy_with(fragment=None)
     if address.scheme not in ("http", "https") or not address.host:
-        raise NotFetched("is not an address of the web; it begins with https:// or http://")
+        raise NotFetched("is not a web address; those begin with https:// or http://")
     if address.userinfo:
         raise NotFetched("has a user name or a password in it, which the model would see; leave it out")
     return address
@@ -85,7 +85,7 @@ async def _followed(typed: httpx.URL) -> WebPage:
         try:
             address = _parsed(str(address.join(page)))
         except (NotFetched, httpx.InvalidURL):
-            raise NotFetched(f"redirects to {quoted(page)}, which is not a page of the web; {SAVE_IT}") from None
+            raise NotFetched(f"redirects to {quoted(page)}, which is not a web page; {SAVE_IT}") from None
     raise NotFetched(f"redirects more than {MOST_REDIRECTS} times; {SAVE_IT}")
 
 
@@ -129,7 +129,7 @@ async def _body(response: httpx.Response) -> bytes:
     """The body, decompressed. Raises `NotFetched` if it is too long."""
     packing = response.headers.get("content-encoding", "").strip().lower()
     if packing not in ("", "identity", *PACKINGS):
-        raise NotFetched(f"is compressed in a way that was not asked for ({quoted(packing)}); {SAVE_IT}")
+        raise NotFetched(f"is compressed in an unsupported way ({quoted(packing)}); {SAVE_IT}")
     unpacker, body = Unpacker() if packing in PACKINGS else None, bytearray()
     try:
         async for chunk in response.aiter_raw():

@@ -35,7 +35,7 @@ LOST_BEHIND_PROXY = (500, 502, 503, 504)
 FAREWELL_SECONDS = 1.0
 """Longest wait for a message that nobody waits for."""
 OWN_SENTENCES = (401, 407)
-"""Statuses with a sentence of their own, whatever the server says."""
+"""Statuses with their own sentence, whatever the server says."""
 
 
 def common_headers(token: str | None) -> dict[str, str]:
@@ -199,7 +199,7 @@ class Wire:
         )
         traffic.up += _size(f"{method} {request.url.raw_path.decode()} HTTP/1.1", request.headers) + len(body or b"")
         if self._http.is_closed:  # The owner closed this client, maybe while this round was on its way.
-            raise Unsent(f"{self.host} does not answer now; Outrider connects again as soon as it does")
+            raise Unsent(f"{self.host} is not answering; Outrider reconnects as soon as it does")
         try:
             with translate_errors(self.host, self._options, watch):
                 response = await self._http.send(request, stream=True)
@@ -239,7 +239,7 @@ class Wire:
                 return Stranger(f"{self.host} redirects to TLS; try https:// in the address")
             return Stranger(f"{self.host} redirects to {self.hiding(answer.location) or 'nowhere'}; {PORTAL}")
         if status == 401:
-            message = f"{self.host} did not accept the token, or needs one (401); check the token of this server"
+            message = f"{self.host} did not accept the token, or requires one (401); check the token of this server"
             return Refused(Error(code="unauthorised", message=message, retry=False))
         if status == 407:
             return LinkDown(

@@ -1,4 +1,4 @@
-"""Tool calls of answers. A call is a row before it runs, and no row is run a second time by itself.
+"""Tool calls of answers. A call is stored before it runs, and never run again automatically.
 
 `running` is stored before the tool is asked. So a call that a crash leaves in that state may have been carried out, or
 may not: it becomes `unknown`, and stays that until the person decides.
@@ -21,7 +21,7 @@ of a limit. unknown: it may have been carried out."""
 ENDED = ("done", "failed", "refused")
 """States in which a call never changes again."""
 COLUMNS = "place, turn, at, call_id, server, tool, arguments, state, result, asked, ended"
-"""Those of a `Call`, in its order."""
+"""The columns of a `Call`, in its order."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The errors of the store, and what a failure of SQLite or of the disk means to a person.
+"""The errors of the store, and what a failure of SQLite or of the disk means for the user.
 
 StorageError
 ├── StorageFull        the disk has no room left
@@ -91,7 +91,7 @@ def explain(error: sqlite3.Error | OSError, path: Path) -> StorageError:
         code = sqlite3.SQLITE_PROTOCOL if code in UNLOCKABLE else code & 0xFF
     match code:
         case sqlite3.SQLITE_FULL:
-            return StorageFull(f"There is no room left to save to {path}; free some disk space, then try again.")
+            return StorageFull(f"The disk is too full to save to {path}; free some disk space, then try again.")
         case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_PERM:
             return StorageReadOnly(
                 _in_the_way(path)

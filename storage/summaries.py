@@ -1,9 +1,9 @@
-"""Summaries: what later prompts have in place of the older messages of a conversation.
+"""Summaries: what replaces the older messages of a conversation in later prompts.
 
 A summary is an answer like any other, to a question that asks for it. Both are stored after the last message that it
-stands for, beside the messages that really follow, and are on no shown branch. So it counts on every branch through
-that message and on no other, and nothing that it stands for changes. Only a complete one counts: if it was cut off, or
-its program died, everything is as before.
+stands for, as siblings of the messages that really follow, on a branch that is never shown. So it counts on every
+branch through that message and on no other, and the messages that it stands for never change. Only a complete one
+counts: if it was cut off, or its program died, everything is as before.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What answers have cost: tokens and dollars, from the statistics that are stored with each.
+"""Adds up what answers have cost, in tokens and dollars, from the statistics stored with each.
 
 An answer has the counts of its server, and the price that was known when it was written. Answers in the bin count, for
 they were paid too. What was imported from other programs does not, and a copy of an answer counts once.

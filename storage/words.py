@@ -1,7 +1,7 @@
 """Text for the search index, for scripts that have no spaces between words.
 
 FTS5's `unicode61` reads adjacent letters as one word: a whole clause of Chinese, Japanese or Thai, of which only the
-beginning would be found. So each letter of such a script becomes a word of its own, and a search looks for a phrase of
+beginning would be found. So each letter of such a script becomes a separate word, and a search looks for a phrase of
 such words. A text without such letters, as nearly every text is, goes to the index unchanged.
 """
 

@@ -20,7 +20,7 @@ STATES: dict[CallState, str] = {
     "refused": "refused",
     "unknown": "may have run",
 }
-"""What became of a tool call, for a person."""
+"""Outcome of a tool call, as shown."""
 
 
 class NumberedMessage(NamedTuple):

@@ -57,7 +57,7 @@ class ForeignConversation:
     created: str | None = None
     updated: str | None = None
     left_out: Counter[str] = field(default_factory=Counter)
-    """What is not imported, in words for the person -> how often."""
+    """How often each kind of content was left out, by its description."""
 
 
 def converted(foreign: ForeignConversation) -> WholeConversation:

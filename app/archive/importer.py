@@ -91,13 +91,13 @@ class ImportReport:
     """The kind of the file, in words."""
     results: list[ImportResult] = field(default_factory=list)
     left_out: Counter[str] = field(default_factory=Counter)
-    """What was left out of the imported conversations, in words -> how often."""
+    """How often each kind of content was left out of the imported conversations, by its description."""
 
 
 def import_file(
     store: Store, path: Path, *, again: bool = False, heard: Callable[[ImportResult], None] | None = None
 ) -> ImportReport:
-    """Imports every conversation of a file that can be imported, each in a transaction of its own.
+    """Imports every conversation of a file that can be imported, each in its own transaction.
 
     `again` imports copies, even of known conversations. `heard` is called after each conversation, on the caller's
     thread. Raises `StorageError`, and `Unreadable` if the file is not one of `KINDS`.
@@ -219,7 +219,7 @@ def _from_export(items: Iterator[Any], *, may_be_empty: bool = False) -> Generat
 
 
 def _untold(item: object) -> object:
-    """What is kept of a conversation that is held back: only its title, because a file may hold many."""
+    """The part kept of a conversation that is held back: only its title, because a file may hold many."""
     return {"title": _title(item)}
 
 
@@ -276,7 +276,7 @@ def _bytes_of(file: Path) -> IO[bytes]:
 def _exported(members: Sequence[_Member], path: Path, *, named: bool) -> Iterator[Candidate]:
     """Yields the conversations of an export. `named`: these files have the names that exports give them."""
     if len(members) > MOST_MEMBERS:
-        raise Unreadable(f"{path} holds more than {MOST_MEMBERS:,} files of conversations, which no export does.")
+        raise Unreadable(f"{path} holds more than {MOST_MEMBERS:,} files of conversations, more than any export has.")
     known, left = False, LARGEST
     for member in members:
         name = f"{member.name} in {path}"
@@ -309,7 +309,9 @@ class _Bounded:
         if self.count > self._left:
             raise Unreadable(f"{self._name} is larger than {LARGEST >> 20} MiB, more than can be read.")
         if self.count > self._most:
-            raise Unreadable(f"{self._name} is compressed more than {RATIO} times, which no text is; it is not read.")
+            raise Unreadable(
+                f"{self._name} is compressed by a factor of more than {RATIO}, unlike any text, so it is not read."
+            )
         return data
 
 

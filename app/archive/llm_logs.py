@@ -41,7 +41,7 @@ class _Logs:
         self._database = database
         self._tables = {name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
         self.responses = self._grouped("responses", "conversation_id", "id")
-        """Rows by conversation. A row without one is a conversation of its own."""
+        """Rows by conversation. A row without one is a separate conversation."""
         self.turns = self._grouped("turns", "thread_id", "datetime_utc, id")
         self.threads = {row["id"]: row for row in self._rows("threads", "id")}
         self._names = {row["id"]: row["name"] for row in self._rows("conversations", "id")}

@@ -312,9 +312,9 @@ def _parents_first(records: list[MessageRecord]) -> Iterator[MessageRecord]:
 
 def _message(record: MessageRecord, conversation_id: str) -> Message:
     if record.attachments and record.role != "user":
-        raise Unsuitable(f"message {record.id} has files, and is no question")
+        raise Unsuitable(f"message {record.id} has files, but is not a question")
     if record.calls and record.role != "assistant":
-        raise Unsuitable(f"message {record.id} has tool calls, and is no answer")
+        raise Unsuitable(f"message {record.id} has tool calls, but is not an answer")
     if len(record.tokens) != len(record.provenance):
         raise Unsuitable(f"message {record.id} has {len(record.tokens)} tokens, but {len(record.provenance)} verdicts")
     return Message(

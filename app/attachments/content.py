@@ -1,4 +1,4 @@
-"""A question in the form for OpenAI-compatible servers: text, and images if it has any.
+"""A question in the form that OpenAI-compatible servers take: text, and images if it has any.
 
 It is separate from `app/attachments/renderer.py`, which exports and the first frame need without an HTTP client.
 """

@@ -1,4 +1,4 @@
-"""Text of documents: PDF, Word, OpenDocument and web pages, read by a process of its own.
+"""Extracts text from documents: PDF, Word, OpenDocument and web pages, each read by a separate process.
 
 A document may come from anywhere, and what reads it is large. So a crash, a hang or a bomb ends that process
 (`app/attachments/parsing/`), which has limits on time and memory, and never this one.
@@ -39,7 +39,7 @@ class Unreadable(Exception):
 
 
 class Origin(msgspec.Struct, frozen=True):
-    """What a text was read from, and how much of it."""
+    """Source of a text, and how much of it was read."""
 
     source: Source
     pages: int = 0
@@ -58,14 +58,14 @@ class DocumentText(msgspec.Struct, frozen=True):
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """What the process answers: a text, or why there is none."""
+    """The reply of the process: a text, or why there is none."""
 
     found: DocumentText | None = None
     problem: str = ""
 
 
 class Job(msgspec.Struct):
-    """What the process is asked, as one line of JSON before the document."""
+    """The request to the process, as one line of JSON before the document."""
 
     kind: Kind
     most: int
@@ -77,7 +77,8 @@ class Job(msgspec.Struct):
 
 
 def document_kind(data: bytes) -> Kind | None:
-    """What kind of document these first bytes begin, or None. Raises `Unreadable` for formats that nothing here reads.
+    """Kind of the document that begins with these bytes, or None. Raises `Unreadable` for formats that nothing here
+    reads.
 
     A page of the web is not recognised: HTML on the disk is source code.
     """
@@ -91,7 +92,7 @@ def document_kind(data: bytes) -> Kind | None:
 
 
 def read_document(data: bytes, job: Job) -> DocumentText:
-    """Reads a document in a process of its own. Raises `Unreadable`, `OSError`."""
+    """Reads a document in a separate process. Raises `Unreadable`, `OSError`."""
     with TemporaryFile() as given, TemporaryFile() as answered:
         given.write(msgspec.json.encode(job) + b"\n")
         given.write(data)
@@ -111,7 +112,7 @@ def read_document(data: bytes, job: Job) -> DocumentText:
         answered.seek(0)
         answer = answered.read(MOST_ANSWERED + 1)
     if code or len(answer) > MOST_ANSWERED:
-        raise Unreadable("is damaged or too large: the program that reads it ended; save it anew, or as plain text")
+        raise Unreadable("is damaged or too large: the program that reads it crashed; save it again, or as plain text")
     try:
         read = msgspec.json.decode(answer, type=Answer)
     except msgspec.DecodeError:
@@ -130,7 +131,7 @@ def as_attachment(name: str, read: DocumentText) -> Attachment:
 
 
 def origin_of(attachment: Attachment) -> Origin | None:
-    """What an attachment was read from, or None for a file that was attached as it is."""
+    """Source of an attachment, or None for a file that was attached unchanged."""
     fields = dict(part.partition("=")[::2] for part in attachment.media_type.split(";")[1:])
     source = next((one for one in SOURCES if one == fields.get("from")), None)
     if source is None:

@@ -67,7 +67,7 @@ def _walked(folder: Path) -> Iterator[Path]:
         folders[:] = sorted(name for name in folders if not name.startswith(".") and name not in SKIPPED)
         looked_at += len(folders) + len(files)
         if looked_at > MOST_LOOKED_AT or time.monotonic() > until:
-            raise FolderTooLarge(f"has more files than can be looked at; name a folder with at most {MOST_FILES}")
+            raise FolderTooLarge(f"has too many files; name a folder with at most {MOST_FILES}")
         yield from (Path(above) / name for name in files if not name.startswith(".") or is_dotfile_secret(name))
 
 

@@ -1,5 +1,5 @@
-"""What a question names: `@src/start.py`, `@"a b.txt"`, `@~/notes.md`, `@src/` for a folder, `@https://…` for a page,
-`@SERVER:URI` for a resource of an MCP server.
+"""Finds what a question names: `@src/start.py`, `@"a b.txt"`, `@~/notes.md`, `@src/` for a folder, `@https://…` for a
+page, `@SERVER:URI` for a resource of an MCP server.
 
 People write `@` for other things too: addresses, decorators, names. So only a path that exists counts. Text that looks
 like a path but does not exist is reported, never left out silently.
@@ -18,7 +18,7 @@ from urllib.parse import unquote, urlsplit
 from app.sanitise import sanitise
 
 BEFORE = r"""\s(\[{"'`*_“‘«\u3000-\u9fff\uac00-\ud7af\uff00-\uffef"""
-"""What may stand before an `@` at the start of a word. Scripts without spaces between words are part of it."""
+"""Characters that may precede an `@` at the start of a word. Scripts without spaces between words are part of it."""
 MENTION = re.compile(rf"""(?<![^{BEFORE}])@(?:"([^"\n]+)"|'([^'\n]+)'|((?:\\ |[^\s"'`])+))""")
 """An `@` at the start of a word, then a path in quotes, or without spaces that have no backslash before them."""
 ARMED = re.compile(rf"(?<![^{BEFORE}])@(?=\S)")
@@ -61,7 +61,7 @@ class Mention:
 
 
 def mentions(text: str, cwd: Path, servers: Collection[str] = ()) -> list[Mention]:
-    """What a text names, in order, each once. `missing`: those that look like a path but do not exist.
+    """Find the mentions in a text, in order, each once. `missing`: those that look like a path but do not exist.
 
     `servers`: names of the MCP servers whose resources count.
     """

@@ -217,7 +217,8 @@ def read_file(path: Path, name: str, told: list[str], *, alone: bool = True) -> 
 
 
 def attachment_of(data: bytes, name: str, told: list[str], *, alone: bool = True) -> Attachment:
-    """What is attached of these bytes: an image, the text of a document, or text. Raises `Unsuitable`, `Unreadable`."""
+    """Turn these bytes into an attachment: an image, the text of a document, or text. Raises `Unsuitable`,
+    `Unreadable`."""
     if (kind := image_kind(data)) is not None:
         if not alone:
             raise Unsuitable("is an image")

@@ -1,4 +1,4 @@
-"""Pages of the web as attachments: fetched once, for a person who agreed to it, and stored with the question."""
+"""Web pages as attachments: fetched once, with the person's consent, and stored with the question."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def fetch_pages(addresses: Iterable[str]) -> Gathered:
 
 
 def _read(name: str, page: WebPage) -> Attachment:
-    """What is attached of a page, under the name that was typed. Raises `Unsuitable`, `Unreadable`, `OSError`."""
+    """Turn a page into an attachment, under the name that was typed. Raises `Unsuitable`, `Unreadable`, `OSError`."""
     if image_kind(page.data) is not None or document_kind(page.data) is not None:
         return attachment_of(page.data, name, [])
     kind = page.content_type

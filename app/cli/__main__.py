@@ -119,7 +119,7 @@ def ask(
         list[str] | None,
         typer.Argument(
             metavar="QUESTION",
-            help="The question. @path attaches a file. Piped input is appended; - reads only the input.",
+            help="The question. @path attaches a file. Piped input is appended; - reads only stdin.",
         ),
     ] = None,
     last: Last = False,
@@ -133,15 +133,17 @@ def ask(
     system: System = None,
     temperature: Annotated[
         float | None,
-        typer.Option("--temperature", metavar="NUMBER", help="Sampling temperature, 0 to 2. 0: the most likely word."),
+        typer.Option(
+            "--temperature", metavar="NUMBER", help="Sampling temperature, 0 to 2. 0: always the most likely token."
+        ),
     ] = None,
     seed: Annotated[
-        int | None, typer.Option("--seed", metavar="N", help="Random seed, to get the same answer again.")
+        int | None, typer.Option("--seed", metavar="N", help="Random seed, for reproducible answers.")
     ] = None,
     tree: Annotated[
         Literal["deterministic", "sampled"] | None,
         typer.Option(
-            "--tree", help="How to draft at temperatures above 0. With sampled, a seed does not fix the answer."
+            "--tree", help="How to draft at temperatures above 0. With sampled, answers are not reproducible."
         ),
     ] = None,
     max_tokens: Annotated[
@@ -165,7 +167,7 @@ def ask(
             "--file",
             "-f",
             metavar="PATH",
-            help="Attach a file, a folder, or the page at an address (https://…), which is fetched. May be repeated.",
+            help="Attach a file, a folder, or a web page (https://…), which is fetched. May be repeated.",
         ),
     ] = None,
     template: TemplateName = None,
@@ -185,7 +187,7 @@ def ask(
             "--tools",
             metavar="NAME",
             help="Offer the model the tools of this MCP server (`outrider mcp list`), and read its resources that the "
-            "question names (@NAME:URI). May be repeated. The conversation keeps it.",
+            "question names (@NAME:URI). May be repeated. The conversation keeps them.",
         ),
     ] = None,
     allow: Annotated[
@@ -193,7 +195,7 @@ def ask(
         typer.Option(
             "--allow",
             metavar="TOOL",
-            help="Make calls of this tool without asking. May be repeated. Others are refused.",
+            help="Allow calls of this tool. May be repeated. Calls of all other tools are refused.",
         ),
     ] = None,
     no_save: Annotated[

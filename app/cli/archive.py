@@ -49,7 +49,7 @@ def export(
         ),
     ] = None,
     branches: Annotated[
-        bool, typer.Option("--branches", help="Export all branches, not only the shown one. json has all.")
+        bool, typer.Option("--branches", help="Export all branches, not only the shown one. json always has all.")
     ] = False,
 ) -> None:
     """Export conversations as Markdown, JSON or HTML."""
@@ -66,7 +66,7 @@ def import_(
     files: Annotated[
         list[Path],
         typer.Argument(
-            metavar="FILE", help="File, or folder of an unpacked export. Its kind is detected by its content."
+            metavar="FILE", help="File, or folder of an unpacked export. The format is detected from the content."
         ),
     ],
     again: Annotated[

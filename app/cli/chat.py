@@ -35,8 +35,8 @@ def chat(
     """Open the chat screen; returns the exit code. Raises `ConfigError`, `StorageError`.
 
     `conversation`: id of the conversation to open; `last`: the last one; neither: a new one. A server or a `model`
-    named on the command line answers, from now on, the conversation that is opened and, until the chat ends, each one
-    for which nothing was chosen. `prompt`: the system prompt of that one and of new ones, or None for no change.
+    named on the command line answers the opened conversation and, until the chat ends, each one for which nothing was
+    chosen. `prompt`: the system prompt of that one and of new ones, or None for no change.
     `options`: settings of the command line.
     """
     from app.config import ConfigError, is_address
@@ -120,7 +120,7 @@ async def _screen(
                 hand_over(window.for_shell, os.environ)
             if window.crash is not None:
                 log.critical("the screen crashed", exc_info=window.crash)
-                complain(f"The screen crashed, and everything that was answered is stored. Its log: {folders.log}")
+                complain(f"The screen crashed. All answers so far are stored. The log: {folders.log}")
             return window.return_code or OK
 
 

@@ -62,7 +62,7 @@ def disk(folders: Folders) -> Finding:
     if free < LEAST_BYTES:
         return Finding("broken", "disk", f"{text}; nothing more can be saved: free some space")
     if free < SCARCE_BYTES:
-        return Finding("warning", "disk", f"{text}; free some space before answers can no longer be saved")
+        return Finding("warning", "disk", f"{text}; free some space soon, or answers can no longer be saved")
     return Finding("ok", "disk", text)
 
 
@@ -97,7 +97,7 @@ def terminal(environment: Mapping[str, str], *, is_terminal: bool, encoding: str
         text = "NO_COLOR is set, so drafted and checked text differ in brightness only; unset it for colours"
         yield Finding("warning", "terminal", text)
     elif environment.get("COLORTERM") not in ("truecolor", "24bit") and "256color" not in name and "direct" not in name:
-        text = f"{name} does not say that it knows 256 colours; if it does: export TERM=xterm-256color"
+        text = f"{name} does not announce 256 colours; if it supports them: export TERM=xterm-256color"
         yield Finding("warning", "terminal", text)
     else:
         size = os.get_terminal_size()
@@ -113,7 +113,7 @@ def local_models(folders: Folders, settings: Settings) -> Iterator[Finding]:
             yield Finding("warning" if why else "ok", "local", f"{name}: {absent(name, path, why) if why else path}")
         if (duty := models.duty(settings)) is not None:
             does = "answers while a server is away" if duty.answers else "drafts if the tokenizers agree"
-            yield Finding("ok", "local", f"{duty.name} {does}, for servers that name no other")
+            yield Finding("ok", "local", f"{duty.name} {does}, for servers without their own model")
     except ConfigError as error:
         yield Finding("broken", "local", str(error))
 
@@ -126,7 +126,7 @@ def remotes(
     """Whether the file of remotes can be read, and whether its tokens exist and are private.
 
     `trouble`: why servers do not answer, by name, or None if none was asked because the mode is offline. `duty_of`:
-    what a model on this device does for a server with these settings of its own; may raise `ConfigError`.
+    what a model on this device does for a server that has these settings itself; may raise `ConfigError`.
     """
     try:
         known = Remotes(folders)
@@ -169,7 +169,7 @@ def proxies(remote: str | None) -> Iterator[Finding]:
         parts = urlsplit(remote)
         host, through = parts.netloc.rpartition("@")[2], proxy.copy_with(userinfo=b"")
         advice = f"set NO_PROXY={parts.hostname} to avoid the proxy"
-        yield Finding("ok", "proxy", f"{host} is reached through {through}, as the environment says; {advice}")
+        yield Finding("ok", "proxy", f"{host} is reached through {through}, as set in the environment; {advice}")
 
 
 def port(wanted: int = SERVE_PORT) -> Iterator[Finding]:

@@ -80,7 +80,7 @@ async def _findings(options: Mapping[str, object]) -> AsyncIterator[Finding]:
 
 
 def _readable(options: Mapping[str, object]) -> Settings:
-    """What can be read of the command line's settings and the environment's: the other parts are checked anyway."""
+    """The readable settings of the command line and the environment; all other parts are checked anyway."""
     settings = Settings()
     given = {name: os.environ.get(PREFIX + name.upper()) for name in Settings.__struct_fields__}
     for name, value in (*given.items(), *options.items()):

@@ -35,9 +35,9 @@ def make_drafter(
         Path | None, typer.Option(metavar="FILE", help="Questions that people ask. Default: questions of many kinds.")
     ] = None,
 ) -> None:
-    """Make a drafter from the model's own layers. For most pretrained models it guesses poorly until it learns.
+    """Make a drafter from the model's own layers. For most pretrained models, it guesses poorly until it is trained.
 
-    `outrider serve` makes one automatically. `drafter train` makes a better one in hours.
+    `outrider serve` makes one automatically. `drafter train` takes hours and makes a better one.
     """
     from app.cli.drafter_tools import make
 
@@ -118,17 +118,18 @@ def evaluate_drafter(
         str | None,
         typer.Option(
             metavar="NAME|DIR|FILE",
-            help="Its model: a folder, a GGUF file, or a name on the hub. Default: the bundled one.",
+            help="The drafter's model: a folder, a GGUF file, or a name on the hub. Default: the bundled one.",
         ),
     ] = None,
     drafter: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Folder of the drafter. Default: that of the settings.")
     ] = None,
     prompts: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Ask the first question of each line. Default: those you asked.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Questions to ask: the first of each line. Default: those you asked."),
     ] = None,
     limit: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Maximum number of questions, evenly spread over the file.")
+        int, typer.Option(metavar="N", min=1, help="Maximum number of questions, taken evenly from the file.")
     ] = 200,
     max_tokens: Annotated[
         int | None, typer.Option(metavar="N", min=2, help="Maximum tokens of an answer. Default: 160")
@@ -171,7 +172,7 @@ def quantise_drafter(
         Literal["int8", "nbits8", "nbits4", "auto"] | None, typer.Option(help="Default: the current one.")
     ] = None,
 ) -> None:
-    """Quantise a drafter again from its float weights. Prints how far the two differ."""
+    """Quantise a drafter again from its float weights. Prints how much the results differ."""
     from app.cli.drafter_tools import quantise
 
     settings, _ = settings_with()
@@ -212,7 +213,10 @@ def list_drafters() -> None:
 
 @drafter_commands.command("rm")
 def remove_drafter(
-    digest: Annotated[str, typer.Argument(metavar="DIGEST", help="Its first characters in `outrider drafter list`.")],
+    digest: Annotated[
+        str,
+        typer.Argument(metavar="DIGEST", help="First characters of its digest, as `outrider drafter list` shows it."),
+    ],
 ) -> None:
     """Delete a fetched small model."""
     from app.cli.fetched import remove

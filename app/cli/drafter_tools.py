@@ -61,7 +61,7 @@ def make(target: str, out: Path, *, budget: int, minutes: int, questions: Sequen
         raise DrafterError(f"{out} exists and is not a drafter: give another --out.")
     asked = usual_questions() if questions is None else [turns[0] for turns in questions]
     if not asked:
-        raise DrafterError("There is no question in the file of --prompts: give some, one a line.")
+        raise DrafterError("The file in --prompts contains no questions: give some, one per line.")
     task = MakingTask(target, str(out), str(beside(out, PART)), budget, tuple(asked), learning=60.0 * minutes)
     with contextlib.ExitStack() as shown:
         progress, learning, done = shown.enter_context(stage("answers", min(len(asked), ANSWERS))), False, 0
@@ -72,7 +72,7 @@ def make(target: str, out: Path, *, budget: int, minutes: int, questions: Sequen
             if message.stage == "learning":
                 if not learning:
                     shown.close()
-                    progress = shown.enter_context(stage("minutes of learning, at most", minutes))
+                    progress = shown.enter_context(stage("minutes of training, at most", minutes))
                     learning, done = True, 0
                 now = round(minutes - message.left / 60)
                 gain = f"{message.tau:.1f} tokens a round"
@@ -217,7 +217,7 @@ def evaluate(
     if record and temperature:
         raise DrafterError("--record measures greedy answers: leave out --temperature.")
     if not questions:
-        raise DrafterError("No question is stored yet. Give some with --prompts FILE.")
+        raise DrafterError("No questions are stored yet. Give some with --prompts FILE.")
     if out is not None and not out.parent.is_dir():
         raise DrafterError(f"{out} cannot be written: there is no folder {out.parent}.")
     try:

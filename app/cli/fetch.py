@@ -109,7 +109,7 @@ async def _newer(
             complain(str(error))
             return FAILED
         if version is None:
-            complain("That version was judged before: outrider drafter history")
+            complain("That version was evaluated before: outrider drafter history")
         else:
             _tell(learner.target, version)
     print(here)
@@ -175,12 +175,12 @@ def _tell(target: str, version: Version) -> None:
     """Report the result for a version from a server."""
     if not version.answers:
         said = f"It drafts with version {version.number}: this device has learnt nothing itself."
-        gain = "too few checked answers to judge it by"
+        gain = "too few checked answers to evaluate it"
     else:
         spread = f"{version.low:+.1%} to {version.high:+.1%}"
         gain = f"{version.tau_before:.2f} -> {version.tau_after:.2f} tokens a round here ({spread})"
         used = version.state == "in use"
-        said = f"It drafts with version {version.number} from now on." if used else "The current drafter stays in use."
+        said = f"It now drafts with version {version.number}." if used else "The current drafter stays in use."
     print(f"{sanitise(target)}: the newer version of {sanitise(version.server)}: {gain}. {said}")
 
 

@@ -1,4 +1,4 @@
-"""Attachments of a question of `outrider ask`: `--file`, and `@path` and `@SERVER:URI` in the typed text.
+"""Attachments for `outrider ask`: `--file`, and `@path` and `@SERVER:URI` in the typed text.
 
 A page of the web is fetched if `--file` names it: an address in a question does not say that anything shall leave now.
 Piped text and prompt files cannot name files, because they may come from anywhere.
@@ -52,7 +52,7 @@ def files_of(typed: str, paths: Sequence[str], *, stays_here: bool, servers: Col
             USAGE,
         )
     if named.secrets and not stays_here:
-        complain(f"{', '.join(named.secrets)} may hold a secret, and goes to a server that is not on this device")
+        complain(f"{', '.join(named.secrets)} may hold a secret, and is sent to a server that is not on this device")
     both = joined(_without(named, mentioned), mentioned)
     if both.problems[len(mentioned.problems) :]:
         fail(f"Nothing was sent: {both.problems[-1]}.", USAGE)

@@ -32,8 +32,8 @@ def fix(
 ) -> None:
     """Propose a fix for the last command that failed. It appears in the next command line or on stdout, and is not run.
 
-    The shell integration (outrider shell) knows the command and its exit code, but not its output. To provide that,
-    pipe it in:
+    The shell integration (outrider shell) knows the command and its exit code, but not its output. To provide the
+    output, pipe it in:
 
     \b
     make 2>&1 | outrider fix

@@ -35,7 +35,7 @@ history_commands = typer.Typer(
 Most = Annotated[int | None, typer.Option("-n", metavar="N", min=1, help="Only the newest N.")]
 From = Annotated[
     Literal["chat", "shell"] | None,
-    typer.Option("--from", help="Where they began: shell (`outrider ask`) or chat (all others). Default: both."),
+    typer.Option("--from", help="Only those started in the shell (`outrider ask`) or in the chat (all others)."),
 ]
 Tag = Annotated[str | None, typer.Option("--tag", metavar="TAG", help="Only those with this tag.")]
 Binned = Annotated[bool, typer.Option("--bin", help="List what was removed in the last 30 days.")]
@@ -60,7 +60,7 @@ def history(
 def show_list(
     most: Most = None, json: Json = False, binned: Binned = False, origin: From = None, tag: Tag = None
 ) -> None:
-    """List conversations, the latest message first: id, date, title."""
+    """List conversations, the most recent first: id, date, title."""
     from app.sanitise import sanitise
     from storage.choices import ASKED
     from storage.tags import tag_from
@@ -126,11 +126,11 @@ def tag_one(
 
 @history_commands.command("rm")
 def remove(identifiers: Ids) -> None:
-    """Remove conversations. For 30 days, `outrider history restore` brings them back."""
+    """Remove conversations. For 30 days, `outrider history restore` can restore them."""
     with opened_store() as store:
         for one in _found(store, identifiers):
             store.bin.delete(one.id)
-            complain(f"removed; to bring it back: outrider history restore {one.id}")
+            complain(f"removed; to restore it: outrider history restore {one.id}")
 
 
 @history_commands.command("restore")
@@ -156,7 +156,7 @@ def search(
 ) -> None:
     """Find messages that contain all words. One line each: conversation id, date, role, text around the words.
 
-    The role names the writer of unchecked text.
+    For unchecked text, the role includes the name of the model that wrote it.
     """
     from app.events import unchecked
     from app.sanitise import sanitise

@@ -37,7 +37,8 @@ NICENESS = 10
 
 def learn(
     watch: Annotated[
-        bool, typer.Option("--watch", help="Keep learning whenever there are enough new answers, until Ctrl+C.")
+        bool,
+        typer.Option("--watch", help="Keep running, and learn whenever there are enough new answers. Ctrl+C stops."),
     ] = False,
     deep: Annotated[
         bool, typer.Option("--deep", help="Also train the small model's own layers. Needs PyTorch and a few minutes.")
@@ -46,14 +47,14 @@ def learn(
         bool,
         typer.Option(
             "--forget",
-            help="Erase what the small models learnt here, and what they learnt from. Conversations are kept.",
+            help="Erase what the small models have learnt here, and their training data. Conversations are kept.",
         ),
     ] = False,
 ) -> None:
     """Teach the small models from checked answers.
 
-    The result is used only if it is significantly better, and never leaves the device. Servers that a small model was
-    fetched from are asked for a newer version of it.
+    The result is used only if it is significantly better, and never leaves the device. Also looks for newer versions on
+    the servers that small models were fetched from.
     """
     from app.cli.fetch import alone
     from app.drafting.learning import missing_for_deep
@@ -84,7 +85,7 @@ def learn(
 
 
 def history() -> None:
-    """List what each small model learnt. One line each: model, version, day, answers, tokens per round, gain, state."""
+    """List what the small models learnt. One line each: model, version, day, answers, tokens per round, gain, state."""
     from app.sanitise import sanitise
 
     for name, one in _versions():
@@ -98,7 +99,7 @@ def history() -> None:
 
 
 def rollback() -> None:
-    """Undo the newest version that a small model learnt, and draft with the previous one."""
+    """Discard the newest learnt version of a small model, and draft with the previous one."""
     from drafter.learning.versions import Versions
 
     _, folders = settings_with()
@@ -127,7 +128,7 @@ def _learn_all(store: Store, settings: Settings, folders: Folders, *, fewest: in
         try:
             learner = Learner(store, place, folders.learnt)
             if (back := learner.check_live()) is not None:
-                complain(f"{learner.target}: version {back.number} gained less than before, and is rolled back")
+                complain(f"{learner.target}: version {back.number} gained less than before and is rolled back")
             if ask:
                 look_for_newer(learner, settings, folders, on_battery if fewest else lambda: False)
             if learner.waiting(deep=deep) >= max(1, fewest):
@@ -167,7 +168,7 @@ def _tell(target: str, version: Version) -> None:
     spread = f"{version.low:+.1%} to {version.high:+.1%}"
     gain = f"{version.tau_before:.2f} -> {version.tau_after:.2f} tokens a round ({spread})"
     if version.state == "in use":
-        print(f"{target}: {gain} after {version.answers} answers. It drafts with version {version.number} from now on.")
+        print(f"{target}: {gain} after {version.answers} answers. It now drafts with version {version.number}.")
     else:
         print(
             f"{target}: {gain} after {version.answers} answers. That is not significantly better, so nothing changes."

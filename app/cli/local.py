@@ -33,7 +33,9 @@ Name = Annotated[
     str,
     typer.Argument(metavar="NAME", help="Name, as in `outrider local list`.", autocompletion=local_models),
 ]
-NewName = Annotated[str | None, typer.Option("--name", metavar="NAME", help="Default: that of the file.")]
+NewName = Annotated[
+    str | None, typer.Option("--name", metavar="NAME", help="Name of the model. Default: the file's name.")
+]
 TRIED = "Name three things that float, in one sentence."
 TRIED_TOKENS = 48
 
@@ -66,7 +68,7 @@ def find_models(
             print(sanitise(f"{one.name}  {size_text(one.size)}  {one.program}  {one.path}"))
     if not found:
         fail(
-            "No model was found. Name a folder: outrider local find FOLDER. To fetch one: outrider local catalogue",
+            "No model was found. To search a folder: outrider local find FOLDER. To fetch: outrider local catalogue",
             UNREACHABLE,
         )
     complain("To use one: outrider local add FILE --name NAME")
@@ -77,7 +79,7 @@ def add(
     path: Annotated[Path, typer.Argument(metavar="FILE", help="A GGUF file, or the folder of a model.")],
     name: NewName = None,
 ) -> None:
-    """Add a model. Its file is used where it is, and never copied."""
+    """Add a model. Its file is used where it is, not copied."""
     from app.local.registry import LocalModels
     from app.remotes.own_server import why_not
     from models.gguf.file import gguf_name
@@ -108,7 +110,7 @@ def _add(models: LocalModels, name: str, path: Path) -> None:
     before = dict(models).get(name)
     models.add(name, path)
     if before is not None and before != path.expanduser().absolute():
-        complain(f"{name} was {before} until now; that file stays.")
+        complain(f"{name} was {before} before; that file is kept.")
     complain(f"Added {name}. To let it answer while a server is away: outrider local use {name}")
 
 
@@ -156,7 +158,7 @@ def get(
     if settings.mode == "offline":
         fail('Nothing is fetched while the settings say `mode = "offline"`.', FAILED)
     if not yes and not remote_dialogue.has_terminal():
-        fail("There is no terminal to confirm in. To fetch it without confirmation: --yes", USAGE)
+        fail("There is no terminal to confirm in. To fetch without confirmation: --yes", USAGE)
     entry = catalogue().get(model)
     if entry is None and "/" not in model:
         fail(f"There is no {model} in the catalogue: outrider local catalogue. Or give OWNER/REPOSITORY.", USAGE)
@@ -199,7 +201,7 @@ def _say_plan(model: HubModel, hub: Hub) -> None:
         complain(f"  {file.name}  {size_text(file.size)}  {kind} {file.digest}")
     complain(f"{size_text(model.missing)} to fetch into {model.folder}; {size_text(free)} are free")
     complain(
-        f"Only {hub.host} is asked, and the storage that it redirects to; both see your address and the model's name."
+        f"Requests go only to {hub.host} and the storage it redirects to; both see your address and the model's name."
     )
 
 
@@ -262,7 +264,7 @@ def remove(name: Name) -> None:
 
 @local_commands.command("try")
 def try_model(name: Name) -> None:
-    """Load a model and ask it a question. Prints the seconds to load and to the first word, tokens/s and memory."""
+    """Load a model and ask it a question. Prints the load time, the time to the first word, tokens/s and memory."""
     from app.local.registry import LocalModels
 
     _, folders = settings_with()

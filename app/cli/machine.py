@@ -1,4 +1,4 @@
-"""The machine that a figure was measured on; `outrider drafter eval` and the benchmarks write it with their rows."""
+"""Describes the machine that figures were measured on, for `outrider drafter eval` and the benchmarks."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def mcp(context: typer.Context) -> None:
 
 @mcp_commands.command("add")
 def add(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Your name for the server.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of your choice.")],
     place: Annotated[
         list[str],
         typer.Argument(metavar="URL|COMMAND", help="Its address; or, after --, the command that starts it."),
@@ -51,8 +51,8 @@ def add(
         list[str] | None,
         typer.Option(
             metavar="NAME[=VALUE]",
-            help="Variable for the command. Without a value, that of your environment at each start: keep secrets "
-            "there. May be repeated.",
+            help="Environment variable for the command. Without a value, read from your environment at each start: use "
+            "this for secrets. May be repeated.",
         ),
     ] = None,
     token_stdin: TokenStdin = False,
@@ -61,7 +61,7 @@ def add(
     ] = None,
     replace: Replace = False,
 ) -> None:
-    """Add a server by the command that starts it, or by its address. Nothing is started yet.
+    """Add a server by the command that starts it, or by its address. It is not started yet.
 
     \b
     outrider mcp add files -- npx -y @modelcontextprotocol/server-filesystem ~/notes
@@ -75,7 +75,7 @@ def add(
     server: dict[str, Any]
     if is_address(place[0]):
         if len(place) > 1 or env:
-            fail("An address stands alone, with --token-env or --token-stdin; --env is for a command.", USAGE)
+            fail("An address takes only --token-env or --token-stdin; --env is for a command.", USAGE)
         if token_stdin and token_env:
             fail("Give --token-stdin or --token-env, not both.", USAGE)
         server = {"url": place[0]}
@@ -83,7 +83,7 @@ def add(
             server["headers"] = {"Authorization": f"Bearer ${{{token_env}}}"}
     else:
         if token_stdin or token_env:
-            fail("A token is for an address. A command gets its secrets with --env NAME.", USAGE)
+            fail("A token is for an address. Give a command its secrets with --env NAME.", USAGE)
         server = {"command": place[0], "args": place[1:]}
         if env:
             pairs = [one.partition("=") for one in env]
@@ -112,17 +112,17 @@ def show(json: Json = False) -> None:
 
 @mcp_commands.command("login")
 def login(name: Name) -> None:
-    """Sign in to a server with the browser (OAuth). It stays signed in until it refuses, or is removed."""
+    """Sign in to a server with the browser (OAuth). The login lasts until the server rejects it or is removed."""
     folders, file = _file()
     server = file.get(name)
     if server.url is None or server.headers or server.token is not None:
-        fail(f"{name} is not a server to sign in to: it is a command, or has a token already.", USAGE)
+        fail(f"{name} needs no sign-in: it is a command, or has a token already.", USAGE)
     raise typer.Exit(run(_login(folders, file, name)))
 
 
 @mcp_commands.command("test")
 def test(name: Name) -> None:
-    """Start a server, and list its tools: name, what the server says that it does, and its description."""
+    """Start a server, and list its tools: name, declared behaviour, description."""
     folders, file = _file()
     file.get(name)
     raise typer.Exit(run(_test(folders, name)))
@@ -136,7 +136,7 @@ def import_servers(
     ],
     replace: Replace = False,
 ) -> None:
-    """Add the servers of a file of Claude Desktop, Claude Code, Cursor or VS Code. Nothing is started."""
+    """Add the servers in a configuration file of Claude Desktop, Claude Code, Cursor or VS Code. None is started."""
     from app.config import reading
     from app.files import read_text
     from app.tools.mcp_file import foreign

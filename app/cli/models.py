@@ -29,7 +29,7 @@ def models(
 ) -> None:
     """List the models of all servers. One line each: server, model, capabilities.
 
-    The exit code is 3 if the server of --remote gives no list.
+    Exits with 3 if the server in --remote returns no list.
     """
     settings, folders = settings_with(remote=remote)
     raise typer.Exit(run(_list(settings, folders, remote, as_json=json)))

@@ -96,7 +96,7 @@ TemplateName = Annotated[
         "--template",
         "-t",
         metavar="NAME",
-        help="Make the question from templates/NAME.md beside the settings, where $input is the question.",
+        help="Template for the question: templates/NAME.md in the settings folder, where $input is the question.",
         autocompletion=completion.templates,
     ),
 ]

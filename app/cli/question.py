@@ -109,7 +109,7 @@ def _filled(name: str, asked: str, variables: Sequence[str], folders: Folders) -
     for variable in variables:
         key, mark, text = variable.partition("=")
         if not mark:
-            fail(f"-p {variable} gives no text. Write it as -p {key}=TEXT", USAGE)
+            fail(f"-p {variable} has no text. Write it as -p {key}=TEXT", USAGE)
         values[key] = text
     return Templates(folders).filled(name, asked, values)
 

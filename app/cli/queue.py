@@ -1,4 +1,4 @@
-"""`outrider queue` and `outrider verify`: questions that wait for the target, and answers that were given without it.
+"""`outrider queue` and `outrider verify`: questions that wait for the target, and answers written without it.
 
 Answers go to stdout, messages to stderr. Output and exit codes are an interface.
 """
@@ -29,7 +29,7 @@ NO_SERVER = ("unavailable", "incompatible")
 """Codes of failures because no server can verify: out of reach, or of another kind."""
 
 queue_commands = typer.Typer(
-    help="List what waits for the server, or send it. One line each: id, conversation, ask or verify, text.",
+    help="List or send what waits for the server. One line each: id, conversation, ask or verify, text.",
     rich_markup_mode=None,
 )
 Id = Annotated[
@@ -54,7 +54,7 @@ def queue(context: typer.Context) -> None:
 
 @queue_commands.command("send")
 def send(remote: Remote = None, token: Token = None) -> None:
-    """Send everything now and print the answers. The exit code is 3 if no server answers."""
+    """Send everything now and print the answers. Exits with 3 if no server answers."""
     raise typer.Exit(run(_send_all(*settings_with(remote=remote, token=token), explicit=remote is not None)))
 
 
@@ -62,7 +62,7 @@ def send(remote: Remote = None, token: Token = None) -> None:
 def edit(queued: Id, text: Annotated[str, typer.Argument(metavar="TEXT", help="New text of the prompt.")]) -> None:
     """Replace the text of a prompt that has not been sent yet."""
     if not text.strip():
-        raise typer.BadParameter(f"it is empty; to ask nothing, run: outrider queue rm {queued}", param_hint="TEXT")
+        raise typer.BadParameter(f"it is empty; to remove the prompt: outrider queue rm {queued}", param_hint="TEXT")
     with opened_store() as store:
         store.queue.edit(queued, text)
 
@@ -87,7 +87,7 @@ def verify(
     remote: Remote = None,
     token: Token = None,
 ) -> None:
-    """Have the server check a drafted answer. The exit code is 3 if no server answers."""
+    """Have the server check a drafted answer. Exits with 3 if no server answers."""
     settings, folders = settings_with(remote=remote, token=token)
     raise typer.Exit(run(_verify_last(conversation, settings, folders, explicit=remote is not None)))
 

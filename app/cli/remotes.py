@@ -36,15 +36,15 @@ remote_commands = typer.Typer(help="Find, add, list, use, test and remove server
 Name = Annotated[
     str,
     typer.Argument(
-        metavar="NAME", help="Your name for the server, as in --remote NAME.", autocompletion=completion.known_remotes
+        metavar="NAME", help="Name of the server, as in --remote NAME.", autocompletion=completion.known_remotes
     ),
 ]
 NewName = Annotated[
     str | None,
     typer.Argument(
         metavar="NAME",
-        help="A provider, such as openai, ollama or anthropic, or with a URL your name for the server, as in --remote "
-        "NAME. If omitted, the providers are listed, and you are asked.",
+        help="A provider, such as openai, ollama or anthropic; or, with a URL, a name of your choice. If omitted, "
+        "lists the providers and asks.",
         autocompletion=completion.providers,
     ),
 ]
@@ -61,13 +61,13 @@ def remote(context: typer.Context) -> None:
 def add(
     name: NewName = None,
     url: Annotated[
-        str | None, typer.Argument(metavar="URL", help="http:// or https://. If omitted, you are asked step by step.")
+        str | None, typer.Argument(metavar="URL", help="http:// or https://. If omitted, asks step by step.")
     ] = None,
     kind: Annotated[
         Literal["auto", "verifier", "openai", "anthropic"],
         typer.Option(
             help="verifier: an Outrider server, which checks drafts. openai: any OpenAI-compatible server. "
-            "anthropic: Anthropic's own API. auto: find out which of the first two."
+            "anthropic: Anthropic's own API. auto: detect which of the first two it is."
         ),
     ] = "auto",
     model: Annotated[
@@ -81,7 +81,7 @@ def add(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="System prompt of new conversations there: a name from `outrider system list`, or none.",
+            help="System prompt for new conversations with this server: a name from `outrider system list`, or none.",
             autocompletion=completion.system_prompts,
         ),
     ] = None,
@@ -93,7 +93,7 @@ def add(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Model on this device that answers then, with --offline local: a name from `outrider local list`.",
+            help="With --offline local, the model on this device that answers: a name from `outrider local list`.",
             autocompletion=completion.local_models,
         ),
     ] = None,
@@ -115,23 +115,23 @@ def add(
     ] = None,
     parallel: Annotated[
         int | None,
-        typer.Option(metavar="N", help="How many answers it writes at once; further questions wait. Default: 4."),
+        typer.Option(metavar="N", help="Maximum answers at once; further questions wait. Default: 4."),
     ] = None,
     price: Annotated[
         tuple[float, float] | None,
         typer.Option(
             metavar="READ WRITTEN",
-            help="Price in US dollars of a million tokens, for `outrider usage`. Default: as its list of models says.",
+            help="Price in US dollars per million tokens, for `outrider usage`. Default: from its list of models.",
         ),
     ] = None,
     replace: Annotated[bool, typer.Option("--replace", help="Replace the server of that name.")] = False,
     own_name: Annotated[
-        str | None, typer.Option("--name", metavar="NAME", help="Your name for a provider's server.")
+        str | None, typer.Option("--name", metavar="NAME", help="Name for a provider's server, if not the provider's.")
     ] = None,
 ) -> None:
     """Add a provider by its name, or any server by a name and its address.
 
-    A token in the provider's environment variable is used. Otherwise it is asked for in a terminal; press enter for
+    Takes the token from the provider's environment variable, or else asks for it in a terminal; press Enter for
     none.
     """
     from app.config import is_address
@@ -146,7 +146,7 @@ def add(
     provider = provider_named(name) if name is not None and url is None else None
     if own_name is not None:
         if name is not None and provider is None:
-            fail("--name is for a provider's server; another one has its name before its address.", USAGE)
+            fail("--name is for providers. For any other server, put the name before the address.", USAGE)
         name = own_name
     if name is not None and (problem := name_problem(name)):
         fail(problem, USAGE)
@@ -198,7 +198,7 @@ def add(
         _say_known(provider, name, added, remotes)
     if first and settings_with()[0].remote is None:
         use(name)
-        complain(f"{name} answers from now on; `outrider remote use --none` goes back to the bundled model")
+        complain(f"{name} is in use now; `outrider remote use --none` returns to the bundled model")
     else:
         complain(f"`outrider remote use {name}` chooses it for all questions")
     complain(f"`outrider remote test {name}` tries it")
@@ -228,9 +228,9 @@ def _add_step_by_step(
         _keep(name, _checked(answers.remote), answers.token, remotes)
         settings, _ = settings_with()
         code = run(_test(RemoteSource(name, remotes), settings))
-        if code != INTERRUPTED and yes(f"Use {name} for everything you ask from now on?", default=code == OK):
+        if code != INTERRUPTED and yes(f"Use {name} for all questions?", default=code == OK):
             use(name)
-            complain("`outrider` opens the chat with it; `outrider remote use --none` goes back to the bundled model")
+            complain("`outrider` opens the chat with it; `outrider remote use --none` returns to the bundled model")
             return code
     except (EOFError, KeyboardInterrupt):
         print(file=sys.stderr)
@@ -238,7 +238,7 @@ def _add_step_by_step(
             complain("nothing was added")
             return INTERRUPTED
         code = INTERRUPTED
-    complain(f'to ask it once: outrider ask --remote {name} "…"; for everything: outrider remote use {name}')
+    complain(f'for one question: outrider ask --remote {name} "…"; for all: outrider remote use {name}')
     return code
 
 
@@ -258,7 +258,7 @@ def _say_known(provider: Provider, name: str, added: Remote, remotes: Remotes) -
     if provider.note:
         complain(f"{provider.title}: {provider.note}")
     if added.model is not None:
-        complain(f"it is asked for {added.model}; `outrider models --remote {name}` lists all, --model chooses one")
+        complain(f"its model is {added.model}; `outrider models --remote {name}` lists all, --model chooses one")
     if provider.keys and remotes.get(name).token == "environment" and not os.environ.get(added.token_variable or ""):
         complain(f"make a token at {provider.keys}, then: outrider remote token {name}")
 
@@ -276,7 +276,7 @@ remote_commands.command("find")(find)
 def show(json: Json = False) -> None:
     """List your servers.
 
-    One line each: * if in use, name, address, kind, where the token is kept, what a model on this device does for it.
+    One line each: * if in use, name, address, kind, where the token is kept, the role of a model on this device.
     """
     import msgspec
 
@@ -321,7 +321,7 @@ def use(
     if settings.remote is not None:
         where = f"OUTRIDER_REMOTE or {folders.settings}"
         named = without_credentials(settings.remote)
-        complain(f"Your choice has no effect yet: {where} names {named}. Delete it there.")
+        complain(f"Your choice has no effect yet, because {where} names {named}. Delete it there.")
 
 
 @remote_commands.command("test")
@@ -390,7 +390,7 @@ def remove(name: Name) -> None:
     with patience_for_the_keyring():
         remotes.remove(name)
     if used:
-        complain(f"{name} was in use; the bundled model answers from now on, or: outrider remote use NAME")
+        complain(f"{name} was in use; the bundled model answers now. To use another server: outrider remote use NAME")
 
 
 async def _test(source: Source, settings: Settings) -> int:

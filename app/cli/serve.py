@@ -20,7 +20,7 @@ ELSEWHERE: dict[str, tuple[Any, Any]] = {"budget": (Budget, BUDGET), "allow_orig
 
 
 def serve(context: typer.Context, **given: Any) -> None:
-    """Run a server that answers, and checks drafts. It prints its address when it is ready."""
+    """Run a server that answers questions and checks drafts. Prints its address when it is ready."""
     settings, folders = settings_with()
     several = {name: tuple(given[name] or ()) for name in ("allow_host", "allow_origin")}
     options = replace(
@@ -51,7 +51,7 @@ def refuse_what_excludes_itself(context: typer.Context, options: ServeOptions) -
         source = context.get_parameter_source(option.name)
         if "shown" in option.metadata and option.metadata["shown"].alone and source and source.name == "COMMANDLINE":
             name = _flag(option.name)
-            fail(f"{name} is for one process, and Ray's proxy stands before several: leave out one of the two.", USAGE)
+            fail(f"{name} needs a single process, not several behind Ray's proxy: leave out one of the two.", USAGE)
 
 
 def _flag(field: str) -> str:

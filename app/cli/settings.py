@@ -85,7 +85,7 @@ class AskOptions:
     local: str | None = None
     """The model on this device that answers while the server is away."""
     system: SystemPrompt | None = None
-    """The system prompt from now on, or None to keep the conversation's own."""
+    """The new system prompt, or None to keep the conversation's own."""
     temperature: float | None = None
     seed: int | None = None
     tree: Literal["deterministic", "sampled"] | None = None
@@ -96,11 +96,11 @@ class AskOptions:
     template: str | None = None
     """The name of the template that makes the question."""
     variables: Sequence[str] = ()
-    """What its gaps are filled with, each as NAME=TEXT."""
+    """Values of its variables, each as NAME=TEXT."""
     extract: Literal["last", "all"] | None = None
     """Which code blocks are printed instead of the answer."""
     tools: Sequence[str] = ()
-    """MCP servers whose tools are offered to the model, from now on in this conversation."""
+    """MCP servers whose tools are offered to the model in this conversation."""
     allow: Sequence[str] = ()
     """Tools whose calls need no further yes in this run."""
     save: bool = True

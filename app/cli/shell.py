@@ -27,7 +27,7 @@ def shell(
         bool, typer.Option("--stop", help="Stop the background helper. The next key press starts a new one.")
     ] = False,
 ) -> None:
-    """Print a script that adds keys to your shell, which write, fix and explain commands.
+    """Print a script that adds keys to your shell for writing, fixing and explaining commands.
 
     \b
     eval "$(outrider shell bash)"       # the last line of ~/.bashrc

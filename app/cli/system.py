@@ -42,7 +42,7 @@ def system(context: typer.Context) -> None:
 
 @system_commands.command("list")
 def show_list(json: Json = False) -> None:
-    """List the system prompts: name and beginning."""
+    """List the system prompts: name and first words."""
     from app.sanitise import sanitise
     from app.system_prompts import name_problem
 
@@ -139,7 +139,7 @@ def _put(prompts: SystemPrompts, name: str, text: str) -> None:
 
 
 def _put_edited(prompts: SystemPrompts, name: str, text: str) -> None:
-    """Have the person write it. A text that cannot be saved stays in a file that the message names."""
+    """Let the person write it. A text that cannot be saved stays in a file that the message names."""
     from app.config import ConfigError
     from app.editor import EditedFile, EditorFailed, editor_command, editor_problem, start_problem
 

@@ -1,4 +1,4 @@
-"""Tool calls in `outrider ask`: which are made, and what is said about them on stderr."""
+"""Tool calls in `outrider ask`: which are allowed, and what stderr reports about them."""
 
 from __future__ import annotations
 

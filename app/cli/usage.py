@@ -17,13 +17,11 @@ from app.exits import complain
 
 
 def usage(
-    by: Annotated[
-        Literal["month", "conversation", "model"], typer.Option("--by", help="What the sums are for.")
-    ] = "month",
+    by: Annotated[Literal["month", "conversation", "model"], typer.Option("--by", help="What to group by.")] = "month",
     most: Annotated[int | None, typer.Option("-n", metavar="N", min=1, help="Only the last N.")] = None,
     json: Json = False,
 ) -> None:
-    """Show the tokens of your answers, and what they have cost where a price is known, by month.
+    """Show the tokens that your answers used, by month, and their cost if the price is known.
 
     A price comes from the server's list of models, or from `outrider remote add --price`.
     """
@@ -34,7 +32,7 @@ def usage(
         sums = store.usage.by(by)[:most]
         titles = {one.id: one.title for one in [*store.conversations.all(), *store.bin.conversations()]}
     if not sums and not json:
-        complain("no answers with a count of tokens")
+        complain("no answers have a token count")
     for one in sums:
         if json:
             print_json({by: one.key, **{name: value for name, value in asdict(one).items() if name != "key"}})

@@ -1,4 +1,4 @@
-"""Finds conditions of a question that a risky command leaves out: "delete *.log files older than a month" is more than
+"""Finds conditions of a question that a risky command ignores: "delete *.log files older than a month" is more than
 `find . -mtime +30 -delete` says.
 
 The rules know English. A condition counts as met if the command says anything of its kind: a wrong size is not
@@ -38,7 +38,7 @@ _NO_NAMES = name_set(
     " those user what which who you your"
 )
 _TAKEN_BACK = re.compile(r"\b(?:not (?:only|just)|even|including|regardless|ignor\w+|no matter)\b[^.;,]{0,40}$", re.I)
-"""What takes back the condition after it."""
+"""Words that negate the condition after them."""
 
 
 class _Rule(NamedTuple):
@@ -48,7 +48,7 @@ class _Rule(NamedTuple):
     """How a question says it. The group, if there is one, is the name that a command has to have; else a number will
     do."""
     options: re.Pattern[str] | None = None
-    """What else in a command sets a condition of this kind."""
+    """Other parts of a command that set a condition of this kind."""
 
 
 def _rule(said: str, options: str | None = None) -> _Rule:

@@ -32,7 +32,7 @@ class Wrapper:
 
 @dataclass(frozen=True, slots=True)
 class Inner:
-    """What a wrapper runs: words, or one word that a shell reads as a script."""
+    """The command that a wrapper runs: words, or one word that a shell reads as a script."""
 
     words: tuple[Word, ...] = ()
     script: Word | None = None

@@ -84,7 +84,7 @@ class Drafting:
         """Digests of the context's tokens."""
         self._shared = shared_prefix(drafter.text, drafter.prompt)
         self.arrivals = Arrivals(self._take)
-        """What is in transit."""
+        """Data in transit."""
         self._ahead: asyncio.Task[None] | None = None
         self._halted = asyncio.Event()
         self._restored = False
@@ -141,7 +141,7 @@ class Drafting:
         return len(self._context.tokens)
 
     def calibrate(self, calibration: Calibration) -> None:
-        """Use this calibration from now on, because the drafter has changed."""
+        """Replace the calibration, because the drafter has changed."""
         self._calibration = calibration
 
     def begin(self, coins: Coins | None = None, *, learns: bool = False) -> None:

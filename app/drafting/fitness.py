@@ -42,7 +42,7 @@ class Judged:
 
     @property
     def news(self) -> tuple[str, str] | None:
-        """What to tell the person once, if it is not used: a key for the message, and a sentence with what to do."""
+        """A notice to show once if it is not used: a key for the notice, and a sentence with advice."""
         why = why_no_drafts(self.config)
         if why is None or not self.fetched:
             return None

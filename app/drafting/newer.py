@@ -1,4 +1,4 @@
-"""Judges whether a newer version of a small model, taught by its server, is better here than the present one.
+"""Judges whether a newer version of a small model, taught by its server, is better here than the current one.
 
 Such a version reads the same memory and has the same shape; only its graph differs. It is judged on this device's own
 answers against the version in use, which this device may have learnt itself. If it is better, it becomes a version like

@@ -1,4 +1,4 @@
-"""Has text that the small model wrote alone checked as soon as the server is back.
+"""Requests a check of text that the small model wrote alone, as soon as the server is back.
 
 A check never keeps a client waiting: it stops for a request that needs its seat, and is repeated afterwards.
 """

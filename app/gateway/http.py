@@ -42,7 +42,7 @@ MOST_BODY_BYTES = 16 << 20
 """More than the longest readable conversation needs: some two million tokens as JSON."""
 MOST_THROWN_AWAY = 64 << 20
 HUNG_UP = 499
-"""Not read by anybody: the status that proxies log for a client that left."""
+"""The status that proxies log for a client that left; nobody reads it."""
 
 
 class Guard(BearerAuth):

@@ -16,7 +16,9 @@ OWN_TOKEN = (
     "remote add NAME ADDRESS`; then restart the gateway."
 )
 """The server behind the gateway refuses it, and would again: a person must fix that."""
-SHORTEN = "Leave out the oldest messages. What else the model reads, such as examples from pages, counts too."
+SHORTEN = (
+    "Leave out the oldest messages. Everything else that the model reads, such as examples from pages, counts too."
+)
 """Advice for a conversation that is too long."""
 STATUS: dict[FailureCode, tuple[int, str]] = {
     "unavailable": (503, "server_unavailable"),

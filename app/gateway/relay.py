@@ -29,7 +29,7 @@ from remote.openai.server_errors import BadRequest
 AWAY_SECONDS = 3.0
 """How long a request waits for a server that is away. Programs ask again by themselves after that."""
 NO_SERVER = "Tools need a server, and there is none: {why}. Ask again when it is back, or without tools."
-NO_TOOLS = "{name} takes no tools. Leave tools out, or give the gateway another server with --remote."
+NO_TOOLS = "{name} does not support tools. Leave tools out, or choose another server with --remote."
 BROKE_OFF = "The server broke the answer off ({reason}). Ask again."
 
 

@@ -1,4 +1,4 @@
-"""The catalogue of small models with free licences, from `catalogue.toml`. Nothing is asked of the network."""
+"""The catalogue of small models with free licences, from `catalogue.toml`. Needs no network."""
 
 from __future__ import annotations
 

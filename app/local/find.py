@@ -30,7 +30,7 @@ class Found:
     """A file with a model."""
 
     name: str
-    """As the program that keeps it calls it."""
+    """The name that the program that keeps it uses."""
     path: Path
     size: int
     """Bytes of all files that the model is in."""

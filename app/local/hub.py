@@ -1,7 +1,7 @@
 """Fetches models from the Hugging Face hub into the hub's own cache, where other programs find them too.
 
-Only formats without code are fetched: GGUF, or safetensors with the text files beside them. A download resumes where it
-broke off. A file gets its name only if it has the digest that the hub announced.
+Only formats without code are fetched: GGUF, or safetensors with the text files next to them. A download resumes where
+it broke off. A file gets its name only if it has the digest that the hub announced.
 """
 
 from __future__ import annotations

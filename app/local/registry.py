@@ -41,7 +41,7 @@ class WhileAway(NamedTuple):
     local: str | None
 
     def of(self, offline: Unanswered | None, local: str | None) -> WhileAway:
-        """The same for a server with these settings of its own."""
+        """The same for a server that has these settings itself."""
         return WhileAway(offline or self.offline, local or self.local)
 
     @property
@@ -69,8 +69,8 @@ class Duty(NamedTuple):
 
 
 def absent(name: str, path: Path, why: str) -> str:
-    """That the file of a model is absent, and what to do."""
-    return f"{path} is {why}: put it right, or forget it by `outrider local rm {name}`"
+    """A sentence that the file of a model is absent, and what to do."""
+    return f"{path} is {why}: restore it, or remove it with `outrider local rm {name}`"
 
 
 class LocalModels:
@@ -124,7 +124,7 @@ class LocalModels:
         return Duty(*self.chosen(away.local), away.answers) if away.answers or drafts else None
 
     def while_away(self, settings: Settings) -> WhileAway:
-        """What happens for servers without settings of their own. Raises `ConfigError` if these name no model."""
+        """What happens for servers without their own settings. Raises `ConfigError` if these name no model."""
         if settings.offline == "local" or (settings.offline is None and self.used is not None):
             return WhileAway("local", self.chosen(settings.local)[0])
         return WhileAway(settings.offline, settings.local)
@@ -171,7 +171,7 @@ class LocalModels:
 
 
 def duties(folders: Folders, settings: Settings) -> Callable[[Unanswered | None, str | None, str], Duty | None]:
-    """What a model does for a server with these settings of its own; nothing if the file of models cannot be read."""
+    """What a model does for a server that has these settings itself; nothing if the file of models cannot be read."""
     try:
         return partial(LocalModels(folders).duty, settings)
     except ConfigError:

@@ -14,7 +14,7 @@ from storage import Choices
 
 
 class Server(NamedTuple):
-    """Who answers a conversation."""
+    """The server and model that answer a conversation."""
 
     remote: str | None = None
     """Name of a remote, or `bundled`, or None for the one in the settings."""
@@ -103,7 +103,7 @@ def source_chosen(server: Server, settings: Settings, folders: Folders) -> Sourc
         remotes = Remotes(folders)
         if server.remote not in (BUNDLED, *(name for name, _ in remotes)):
             return UnusableSource(
-                f"the server {server.remote}, which was chosen for this conversation, is not in the list any more; "
+                f"the server {server.remote}, which was chosen for this conversation, is no longer in the list; "
                 "choose another model for it"
             )
         named = None if server.remote == BUNDLED else server.remote

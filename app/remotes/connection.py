@@ -104,7 +104,7 @@ class Connection:
         self.server = KnownServer(source, drafters, seen, anyway=anyway, local=local, texts=texts)
         """What the server reported about itself when it was last available."""
         self.speed = Speed(source.options, modes, None if seen is None else seen.beside(FILE))
-        """What the answers have measured."""
+        """Measurements from the answers."""
         self.verifier: Peer | None = None
         """The server while it is available."""
         self.warming = True

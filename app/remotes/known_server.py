@@ -66,7 +66,7 @@ class KnownServer:
         self.offer: Offer | None = None
         """The drafter that it offers for its model and that is not here."""
         self.unread: Verifier | None = None
-        """What it would be with the tokenizer that it offers and that is not here."""
+        """The server as a verifier, if the tokenizer that it offers were here."""
         self._local, self._texts = local, texts
         self._source, self._drafters, self._seen, self._anyway = source, drafters, seen, anyway
 
@@ -97,7 +97,7 @@ class KnownServer:
         return None if unread is None or texts is None else await texts.fetch(unread.client, unread.card)
 
     def check_with(self, drafter: Drafter, speed: Speed) -> Verifier:
-        """Have an `unread` server check drafts in the tokens of this drafter, which drafts nothing itself."""
+        """Let an `unread` server check drafts in the tokens of this drafter, which itself drafts nothing."""
         assert self.unread is not None
         peer, self.unread, self.drafter, self.drafters = self.unread, None, drafter, [drafter]
         speed.begin_anew()

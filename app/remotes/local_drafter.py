@@ -75,7 +75,7 @@ class LocalDrafter:
 
 
 def layerless_config(card: Card, digest: bytes) -> DrafterConfig:
-    """The config of a drafter without layers of its own. `digest` identifies it."""
+    """The config of a drafter without its own layers. `digest` identifies it."""
     layers = (
         *("hidden", "target_layers", "target_kv_heads", "target_head_size", "target_heads", "target_ffn"),
         *("heads", "kv_heads", "head_size", "ffn", "encoder_ffn", "inference_layers", "rope_theta", "norm_eps"),

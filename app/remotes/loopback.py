@@ -1,4 +1,4 @@
-"""Servers that this program runs on this device as sources: the bundled verifier, and a model that the person added.
+"""Servers that this program runs on this device: the bundled verifier, and a model that the person added.
 
 Starting takes about a second, or a few with PyTorch, and happens in the background. A verifier that dies is restarted,
 after a pause that grows with each failed start.

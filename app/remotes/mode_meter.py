@@ -117,7 +117,7 @@ class ModeMeter:
     def __init__(self, allowed: tuple[Verifying, ...] = MODES, learnt: Learnt | None = None) -> None:
         self.allowed = allowed
         self.drafts = False
-        """Whether the verifier has a drafter of its own."""
+        """Whether the verifier has its own drafter."""
         self.drafter = "this device"
         """Who drafts on this device, for people."""
         self.rivals: Sequence[ModeMeter] = ()

@@ -149,7 +149,7 @@ def known_as(server: NearbyServer, model: str | None, remotes: Remotes) -> str |
 
 
 async def _look_at(port: int, seconds: float) -> NearbyServer | Unusable | None:
-    """What listens at a port, or None if it is free. No answer makes it raise."""
+    """The program that listens at a port, or None if the port is free. Never raises, whatever the program answers."""
     url, begun = f"http://{HOST}:{port}", time.monotonic()
     async with VerifierClient(url) as verifier, CompletionsClient(url) as endpoint:
         try:

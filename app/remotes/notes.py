@@ -1,4 +1,4 @@
-"""Small private files of JSON that the program keeps about servers from one run to the next.
+"""Small private JSON files that keep what is known about servers between runs.
 
 A file that cannot be read counts as empty, and one that cannot be written is ignored: nothing here is needed to answer
 a question.

@@ -66,7 +66,7 @@ class OwnServer:
             threads = usable_cores() if drafter is None else draft_threads()
             command = own_command(target, drafter or "", str(file), str(threads), module="app.cli.own_server")
         pipe = subprocess.PIPE
-        # A session of its own: Ctrl+C stops an answer, not the server.
+        # In its own session: Ctrl+C stops an answer, not the server.
         try:
             self._process = subprocess.Popen(
                 command, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True, env=own_environment()

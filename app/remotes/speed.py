@@ -34,7 +34,7 @@ FIRST_ROUND_SECONDS = 0.03
 
 @dataclass
 class DrafterSpeed:
-    """What the answers with one drafter have measured."""
+    """Measurements from the answers with one drafter."""
 
     costs: CostMeter
     modes: ModeMeter
@@ -65,13 +65,13 @@ class Speed:
 
     def _compare(self, drafters: dict[str, DrafterSpeed]) -> None:
         self._of = drafters
-        """What was measured of each drafter, by the key for what its `modes` has learnt."""
+        """Measurements of each drafter, by the key for what its `modes` has learnt."""
         self._measure(next(iter(drafters.values())))
         self.drafters = DrafterMeter([of_one.modes for of_one in drafters.values()])
         """Chooses between them."""
 
     def use(self, drafter: int) -> None:
-        """Measure this drafter from now on, by its place among the keys of `recall`."""
+        """Start measuring this drafter, by its place among the keys of `recall`."""
         of_one = list(self._of.values())[drafter]
         if of_one.modes is not self.modes:
             self._measure(of_one)

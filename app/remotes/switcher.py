@@ -81,7 +81,7 @@ class RemoteSwitcher:
         return Remotes(self.folders)
 
     def use(self, name: str | None) -> str:
-        """Use this remote from now on and at the next start; returns a notice if there is a restriction, or "".
+        """Switch to this remote, also for later starts. Returns a notice if there is a restriction, or "".
 
         A running answer is finished by the remote that began it. Raises `ConfigError`.
         """
@@ -93,7 +93,7 @@ class RemoteSwitcher:
         self._asker.use(source)
         self.now, self.fresh = name, NONE
         if self._settings.mode == "offline":
-            return "Outrider was started offline; your choice is used at the next start."
+            return "Outrider was started offline; your choice takes effect at the next start."
         if self._settings.remote is not None:
             named = f"a setting or an option names {without_credentials(self._settings.remote)}"
             return f"Your choice ends when you quit, because {named}."
@@ -102,7 +102,7 @@ class RemoteSwitcher:
     async def save(self, name: str, remote: Remote, token: str | None, was: str | None) -> Remote:
         """Save a remote, replacing the one named `was`; returns it as stored. Raises `ConfigError`.
 
-        The very first remote is used from now on. May take as long as a person needs to unlock a keyring.
+        The very first remote is put into use. May take as long as a person needs to unlock a keyring.
         """
         from app.remotes.source import options_of
         from remote import Misconfigured
@@ -163,7 +163,7 @@ class RemoteSwitcher:
         return [one for of in listed if of.server == name for one in of.models if model is None or one.is_named(model)]
 
     def make_default(self, name: str, model: str | None) -> str:
-        """Have this model of a remote, or the bundled one, answer new conversations; returns a notice like `use`.
+        """Let this model of a remote, or the bundled one, answer new conversations; returns a notice like `use`.
 
         Raises `ConfigError`.
         """

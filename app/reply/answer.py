@@ -19,7 +19,7 @@ from remote.openai.stream import KEPT_REASONING
 
 Shown = Drafted | Verified | Retracted
 INCOMPLETE = "\ufffd"
-"""What a decoder writes for bytes that are not, or not yet, a character."""
+"""A decoder's output for bytes that are not, or not yet, a character."""
 SMALL_MODEL = "small model"
 """A drafter whose name is not known."""
 
@@ -65,7 +65,7 @@ class Answer:
         self._told = 0
         """How many of them were returned."""
         self.reasoning = ""
-        """What a server's model thought before its answer, as far as it is kept."""
+        """The thoughts of a server's model before its answer, as far as they are kept."""
         self.reasoning_seconds = 0.0
         self._thoughts = Sanitiser()
         self.is_text = False
@@ -74,7 +74,7 @@ class Answer:
         """Characters that arrived as text."""
         self._sanitiser = Sanitiser()
         self._clean_pieces: list[str] = []
-        """What `add_text` has shown since `_solid` was made."""
+        """Text that `add_text` has shown since `_solid` was made."""
         self._solid = ""
         self._ghost = ""
         self._ghost_tokens = 0
@@ -130,7 +130,7 @@ class Answer:
     # ---- what changes it ---------------------------------------------------------------------------------------------
 
     def name(self, marks: Marks) -> None:
-        """Say which names the marks in its tokens stand for from here on."""
+        """Set which names the marks in later tokens stand for."""
         self._marks = marks
 
     def recall(self, stretches: Sequence[Stretch]) -> None:
@@ -175,7 +175,7 @@ class Answer:
         return (following(self._text, begun, said[len(known) :]) or []) if said.startswith(known) else []
 
     def join(self, writer: str) -> str:
-        """Let a model on this device, with a tokenizer of its own, draft from here on. Returns what it is to continue.
+        """Let a model on this device, with its own tokenizer, draft the rest. Returns the text to continue.
 
         Tokens that do not make a whole character yet are taken back.
         """
@@ -205,7 +205,7 @@ class Answer:
         return [*self.written_by(self.local, here=True), *shown]
 
     def written_by(self, writer: str, *, here: bool) -> list[Stretch]:
-        """Note who writes text from now on. Returns the stretches that are new; none without models on this device."""
+        """Record who writes the text that follows. Returns the new stretches; none without models on this device."""
         if not here and not self._stretches:
             return []
         if here and not self._stretches and (self.model or self.drafter or self.sent):

@@ -101,7 +101,7 @@ class Assistant:
 
     @property
     def backend(self) -> Backend:
-        """What writes the answers. Raises `NotLoaded`."""
+        """The backend, which writes the answers. Raises `NotLoaded`."""
         if self._backend is None:
             raise NotLoaded(self._trouble or "loading the small model")
         return self._backend
@@ -142,7 +142,7 @@ class Assistant:
     # ---- who answers -------------------------------------------------------------------------------------------------
 
     def use(self, source: Source | None) -> None:
-        """Ask this server from now on, or only the drafter if None, in conversations without a server of their own.
+        """Switch to this server, or to the drafter alone if None, in conversations without their own server.
 
         A running reply finishes over its own connection.
         """
@@ -227,7 +227,7 @@ class Assistant:
         return None if self._backend is None else self._backend.routing.offer
 
     async def fetch_offered(self, progress: Callable[[int, int], None]) -> None:
-        """Download that small model, and draft with it from then on.
+        """Download that small model, and start drafting with it.
 
         `progress` is called with the bytes received so far and the total. Raises `RemoteError`, `SourceFailed`,
         `NotLoaded`.
@@ -272,7 +272,7 @@ class Assistant:
         return bool(self._replies)
 
     async def entitle(self, conversation_id: str) -> str | None:
-        """Have the model give a conversation its title, if it is new and that costs nothing; None if its title stays.
+        """Ask the model for a title of a conversation, if it is new and that costs nothing; None if its title stays.
 
         Raises `StorageError`.
         """
@@ -367,7 +367,7 @@ class Assistant:
         return self._events(self._conversation_of(message_id), lambda backend: backend.rest(message_id))
 
     async def sum_up(self, conversation_id: str) -> AsyncGenerator[Event, None]:
-        """Have the model sum up all but the last turns. Once complete, later prompts have the summary instead of them.
+        """Have the model summarise all but the last turns. Once complete, the summary replaces them in later prompts.
 
         The messages stay. Until then, and if it fails or is stopped, prompts are as before. Tools are not called. If
         the model cannot read that much, the turns are summed up in parts: the first ones, then their summary with the
@@ -439,7 +439,7 @@ class Assistant:
             self.outbox.end(queued)
 
     async def due(self) -> AsyncGenerator[Queued, None]:
-        """What to `send` now, one entry after another; see `Outbox.due`."""
+        """The entries to `send` now, one after another; see `Outbox.due`."""
         with contextlib.suppress(NotLoaded):
             routing = (await self.until_loaded()).routing
             entries = self.outbox.due(routing.connection_of, lambda: self._replies, routing.stands_in, routing.has_room)

@@ -67,7 +67,7 @@ class Backend:
             await self._tools.aclose()
 
     def decide(self, conversation_id: str, place: int, decision: Decision) -> None:
-        """What the person says to a tool call of a running answer."""
+        """Pass on the person's decision about a tool call of a running answer."""
         if (desk := self._desks.get(conversation_id)) is not None:
             desk.decide(place, decision)
 
@@ -157,7 +157,7 @@ class Backend:
             routing.choose_drafter(connection, self._settings_of(message.conversation_id), message.conversation_id)
             drafter = await asyncio.to_thread(routing.drafter_of, message.conversation_id)
             request = request.in_tokens(drafter.text)
-            alone = len(routing.running) == 1  # Other answers go on with the version that they began with.
+            alone = len(routing.running) == 1  # Other answers keep the version that they began with.
             if alone and await asyncio.to_thread(self._learnt.refresh, drafter):
                 routing.pool.recalibrate(drafter)
             seat = routing.seat_of(writing, stopping)

@@ -1,4 +1,4 @@
-"""The tool calls of one answer: they are stored, shown to the person, made with a yes, and their results kept.
+"""Handles the tool calls of one answer: stores them, asks the person for consent, makes them, and keeps the results.
 
 A call is stored as `running` before the tool is asked, and is asked for once. One whose result is unknown, because the
 program or the line ended in the middle, is made again only if the person says so, and so is another call with the same
@@ -39,8 +39,8 @@ class Seat(NamedTuple):
 HELD = Seat()
 """A place that is never left."""
 Decision = Literal["yes", "no", "always"]
-"""What the person says to a call. always: yes, and to every later call of this tool in the conversation. To a call that
-may have run: yes makes it again, no tells the model that its result is unknown."""
+"""The person's decision about a call. always: yes, also to every later call of this tool in the conversation. To a call
+that may have run: yes makes it again, no tells the model that its result is unknown."""
 
 MOST_CALLS = 16
 """Calls that an answer may have."""
@@ -120,7 +120,7 @@ class CallDesk:
         return [ToolCalled(call) for call in new]
 
     def decide(self, place: int, decision: Decision) -> None:
-        """What the person says to the call that waits for it."""
+        """Pass on the person's decision about the call that waits for it."""
         if (asking := self._asking.get(place)) is not None and not asking.done():
             asking.set_result(decision)
 

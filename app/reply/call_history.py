@@ -63,7 +63,7 @@ def call_text(message: Message) -> Message:
 
 
 def result_of(call: Call) -> str:
-    """What the model reads of a call."""
+    """The result of a call, as the model reads it."""
     return call.result or {"unknown": UNKNOWN, "running": UNKNOWN, "asked": NOT_MADE}.get(call.state, "(no output)")
 
 

@@ -70,7 +70,7 @@ class Edge:
             if reply is None:
                 generation.end("stopped")
                 return
-            # 3. Take the verdict: the target keeps the beginning of the draft and adds a token of its own.
+            # 3. Take the verdict: the target keeps the beginning of the draft and adds its own token.
             was_offline = bool(generation.answer.suffix)
             shown = await self._take(draft.tree, reply)
             # 4. Emit what has changed.

@@ -1,4 +1,4 @@
-"""An answer as text from an OpenAI-compatible server, which verifies nothing and knows no tokens of ours.
+"""An answer as text from an OpenAI-compatible server, which verifies nothing and does not know our tokens.
 
 A question may cost money, so it is sent once. Any failure after that ends the answer, with the text received so far.
 Only a request that was never sent, or that the server refused before it began, is repeated. The answer is stored as
@@ -47,8 +47,8 @@ itself until its context is full."""
 SHARE = 256
 """The answer is stored when it has grown by this fraction, because all of it is written each time."""
 IMAGES = (
-    "An image was sent ({names}). If {model} reads no images, choose a model that does, or ask in a new conversation "
-    "without it. The question and its files are kept."
+    "An image was sent ({names}). If {model} cannot read images, choose a model that can, or ask in a new conversation "
+    "without the image. The question and its files are kept."
 )
 
 
@@ -273,7 +273,7 @@ class EndpointText:
         elif end == "tools":
             cut_by, kind = "the model called a tool, which Outrider does not support", "other"
         elif stream.overlong:
-            cut_by, kind = "it is too long to be stored in full", "length"
+            cut_by, kind = "it is too long to store in full", "length"
         elif end in ("length", "context"):
             limit, kind = self._limit(stream, full=end == "context")
             cut_by = limit if stream.spoken else f"{limit}, while it was still reasoning"
@@ -329,18 +329,20 @@ class EndpointText:
             )
         said = str(error).rstrip(".")
         if isinstance(error, Busy) and error.after is not None and error.after > BUSY_SECONDS:
-            said = f"{said}; it asks to be tried again in {error.after / 60:,.0f} min"
+            said = f"{said}; try again in {error.after / 60:,.0f} min"
         if isinstance(error, Refused) and error.code == "not_found" and self._endpoint.listed:
             said = f"{said}; it lists {self._endpoint.listed}"
         if isinstance(error, Refused) and error.code == "too_long":
             return NoAnswer(f"{said}. Start a new conversation.", "too_long")
         if self._generation.given.sums_up:
-            return NoAnswer(f"{said}. Nothing more was summed up.", "broken", wants_token=wants_token(error))
+            return NoAnswer(f"{said}. Nothing more was summarised.", "broken", wants_token=wants_token(error))
         if self._generation.answer.text:
             return NoAnswer(f"{said}. The part that arrived is kept.", "broken", advice=f"To continue: {GO_ON}.")
         if isinstance(error, Refused | Incompatible):
             about_system = self._generation.given.system and "system" in said.lower()
-            advice = " This model may take no system prompt; choose none for this conversation." if about_system else ""
+            advice = (
+                " This model may not accept system prompts; choose none for this conversation." if about_system else ""
+            )
             if images := self._generation.given.images:
                 advice += f" {IMAGES.format(model=short_model(self._endpoint.model.id), names=', '.join(images))}"
             code: FailureCode = "unavailable" if isinstance(error, Busy) else "refused"

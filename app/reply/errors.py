@@ -20,7 +20,7 @@ class NoAnswer(Exception):
         self.passing = passing
 
     def adding(self, said: str) -> NoAnswer:
-        """The same with a further sentence, which may be empty."""
+        """The same error with a further sentence, which may be empty."""
         event, message = self.event, f"{self} {said}".rstrip()
         return NoAnswer(message, event.code, passing=self.passing, wants_token=event.wants_token, advice=event.advice)
 

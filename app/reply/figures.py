@@ -26,7 +26,7 @@ class Figures:
         self._texts: list[ChatStream] = []
         """The streams of OpenAI-compatible servers: of the one that was asked, and of a model that continued here."""
         self.price: Price | None = None
-        """What the server that was asked takes for its tokens, if known."""
+        """The price of the server's tokens, if known."""
         self._begun = clock.now()
         self._first_token: float | None = None
 

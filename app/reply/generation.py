@@ -91,7 +91,7 @@ class GenerationInput:
     system_digest: str | None = field(default=None, kw_only=True)
     """See `app.reply.request.system_digest`."""
     messages: Sequence[tuple[str, Content]]
-    """That conversation as (role, content), for a server that does not read our tokens."""
+    """The conversation as (role, content), for a server that does not read our tokens."""
     spoken: Sequence[Mapping[str, Any]] = field(default=(), kw_only=True)
     """The same with the tool calls of its answers, if the conversation has tools."""
     sums_up: bool = field(default=False, kw_only=True)
@@ -162,7 +162,7 @@ class Generation:
         self.guided = False
         """Whether the conversation is read by the drafter's prompt recipe."""
         self._reading = Reading((), NoMarks())
-        """What the current writer reads; None while only servers were asked that do not read our tokens."""
+        """The text that the current writer reads; None while only servers were asked that do not read our tokens."""
         self.reason: EndReason | None = None
         """Why the answer ended; None while it is being written."""
         self.cut_by = ""
@@ -241,7 +241,7 @@ class Generation:
     # ---- what changes it ---------------------------------------------------------------------------------------------
 
     async def address(self, *, own_target: bool, most_read: int) -> None:
-        """Have the conversation read by the next writer: the drafter, the target it was made for, or another model.
+        """Prepare the conversation for the next writer: the drafter, the target it was made for, or another model.
 
         Only the first two use the drafter's prompt recipe. `most_read`: tokens of a conversation that are read.
         Examples that were left out once stay out of this answer, so that its next writer reads the same. Raises

@@ -133,7 +133,7 @@ class Hosted:
         )
 
     async def _frames(self, stream: HostedStream) -> AsyncGenerator[Step, None]:
-        """What the frames of the stream bring."""
+        """Process the frames of the stream."""
         generation, connection, drafting = self._generation, self.connection, self._generation.drafting
         while generation.reason is None:
             frame = await generation.unless_stopped(_next(stream))

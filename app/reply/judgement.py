@@ -165,7 +165,7 @@ def parting(drafted: str, verified: str) -> int:
 
 
 class Comparison(NamedTuple):
-    """What one text shares with another."""
+    """The words that one text shares with another."""
 
     kept: int
     """Number of words of the first text that are also in the second one, in the same order."""

@@ -1,4 +1,4 @@
-"""Has each drafter use its newest learnt version, and stores what it can learn from.
+"""Makes each drafter use its newest learnt version, and stores what it can learn from.
 
 Another process learns (`outrider learn`), so before each answer it is checked whether the version in use has changed. A
 version is valid only while every answer that it learnt from exists: deleting a conversation deletes what was learnt
@@ -27,7 +27,7 @@ class Learnt:
         self._stamps: dict[int, tuple[int, int]] = {}
 
     def refresh(self, drafter: Drafter) -> bool:
-        """Have this drafter use the current version. Returns whether that has changed.
+        """Make this drafter use the current version. Returns whether that has changed.
 
         May read files. A version that cannot be read, or that learnt from deleted answers, counts as none.
         """

@@ -1,4 +1,4 @@
-"""A title for a conversation, by the model that answers it, asked for only where that costs nothing.
+"""Asks the model that answers a conversation for a title, only where that costs nothing.
 
 That is a server on this device, or an Outrider server. Others may charge for it, so they need a setting. The title
 replaces the one that was made from the question, never a person's own.
@@ -55,7 +55,7 @@ async def give_title(store: Store, connection: Connection | None, conversation_i
     try:
         title = "" if client is None else await _asked(client, peer, messages)
     except RemoteError:
-        return None  # Nobody waits for it, and the next answer tells what is wrong.
+        return None  # Nobody waits for it, and the next answer reports what is wrong.
     return title if title and store.conversations.entitle(conversation_id, conversation.title, title) else None
 
 
@@ -81,7 +81,7 @@ async def _asked(client: CompletionsClient, peer: Endpoint | Verifier, messages:
 
 
 def clean_title(said: str) -> str:
-    """What a model said, as a title in one line; empty if it is none."""
+    """A model's reply as a title in one line; empty if it is not a title."""
     line = next((line for line in sanitise(said).split("\n") if line.strip()), "")
     line = re.sub(r"^\W*title\s*:\s*", "", line, flags=re.IGNORECASE)
     title = " ".join(line.split()).strip("#*_`\"'“”„«» ").rstrip(".:")

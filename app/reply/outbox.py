@@ -1,4 +1,4 @@
-"""The queue for the target, and when its entries are sent: questions asked without a line, and answers to be verified.
+"""The queue for the target, and when its entries are sent: questions asked offline, and answers to be verified.
 
 All entries are in the database. The outbox decides what is due, and prevents a failing server from being asked again
 and again. Entries were queued because the person wants the server's answer. So an answer to be verified is also sent
@@ -134,11 +134,12 @@ class Outbox:
     ) -> AsyncGenerator[Queued, None]:
         """Yields the entries to send now, while their servers are available and take another answer.
 
-        The reader sends each of them: at once, or beside the next ones. A failed entry is due again when its server is
-        back, which is checked every second while something waits. `connection_of`: the connection to the server of a
-        conversation by its id, or None if no server is asked; may raise `StorageError`. `replying`: ids of the
-        conversations in which a reply runs. `stands_in`: whether a model on this device answers while that server is
-        away. `has_room`: whether the server of a conversation takes another answer beside those in others.
+        The reader sends each of them: at once, or together with the next ones. A failed entry is due again when its
+        server is back, which is checked every second while something waits. `connection_of`: the connection to the
+        server of a conversation by its id, or None if no server is asked; may raise `StorageError`. `replying`: ids of
+        the conversations in which a reply runs. `stands_in`: whether a model on this device answers while that server
+        is away. `has_room`: whether the server of a conversation has room for an answer in addition to those in other
+        conversations.
         """
         eager: dict[Connection, contextlib.ExitStack] = {}
         try:

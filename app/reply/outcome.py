@@ -34,7 +34,7 @@ SAVE_PAUSE_SECONDS = 0.2
 NEVER_AGAIN = ("too_long", "refused", "broken")
 """Codes of failures after which a question leaves the queue: it would fail again, or be charged twice."""
 WRITERS = ("model", "streamed", "drafted_by", "stretches", "withdrawn")
-"""Statistics that tell who wrote a text."""
+"""Statistics that say who wrote a text."""
 MOST_NAME = 200
 """Characters of a server's name for its model that are stored."""
 
@@ -94,7 +94,7 @@ def _judged(begun: Message, generation: Generation) -> Judged | None:
 def _withdrawn(request: Request, generation: Generation, judged: Judged | None = None) -> Withdrawn | None:
     """What the target did not keep of what models on this device had written in this answer, in any of its versions.
 
-    Without what `judged` tells: the end of the version before.
+    Without `judged`: the end of the version before.
     """
     answer, begun = generation.answer, request.begun
     before: list[Dropped] = []

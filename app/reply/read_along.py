@@ -1,4 +1,4 @@
-"""Has the model on this device read an answer while a server writes it, so that it can continue at once.
+"""Lets the model on this device read an answer while a server writes it, so that it can continue at once.
 
 Reading is most of the wait for its first word. It reads in steps, each when the one before is over, and keeps what it
 has read (`remote/verifier/completions`).

@@ -172,8 +172,8 @@ class Reply:
                 return ToolText(self._generation, connection, peer, endpoint, desk)
             if self._generation.called:
                 raise NoAnswer(
-                    "This answer has tool calls, and this server takes none, so it cannot continue it. "
-                    "Choose the server that began it.",
+                    "This answer has tool calls, which this server does not support, so it cannot "
+                    "continue it. Choose the server that began it.",
                     "incompatible",
                 )
             if isinstance(peer, Endpoint):
@@ -287,7 +287,7 @@ class Reply:
         return self._connection.why if self._connection.verifier is None else "the server cannot continue its text"
 
     def _give_up_here(self, why: str) -> None:
-        """Note why the model on this device does not answer or continue. From then on, it counts as absent."""
+        """Record why the model on this device does not answer or continue. It then counts as absent."""
         stand_in, does = self._stand_in(), "continue" if self._generation.answer.text else "answer"
         name = "The model" if stand_in is None else stand_in.source.name or "The model"
         self._cannot = f"{name} on this device cannot {does}: {_sentence(why)}"
@@ -346,7 +346,7 @@ class Reply:
         if (unreadable := self._generation.unreadable) is not None:
             raise unreadable
         if self._generation.given.sums_up and self._generation.guided:
-            raise NoAnswer("This model answers single questions and cannot sum up a conversation.", "internal")
+            raise NoAnswer("This model answers single questions and cannot summarise a conversation.", "internal")
         if self._generation.answer.is_text:
             raise NoAnswer("Only a server like the one that began this answer can continue it.", "incompatible")
 

@@ -109,7 +109,7 @@ class Request:
         return answer
 
     def _stretches(self, begun: Message) -> Sequence[Stretch]:
-        """Who wrote which part of the begun answer, as it was stored, or as the tokens that it had there tell."""
+        """Who wrote which part of the begun answer, as it was stored, or as its stored tokens show."""
         stretches = stretches_of(begun.stats)
         if self.sent and not stretches and self.stored is not None and drafted(self.stored):
             return [Stretch(0, _name_in(begun, "drafted_by") or SMALL_MODEL, here=True)]
@@ -280,13 +280,13 @@ def sum_up(store: Store, settings: Settings, conversation_id: str, parts: int = 
     ends = questions[-WHOLE_TURNS] if len(questions) > WHOLE_TURNS else 0
     before = store.summaries.of(conversation_id)
     if not ends or (before is not None and before.up_to == thread[ends - 1].id):
-        raise _impossible(f"There is nothing to sum up yet: the last {WHOLE_TURNS} questions stay as they are.")
+        raise _impossible(f"There is nothing to summarise yet: the last {WHOLE_TURNS} questions stay as they are.")
     known = 0 if before is None else 1 + next(at for at, one in enumerate(thread) if one.id == before.up_to)
     old = [place for place in questions if known <= place < ends]
     if parts > 1:
         if parts > len(old):  # The last part was one question already.
             raise _impossible(
-                "One question with its answer is longer than the model reads. Nothing more was summed up."
+                "One question with its answer is longer than the model can read. Nothing more was summarised."
             )
         ends = [*old, ends][max(1, len(old) // parts)]
     pending = store.summaries.begin(thread[ends - 1], SUM_UP)

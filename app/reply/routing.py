@@ -104,7 +104,7 @@ class Writing:
     """Whether it has left its place at the server, because a tool call waits for the person."""
 
     def over(self, connection: Connection | None) -> None:
-        """Have it arrive over this connection, or none any more."""
+        """Let it arrive over this connection, or over none."""
         for one, change in ((self.connection, -1), (connection, 1)):
             if one is not None:
                 one.answers += change
@@ -121,7 +121,7 @@ class Routing:
         self._store, self._options, self._outbox = store, options, outbox
         self._seen = options.seen or LastSeen()
         self._away = WhileAway(options.settings.offline, options.settings.local)
-        """What happens while a server without settings of its own is away."""
+        """What happens while a server without its own settings is away."""
         self._connections = Connections(self._connect, options.source, options.chosen)
         self.leaving: set[asyncio.Task[None]] = set()
         """Connections to close as soon as the answers arriving over them are complete."""
@@ -174,7 +174,7 @@ class Routing:
         return self._connections.shown
 
     def use(self, source: Source | None) -> None:
-        """Ask this server from now on, in each conversation for which no other was chosen.
+        """Switch to this server in each conversation for which no other was chosen.
 
         Connects in the background. Sessions, line measurements, and the memory of open conversations are reset, because
         they belong to another server.
@@ -210,7 +210,7 @@ class Routing:
         return writing
 
     def has_room(self, conversation_id: str | None, answering: Collection[str]) -> bool:
-        """Whether the server of a conversation takes another answer, beside those in the conversations `answering`.
+        """Whether the server of a conversation has room for another answer, in addition to those in `answering`.
 
         None: a new conversation, with the server of the open one. Without a server, the drafter writes one at a time.
         Raises `StorageError`.

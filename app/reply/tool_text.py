@@ -1,4 +1,4 @@
-"""An answer for which the model may call tools, by a server with OpenAI's API.
+"""An answer during which the model may call tools, from a server with OpenAI's API.
 
 The server is asked again after each turn of calls, with their results, until it ends with text. Each request is sent
 once. If the line breaks, a call that was half received is dropped, and those that were made stay with the answer: what
@@ -47,7 +47,7 @@ class ToolText(EndpointText):
         super().__init__(generation, connection, endpoint)
         self._peer, self._desk = peer, desk
         self._apart = False
-        """Whether the next text is a paragraph of its own, because calls stand before it."""
+        """Whether the next text begins a new paragraph, because calls precede it."""
         self._tools: list[dict[str, Any]] = []
         self._asked: Sequence[ToolCall] = ()
         """The calls with which the last request ended."""
@@ -89,7 +89,7 @@ class ToolText(EndpointText):
             self._apart = bool(generation.answer.text.strip())
 
     def _continuation(self, known: str) -> Continuation:
-        """What the server is to continue: the text after the last call."""
+        """The text that the server is to continue, after the last call."""
         begun = self._desk.calls[-1].at if self._desk.calls else 0
         model, rest = self._endpoint.model, known[begun:]
         self._apart = bool(begun) and not rest

@@ -211,7 +211,7 @@ class Answers:
         return self._assistant
 
     def _has_remote(self, settings: Settings) -> bool:
-        """Whether the person chose a server of their own. Raises `ConfigError`."""
+        """Whether the person chose their own server. Raises `ConfigError`."""
         if settings.mode == "offline":
             return False
         chosen = settings.remote or ""
@@ -236,7 +236,7 @@ MORE = "Its output may help: COMMAND 2>&1 | outrider fix"
 EMPTY = {
     "command": "Type what you want to do, in plain words, then press the key.",
     "explain": "There is no command in the line to explain.",
-    "fix": "No command that failed is known in this shell.",
+    "fix": "No failed command is known in this shell.",
 }
 
 

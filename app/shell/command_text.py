@@ -1,4 +1,4 @@
-"""How a key press is put to a model, and how its answer is read.
+"""Turns a key press into a question for a model, and reads the answer.
 
 Shell Guide gets only the words, as in its training. Any other model gets instructions.
 """

@@ -91,7 +91,7 @@ def mend(failure: Failure) -> Mend | None:
 
 
 def _new_risks(failed: str, mended: str) -> list[str]:
-    """What the mend does that the failed command would not have done, and each warning. The person can see that it
+    """The effects of the fix that the failed command would not have had, and each warning. The person can see that it
     runs as root, and which program it runs.
     """
     before = {risk.sentence for risk in risks(failed)}

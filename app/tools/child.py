@@ -1,7 +1,7 @@
 """A server that runs as a child process and speaks MCP over its pipes: a transport of the SDK.
 
 The SDK's own transport reads lines of any length, passes on more of the environment, and does not tell how a process
-ended. Here lines are bounded, the environment is exact, and the end is known. It runs in a process group of its own.
+ended. Here lines are bounded, the environment is exact, and the end is known. It runs in its own process group.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         )
 
     def secrets(self, environment: Mapping[str, str]) -> list[str]:
-        """What may be secret of a server that was filled in: values of its variables and headers."""
+        """The possible secrets of a server: the values of its variables and headers."""
         used = [environment.get(found[1], "") for found in VARIABLE.finditer(json.dumps(msgspec.to_builtins(self)))]
         filled = self.filled(environment)
         headers = [part for value in filled.headers.values() for part in (value, value.partition(" ")[2])]

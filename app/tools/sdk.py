@@ -1,4 +1,4 @@
-"""Whether tools can be used here: the MCP SDK is an extra, and is imported only by what needs it."""
+"""Whether tools can be used here: the MCP SDK is an optional extra, imported only where it is needed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The MCP servers at work: started when first needed, asked for their tools, called, and ended with the program.
+"""Runs MCP servers: starts them when first needed, lists and calls their tools, and stops them with the program.
 
 A call is sent once. A server that ended between two calls is started again for the next one, never in mid-call: whether
 that call was carried out, nobody knows. The SDK takes 0.7 s to import, so only a conversation with tools imports this.
@@ -116,7 +116,7 @@ class _Server:
         """Held while it is started, so that two calls do not start it twice."""
 
     async def ask(self, question: Callable[[_Link], Awaitable[T]]) -> T:
-        """Ask for something that the server only tells. Raises `ToolGone`."""
+        """Ask for something that changes nothing on the server. Raises `ToolGone`."""
         link = await self._linked()
         try:
             return await question(link)
@@ -187,7 +187,7 @@ class _Server:
 class _Link:
     """One connection to a server, from its start to its end.
 
-    A task of its own holds it open, because the SDK wants to be left by the task that entered it.
+    A separate task holds it open, because the SDK must be exited by the task that entered it.
     """
 
     def __init__(
@@ -447,19 +447,19 @@ class _Link:
         if isinstance(error, RuntimeError | MCPError) and "protocol version" in str(error).lower():
             return f"{name} speaks another version of MCP: {self._clean(str(error))}; update the older program"
         if child is not None and child.stray is not None:
-            return f"{name} writes something that is not MCP to its output: {self._clean(child.stray)}"
+            return f"{name} writes something other than MCP to its output: {self._clean(child.stray)}"
         if error is None:
             return (
-                f"{name} did not greet within {START_SECONDS:.0f} s{self._last_words()}. "
+                f"{name} did not start within {START_SECONDS:.0f} s{self._last_words()}. "
                 "If it is fetched when it first starts, start it once by hand"
             )
         if child is not None and isinstance(error, MCPError) and error.code == types.CONNECTION_CLOSED:
             return f"{name} {self._how_it_ended()}"
         if self._auth is not None and (isinstance(error, OAuthFlowError) or self._status in (401, 403)):
-            return f"you are not signed in to {name} any more, or it cannot be renewed now: outrider mcp login {name}"
+            return f"your sign-in to {name} has expired, or cannot be renewed now: outrider mcp login {name}"
         if self._status in (401, 403):
             return (
-                f"{name} refuses this token, or wants one (HTTP status {self._status}): outrider mcp login {name} "
+                f"{name} rejects this token, or requires one (HTTP status {self._status}): outrider mcp login {name} "
                 "signs in with the browser; outrider mcp add --replace takes a token"
             )
         if self._status is not None:
@@ -468,7 +468,7 @@ class _Link:
             )
         if isinstance(error, httpx2.HTTPError):
             return f"{name}: {self._server.place} cannot be reached: {self._clean(str(error) or type(error).__name__)}"
-        return f"{name} does not speak MCP as it should: {self._clean(str(error) or type(error).__name__)}"
+        return f"{name} does not follow the MCP protocol: {self._clean(str(error) or type(error).__name__)}"
 
     def _how_it_ended(self) -> str:
         """The rest of a sentence after the server's name."""
@@ -476,7 +476,7 @@ class _Link:
         if child is None:
             return "broke off the connection"
         if child.too_long:
-            return f"was ended, because it sent a message of more than {MOST_LINE >> 20} MB"
+            return f"was stopped, because it sent a message of more than {MOST_LINE >> 20} MB"
         code = child.exit_code
         how = "" if code is None else f" (signal {-code})" if code < 0 else f" (exit code {code})"
         return f"ended{how}{self._last_words()}"
@@ -503,7 +503,7 @@ class _BoundedBody(httpx2.AsyncByteStream):
         async for piece in self._body:
             length += len(piece)
             if self._encoded:
-                why = "compresses its answers although it was asked not to"
+                why = "compresses its answers despite being asked not to"
             elif length > MOST_LINE:
                 why = f"sent a message of more than {MOST_LINE >> 20} MB"
             if why:
@@ -529,7 +529,7 @@ def _prompt(server: str, prompt: types.Prompt) -> ServerPrompt:
 
 
 def _said(tool: types.Tool) -> Iterable[str]:
-    """What its annotations say, in words. What they do not say is not assumed."""
+    """Its annotations, in words. Nothing else is assumed."""
     hints = tool.annotations
     if hints is None:
         return
@@ -544,7 +544,7 @@ def _said(tool: types.Tool) -> Iterable[str]:
 
 
 def _text(content: Iterable[types.ContentBlock]) -> str:
-    """What a model reads of a result or a prompt."""
+    """A result or a prompt as the model reads it."""
     parts: list[str] = []
     for part in content:
         if isinstance(part, types.TextContent):

@@ -1,4 +1,4 @@
-"""Signs in to MCP servers with OAuth 2.1, in the browser, as MCP's authorization specification has it (2025-11-25).
+"""Signs in to MCP servers with OAuth 2.1, in the browser, following MCP's authorization specification (2025-11-25).
 
 The SDK does the protocol: discovery, registration, PKCE, refreshing. What it obtains is kept as other tokens are
 (`app/remotes/tokens.py`), with what it takes to refresh it, and is sent only to the address that it was obtained for.
@@ -50,7 +50,7 @@ PAGE = "<!doctype html><title>Outrider</title><p>{}</p>"
 
 
 class Kept(msgspec.Struct, frozen=True):
-    """What signing in obtained, as JSON texts of the SDK's own records."""
+    """The result of signing in, as JSON texts of the SDK's own records."""
 
     tokens: str
     client: str
@@ -82,20 +82,20 @@ class _Store:
         self._client: OAuthClientInformationFull | None = None
 
     def read(self) -> Kept:
-        """What is kept, perhaps by another window. Raises `TokenError`, `ValueError`."""
+        """The stored state, perhaps written by another window. Raises `TokenError`, `ValueError`."""
         assert self.place is not None
         found = self._tokens.find(login_name(self._name), self._url, self.place)
         return msgspec.json.decode(found, type=Kept)
 
     def take(self, kept: Kept, client: OAuthClientInformationFull) -> None:
-        """Go on with what was read, and the client in it."""
+        """Continue with the stored state and its client."""
         self._kept, self._client = kept, client
 
     @contextlib.asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
         """Lock out other windows while this server's tokens are renewed, but not on Windows, which has no such locks.
 
-        Where the folder cannot be written to, or another window takes too long, go on without the lock.
+        Where the folder cannot be written to, or another window takes too long, continue without the lock.
         """
         lock = self._tokens.file.with_name(f"mcp-login.{self._name}.lock")  # The names of servers are safe in files.
         with contextlib.ExitStack() as held:
@@ -143,14 +143,14 @@ def signed_in(
 ) -> tuple[httpx2.Auth, list[str]]:
     """Authentication with what `sign_in` obtained, and its secrets. It is refreshed, and kept, when it has expired.
 
-    `noted`: takes the place where it is kept from then on; False if nothing is to be kept any more. Raises `TokenError`
+    `noted`: called with the new place where it is kept, or False if nothing is kept any more. Raises `TokenError`
     if it is gone or damaged.
     """
     try:
         provider = _Provider(_Store(tokens, name, url, place, noted), url, "http://127.0.0.1/")
         secrets = provider.restore()
     except (TokenError, ValueError):
-        raise TokenError(f"you are not signed in to {name} any more: outrider mcp login {name}") from None
+        raise TokenError(f"your sign-in to {name} has expired: outrider mcp login {name}") from None
     return provider, [secret for secret in (secrets.access_token, secrets.refresh_token) if secret]
 
 
@@ -173,7 +173,7 @@ def _why(error: BaseException, name: str, url: str) -> str:
             return f"nobody signed in within {PERSON_SECONDS / 60:.0f} minutes"
         case OAuthRegistrationError():
             token = f"outrider mcp add {name} {without_credentials(url)} --replace --token-stdin"
-            return f"the server registers no new programs; give it a token instead: {token}"
+            return f"the server does not register new programs; use a token instead: {token}"
         case httpx2.HTTPError() | OSError():
             return f"{without_credentials(url)} cannot be reached: {str(error) or type(error).__name__}"
         case _:  # Its words may quote what a server sent, with tokens in it.
@@ -199,7 +199,7 @@ async def _sign_in(tokens: Tokens, name: str, url: str, say: Callable[[str], Non
     async def show(address: str) -> None:
         say(f"Sign in in the browser. If none opens, open this address:\n{address}")
         if sys.stdin.isatty():
-            say("A browser on another machine ends at an address that begins with http://127.0.0.1: paste it here.")
+            say("A browser on another machine ends up at an address with http://127.0.0.1: paste that here.")
         if has_browser(os.environ):  # Not waited for: some browsers end only when they are closed.
             threading.Thread(target=webbrowser.open, args=(address,), name="browser", daemon=True).start()
 
@@ -222,7 +222,7 @@ async def _sign_in(tokens: Tokens, name: str, url: str, say: Callable[[str], Non
     finally:
         server.close()  # Without waiting for connections that a browser keeps open.
     if store.place is None:
-        raise TokenError(f"{name} does not ask anybody to sign in")
+        raise TokenError(f"{name} requires no sign-in")
     return store.place
 
 
@@ -249,7 +249,7 @@ class _Provider(OAuthClientProvider):
         return self._take(self._store.read())
 
     def _take(self, kept: Kept) -> OAuthToken:
-        """Go on with this, perhaps of a later sign-in, which has a client of its own. Raises `ValueError`."""
+        """Continue with this state, perhaps from a later sign-in, which has its own client. Raises `ValueError`."""
         tokens = OAuthToken.model_validate_json(kept.tokens)
         client = OAuthClientInformationFull.model_validate_json(kept.client)
         metadata = OAuthMetadata.model_validate_json(kept.metadata) if kept.metadata else None
@@ -286,7 +286,7 @@ class _Provider(OAuthClientProvider):
 
 
 def _result(target: str) -> AuthorizationCodeResult:
-    """What the address at which the browser ended says. Raises `TokenError` if it is a refusal."""
+    """The code in the address to which the browser was redirected. Raises `TokenError` if it is a refusal."""
     said = {key: values[0] for key, values in parse_qs(urlsplit(target).query).items()}
     if "code" not in said:
         reason = said.get("error_description") or said.get("error") or "no code came back"

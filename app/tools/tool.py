@@ -1,4 +1,4 @@
-"""What MCP servers have: tools that a model may call, prompts and resources that a person may take."""
+"""What MCP servers offer: tools for the model, and prompts and resources for the person."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ class Tool:
     schema: Mapping[str, Any]
     """JSON Schema of its arguments."""
     said: tuple[str, ...] = field(default=())
-    """What the server says that it does or does not do, as words to show: "read-only", "destructive", "open world"."""
+    """What the server declares that it does or does not do, as words to show: "read-only", "destructive", "open
+    world"."""
 
     @property
     def key(self) -> str:
-        """What a lasting yes is said to: the tool as it describes itself now, so a change of it needs a new one."""
+        """Identifies the tool for lasting consent: its current description, so that a change requires new consent."""
         about = repr((self.description, self.schema, self.said)).encode("utf-8", "replace")
         return f"{self.server}/{self.name}@{hashlib.blake2b(about, digest_size=8).hexdigest()}"
 
@@ -38,7 +39,7 @@ class Tool:
 
 @dataclass(frozen=True)
 class ToolResult:
-    """What a call gave, as text that a model reads. Bounded, not cleaned for a terminal."""
+    """The result of a call, as text that a model reads. Bounded, not cleaned for a terminal."""
 
     text: str
     failed: bool = False
@@ -49,7 +50,7 @@ class ToolResult:
 
 @dataclass(frozen=True)
 class Argument:
-    """What a prompt of a server has to be told, as the server describes it."""
+    """An argument of a server's prompt, as the server describes it."""
 
     name: str
     description: str

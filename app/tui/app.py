@@ -191,7 +191,7 @@ class OutriderApp(PlainCrashes, FewBytes):
         return self._copied
 
     def copy_to_clipboard(self, text: str) -> None:
-        """Begin to copy a text. Pasting inside the application uses this text from now on."""
+        """Begin to copy a text. Pasting inside the application uses this text."""
         self._copied = text
         begin(self, partial(self._copy, text), group="clipboard")
 

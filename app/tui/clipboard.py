@@ -35,9 +35,9 @@ class Copied(NamedTuple):
     title: str
     """What was done, in a few words. A terminal never reports success."""
     note: str = ""
-    """What the person should know about it."""
+    """A note for the person."""
     sequence: str = ""
-    """What the caller has to write to the terminal."""
+    """Bytes that the caller has to write to the terminal."""
     file: Path | None = None
 
 

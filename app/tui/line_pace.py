@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from app.ssh import over_ssh
 
 BYTES_PER_SECOND = 4_000
-"""What a running answer may take of the line. A phone on the edge of its cell has 5 to 10 kB/s, for everything."""
+"""Share of the line that a running answer may use. A phone at the edge of its cell has 5 to 10 kB/s in all."""
 
 LONGEST_PAUSE = 0.5
 """Seconds. In a longer one, so many lines come that the screen costs less anew than scrolled, and that every time."""

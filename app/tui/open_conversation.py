@@ -30,13 +30,13 @@ if TYPE_CHECKING:
     from app.drafting.prompt import Context
 
 NEARLY_FULL = 0.9
-"""Share of the context from which the person is told that it is nearly full."""
+"""Share of the context from which a notice says that it is nearly full."""
 UNREACHABLE: tuple[Mode, ...] = ("offline", "warming")
 """Modes without a server that answers now."""
 
 
 class NotPossible(Exception):
-    """There is nothing for the action to act on. The message tells the person so."""
+    """There is nothing for the action to act on, as the message says."""
 
 
 class ReplyRunning(Exception):
@@ -104,7 +104,7 @@ class OpenConversation:
     async def read(self, conversation_id: str | None, message_id: str | None = None) -> StoredThread | None:
         """Read a conversation from the store, for `open`. Returns None if a later call has overtaken this one.
 
-        `message_id`: a message to find in it, whose branch is shown from then on.
+        `message_id`: a message to find in it, whose branch becomes the shown one.
         """
         self._reads += 1
         number = self._reads
@@ -306,7 +306,7 @@ class OpenConversation:
         """The summary of all but the last turns."""
         self.check_idle()
         if self.id is None:
-            raise NotPossible("There is no conversation to sum up yet.")
+            raise NotPossible("There is no conversation to summarise yet.")
         self._take_up()
         before = self._summary_in(self.id)
         return RunningReply(self.id, Turn(SUM_UP), self.core.sum_up(self.id), sums_up=True, summary_before=before)
@@ -321,11 +321,12 @@ class OpenConversation:
         return None if summary is None else summary.answer.id
 
     def take_summary_back(self) -> bool:
-        """Have the model read again what the last summary stands for. Whether an earlier one counts now instead."""
+        """Make the model read the messages again that the last summary replaced. Returns whether an earlier summary
+        applies now."""
         self.check_idle()
         summary = None if self.id is None else self.core.store.summaries.of(self.id)
         if summary is None:
-            raise NotPossible("Nothing is summed up here.")
+            raise NotPossible("Nothing is summarised here.")
         self.core.store.bin.delete_message(summary.question.id)
         return self._summary_in(summary.question.conversation_id) is not None
 
@@ -488,7 +489,7 @@ class OpenConversation:
         versions = self.core.store.branches.siblings(message) if message else []
         place = next((place for place, one in enumerate(versions) if one.id == message), -1) + step
         if not 0 <= place < len(versions):
-            raise NotPossible("There is no other version there." if versions[1:] else "There is only this version.")
+            raise NotPossible("There is no further version." if versions[1:] else "There is only this version.")
         self.core.store.branches.show(versions[place].id)
         return part
 

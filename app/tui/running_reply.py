@@ -36,7 +36,7 @@ class RunningReply:
     """Id of the summary that counted before it, if it is one, too."""
     stats: Stats | None = None
     told: Stats | None = None
-    """The figures that the screen was last told of."""
+    """The figures that were last reported to the screen."""
     mode: ModeChanged | None = None
     """Who writes it, as it last reported."""
     ended: asyncio.Event = field(default_factory=asyncio.Event)

@@ -29,7 +29,7 @@ class SlashCommand(NamedTuple):
     action: str
     """Its method is `action_…` of the first part of the screen that has one."""
     argument: str = ""
-    """What may follow the word, for a person to read; in brackets if it may be left out."""
+    """Its argument, as shown to the person; in brackets if it is optional."""
     key: str = ""
     """Id of the binding that does the same, if one does."""
     others: tuple[str, ...] = ()
@@ -70,7 +70,11 @@ COMMANDS = (
     ),
     SlashCommand("check", "Have the model check the drafted answer", "verify", key="chat.verify", others=("verify",)),
     SlashCommand(
-        "compact", "Sum up the older messages; show them, or undo it", "compact", "[show|undo]", others=("summarize",)
+        "compact",
+        "Summarise older messages; show them, or undo it",
+        "compact",
+        "[show|undo]",
+        others=("summarize",),
     ),
     SlashCommand("queue", "Queue: what waits for the server", "show_queue", key="chat.queue"),
     SlashCommand("list", "Conversations: show or hide the list", "toggle_list", key="chat.list", others=("history",)),
@@ -141,7 +145,7 @@ class Misused(Exception):
 
 
 def parse(text: str, commands: Sequence[SlashCommand]) -> TypedCommand | UnknownCommand | Question:
-    """What a prompt is. `text`: as it was typed. `commands`: those that can be done now.
+    """Classify a prompt. `text`: as it was typed. `commands`: those available now.
 
     >>> parse("/usr/bin/env: no such file", COMMANDS)
     Question(text='/usr/bin/env: no such file')

@@ -20,7 +20,7 @@ class Summed(NamedTuple):
     text: str = ""
     """The summary."""
     version: int = 0
-    """That of the conversation's summaries; see `Summaries.version`."""
+    """Version of the conversation's summaries; see `Summaries.version`."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class StoredThread:
 
 
 def read_thread(store: Store, conversation_id: str, message_id: str | None = None) -> StoredThread:
-    """Read the shown branch. The branch with `message_id` is the shown one from then on. Raises `StorageError`.
+    """Read the shown branch. The branch with `message_id` becomes the shown one. Raises `StorageError`.
 
     A thousand messages take 30 ms.
     """

@@ -1,4 +1,4 @@
-"""The terminal in other hands: lent to an editor, or given back to the shell on Ctrl+Z (POSIX job control)."""
+"""Gives up the terminal for a while: to an editor, or to the shell on Ctrl+Z (POSIX job control)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the terminal shows, cell by cell, and the fewest bytes that make it show the next frame.
+"""Models the terminal cell by cell, and finds the fewest bytes that turn it into the next frame.
 
 Textual sends every line that it has drawn again, each piece with all of its colours. A line of text that scrolls in
 would cost the whole screen. Here a frame costs the cells that differ; what only moved up or down is scrolled by the
@@ -145,7 +145,7 @@ class TerminalCells:
 def _moved(before: Sequence[Row], changed: dict[int, Row]) -> tuple[int, int, int] | None:
     """The first and the last line of what has moved, and by how many lines (upwards if positive), or None.
 
-    Only the columns in which most lines have changed are compared: what stands beside them has not moved.
+    Only the columns in which most lines have changed are compared: the columns next to them have not moved.
     """
     spans = [_span(before[y], row) for y, row in changed.items()]
     if len(spans) < LEAST_MOVED:
@@ -187,7 +187,7 @@ class Piece(NamedTuple):
 
 
 def _pieces(y: int, before: Row, after: Row) -> Iterator[Piece]:
-    """What has changed in a line. A blank goes with what stands beside it on the same background."""
+    """What has changed in a line. A blank belongs to its neighbour on the same background."""
     for start, end in _runs(before, after):
         style = RESET
         first = start

@@ -1,4 +1,4 @@
-"""Everything private of Textual and Rich that the screen needs, behind public names.
+"""Wraps the private parts of Textual and Rich that the screen needs.
 
 No other module imports a private name of the two, reads a private attribute or overrides a private method; ruff's
 SLF001 and tests/app/tui/test_textual_private.py see to that. All tests of the screen pass with Textual 8.2.0 and 8.2.8;

@@ -98,7 +98,7 @@ class Turn:
     """The tool calls, in order."""
     calls_unfolded: bool = False
     summary: str = ""
-    """What the model reads in place of all turns up to this one."""
+    """The summary that the model reads instead of all turns up to this one."""
     withdrawn_shown: bool = False
     """Whether the person wants to see the withdrawn text."""
     revision: int = 0
@@ -167,7 +167,7 @@ class Turn:
 
     @property
     def note(self) -> str:
-        """What a reader of the finished answer must know about it; often empty."""
+        """The note about the finished answer; often empty."""
         parts = [] if self.versions[1] == 1 else [f"{self.versions[0]}/{self.versions[1]}"]
         if (local := self._local) is not None:
             written = f"{'' if local.at else 'all '}by {local.writer} on this device"

@@ -1,4 +1,4 @@
-"""Splits answers into those to learn from, those that say when to stop, and those that judge."""
+"""Splits answers into a training set, a validation set that says when to stop, and a test set."""
 
 from __future__ import annotations
 

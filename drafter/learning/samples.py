@@ -88,7 +88,7 @@ class Replayer:
         self._places[list(order)] = np.arange(len(order))
 
     def corrected(self, correction: Correction | None) -> Replayer:
-        """Have the drafter guess with another correction from now on, or with none. Returns itself."""
+        """Switch the drafter to another correction, or to none. Returns itself."""
         self._graph.correction = Correction.none(self._config) if correction is None else correction
         return self
 

@@ -1,4 +1,4 @@
-"""The learnt versions of a drafter, in a folder of their own.
+"""The learnt versions of a drafter, in a separate folder.
 
 A version is a correction, a step graph with trained attention layers, or a correction of such a graph, each in a file
 of weights. `versions.json` describes them and says which one is in use. That file is replaced atomically, last, so

@@ -85,7 +85,7 @@ def drafter_config(
         first_layers = 0 if why or between < 3 else 1
     if why and inference_layers + first_layers:
         raise UnsupportedTarget(
-            f"Running the model's own layers on a device {why}. A drafter with layers of its own can be trained: "
+            f"Running the model's own layers on a device {why}. A drafter with its own layers can be trained: "
             "outrider drafter train --first-layers 0 --inference-layers 0."
         )
     if first_layers >= between:

@@ -1,6 +1,6 @@
 """Opens a model on the engine that suits it: llama.cpp for a GGUF file, ONNX Runtime for a graph, else PyTorch.
 
-A new engine is a subclass of `Engine` in a module of its own, a name in `EngineKind`, and a case in `open_model`
+A new engine is a subclass of `Engine` in its own module, a name in `EngineKind`, and a case in `open_model`
 (CONTRIBUTING.md).
 """
 
@@ -174,7 +174,7 @@ def _as_llama_reads(
     if not has_own_text(path):
         return llama.text_side(side.name, options.template) or side
     say(
-        f"warning: llama.cpp tokenizes {difference} differently from the tokenizer.json beside {path.name}. "
+        f"warning: llama.cpp tokenizes {difference} differently from the tokenizer.json next to {path.name}. "
         "Answers may be worse. Check that the two belong together."
     )
     return side

@@ -245,7 +245,7 @@ class Engine(ABC):
         """The packed memory of the computed tokens `start .. end`. Only with an encoder."""
 
     def remember_with(self, encoder: Encoder) -> None:
-        """Make memory with this encoder from now on. Raises `UnfitDrafter` if it was made for keys of another shape."""
+        """Make memory with this encoder. Raises `UnfitDrafter` if it was made for keys of another shape."""
         made = encoder.config
         if (wanted := (made.target_layers, made.target_kv_heads, made.target_head_size)) != self.key_shape:
             raise UnfitDrafter(
@@ -328,7 +328,7 @@ class Engine(ABC):
         context.release()
 
     def _use_threads(self, count: int) -> None:
-        """Compute with this many threads from now on. Requires `threads`."""
+        """Set the number of threads that compute. Requires `threads`."""
         raise NotImplementedError
 
     def _alone(self, request: Forward) -> Floats:

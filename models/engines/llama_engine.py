@@ -63,7 +63,7 @@ STATE_TOKENS = 256
 IDLE = 64
 """Forwards without a conversation after which its rows are moved out of the lane, where they slow down all others."""
 RESUMED = 8
-"""Forwards without a conversation after which it is worth a lane of its own."""
+"""Forwards without a conversation after which it is worth its own lane."""
 SMALLEST, LARGEST = 1024, 16_384
 """Rows of a lane that several conversations share."""
 ROUNDED = 256

@@ -57,7 +57,7 @@ class Threads:
         self.count = most
         """Threads of the next forward."""
         self._others = [count for count in _halves(most) if count != most]
-        """Those that are still to be tried, the next one first."""
+        """Thread counts still to be tried, the next one first."""
         self._counts = _halves(most)
         self._best = most
         self._times: dict[int, _Times] = {count: _Times() for count in self._counts}

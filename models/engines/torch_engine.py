@@ -277,7 +277,7 @@ class TorchEngine(Engine):
     def _masks(self, requests: Sequence[Forward], positions: Sequence[Tensor]) -> Tensor | dict[str, Tensor]:
         """The 4-D mask of each kind of layer. transformers takes a mapping if there are several kinds.
 
-        Each request has rows of its own; its keys begin at 0.
+        Each request has its own rows; its keys begin at 0.
         """
         rows = sum(request.rows for request in requests)
         keys = max(request.start + request.rows for request in requests)

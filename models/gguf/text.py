@@ -96,7 +96,7 @@ def _translate(path: Path, folder: Path, why: str) -> None:
     try:
         ends = Vocabulary(read_header(path)).stop_tokens
     except Untranslatable as error:
-        raise MissingTokenizer(f"{error}. Put its tokenizer.json and config.json beside it.") from error
+        raise MissingTokenizer(f"{error}. Put its tokenizer.json and config.json next to it.") from error
     try:
         import gguf  # noqa: F401 # transformers needs it, and would say so in other words.
         from transformers import AutoConfig, AutoTokenizer
@@ -114,7 +114,7 @@ def _translate(path: Path, folder: Path, why: str) -> None:
     except Exception as error:
         raise MissingTokenizer(
             f"The tokenizer of {path.name} cannot be unpacked ({error}). "
-            "Put its tokenizer.json and config.json beside it."
+            "Put its tokenizer.json and config.json next to it."
         ) from error
     config.save_pretrained(folder)
     (folder / GENERATION).write_bytes(msgspec.json.encode({"eos_token_id": ends}))

@@ -70,7 +70,7 @@ class Vocabulary:
         tokens = header.texts("tokenizer.ggml.tokens")
         if not tokens:
             raise MissingTokenizer(
-                f"{header.path.name} has no tokenizer. Put its tokenizer.json and config.json beside it."
+                f"{header.path.name} has no tokenizer. Put its tokenizer.json and config.json next to it."
             )
         self.tokens = [token or f"[EMPTY_{number}]" for number, token in enumerate(tokens)]
         self.types = header.numbers("tokenizer.ggml.token_type") or (NORMAL,) * len(tokens)

@@ -1,4 +1,4 @@
-"""What the flags of commonly used programs mean. The meanings are in flags.toml."""
+"""Meanings of the flags of commonly used programs, from flags.toml."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def _known_flags(word: str, after: str, known: Mapping[str, str], program: str) 
 
 
 def _bare_letters(word: str, known: Mapping[str, str]) -> Iterator[str]:
-    """The known letters of options without a dash, of which some have a meaning of their own: `ps aux`, `tar xzf`."""
+    """The known letters of options without a dash, of which some have their own meaning: `ps aux`, `tar xzf`."""
     if word in known:
         yield word
     else:

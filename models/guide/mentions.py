@@ -1,4 +1,4 @@
-"""What a question names: files, hosts, numbers, sizes, users ... each with the types of slots that it may fill.
+"""Finds what a question names (files, hosts, numbers, sizes, users), with the types of slots that each may fill.
 
     copy invoice-0417.pdf to /srv/in as user lena
          file             folder            user

@@ -1,4 +1,4 @@
-"""Names in a question get marks, and an answer uses marks for names: one token, in which no letter can be wrong.
+"""Replaces names in a question by marks, and marks in an answer by names. A mark is one token and cannot be misspelt.
 
     asked:   rename report_final2.docx to q3-summary.docx
     read:    rename report_final2①.docx to q3-summary②.docx

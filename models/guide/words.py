@@ -1,4 +1,4 @@
-"""The terms of a question as the index knows them: stems, one word for several with the same meaning, kinds of names.
+"""Maps a question to the terms of the index: stems, one word for several with the same meaning, kinds of names.
 
 A question and a wording of the index are normalised in the same way: `Unpack photos.tar.gz` and `extract
 {archive.tar.gz}` are both `extract slotfile dottargz`. A term has only letters and digits.

@@ -1,4 +1,4 @@
-"""Finds tool calls in the text of an answer, in the form of the model's chat template."""
+"""Finds tool calls in the text of an answer, in the format of the model's chat template."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class CallReader:
         self._inside = begun
         """Whether it belongs to a call."""
         self._before = ""
-        """What came before that call and is shown if it turns out to be none."""
+        """Text before that call, shown if it turns out not to be a call."""
         self._fresh = True
         """Whether nothing has been shown."""
         self.calls: list[Called] = []
@@ -64,7 +64,7 @@ class CallReader:
                 called += found
 
     def end(self, *, cut: bool) -> tuple[str, list[Called]]:
-        """What is left at the end of the answer. `cut`: at a limit, so a call may be incomplete and is left out."""
+        """The text left at the end of the answer. `cut`: at a limit, so a call may be incomplete and is left out."""
         text, inside = self._text, self._inside
         self._text, self._inside = "", False
         if not inside:

@@ -1,4 +1,4 @@
-"""Whether two tokenizers are the same, whatever files they are in: by what they make of some fixed texts.
+"""Compares tokenizers by how they encode some fixed texts, whatever files they are in.
 
 A GGUF file and a `tokenizer.json` never have the same bytes, and files of one family differ in padding and in tokens
 that were added and are not used.
@@ -46,7 +46,7 @@ def likeness(text: ChatText) -> bytes | None:
         return None
     ordered = sorted(words, key=words.__getitem__)
     numbers = [words[word] for word in ordered]
-    # One in so many of the words, each on a line of its own, so that no two letters join.
+    # One in so many of the words, each on its own line, so that no two letters join.
     spelt = "\n".join(text.decode([number]) for number in numbers[:: max(1, len(numbers) // SPELT)])
     said = [text.encode(piece) for piece in (*PROBES.values(), spelt)]
     content = msgspec.msgpack.encode((ordered, numbers, said, talk))

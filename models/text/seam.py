@@ -3,7 +3,7 @@
 A text rarely breaks off where a token ends, and a model that reads a word split in the wrong place continues it as it
 would never continue the whole word: "key-val" becomes "key-valUES". So the tokens of the last word are taken back, and
 its characters are forced: until all of them are written, only tokens that spell them may come. The last of these
-tokens may be longer, and the text goes on with the rest of it.
+tokens may be longer; the text then continues with the rest of it.
 """
 
 from __future__ import annotations

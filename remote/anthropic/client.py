@@ -28,7 +28,8 @@ servers with this API do not know it."""
 LISTED = 1000
 """Models in one answer, the most that may be asked for."""
 PREFILLED = re.compile(r"claude-(2|3|instant|(opus|sonnet|haiku)-4(-[015])?(-\d{8})?$)")
-"""Models that continue a last message of the assistant. From Claude 4.6 on they refuse one, and are asked to go on."""
+"""Models that continue a last message of the assistant. From Claude 4.6 on, they refuse one and are asked to
+continue."""
 TOO_MANY = re.compile(r"max_tokens: \d+ > (\d+)")
 """A model's own limit, in a refusal: `max_tokens: 32000 > 8192, which is the maximum …`."""
 NO_ROOM = re.compile(r"context limit: (\d+) \+ \d+ > (\d+)")

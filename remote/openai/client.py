@@ -83,7 +83,7 @@ class CompletionsClient(Wire):
         super().__init__(base, token, transport=transport, options=options, clock=clock)
         self._url = base
         self._version, self._settled = ("", True) if VERSIONED.search("".join(path[1:])) else ("/v1", False)
-        """What is put before each path, and whether the server has answered there."""
+        """The prefix of each path, and whether the server has answered there."""
         self._refused: dict[str, tuple[str, ...]] = {}
         """Fields that the server rejected, by model."""
         self.options = options
@@ -147,7 +147,7 @@ class CompletionsClient(Wire):
         stream's `left_out` names such fields. In any case, the server answers only once.
 
         `most`: tokens that the answer may have, or None for as many as the server gives. `deadline`: seconds until the
-        first words, and from then on without words while the line is kept open. `silence`: seconds without a byte after
+        first words, and later without words while the line is kept open. `silence`: seconds without a byte after
         the first words. `unset`: fields of `sampling` that nobody chose; they are not sent. `continued`: the last
         message is the assistant's, and the answer continues it; only for a model that `continues`. `prediction`: text
         that the answer will probably have; only where `may_predict`. Raises `LinkDown`, `Refused`, `Incompatible`;
@@ -259,7 +259,7 @@ class CompletionsClient(Wire):
         if answer.encoding:
             await answer.aclose()
             raise Incompatible(
-                f"{self.host} compresses its answers ({answer.encoding}) although asked not to; turn that off there"
+                f"{self.host} compresses its answers ({answer.encoding}) despite being asked not to; disable that there"
             )
         return answer
 

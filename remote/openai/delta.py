@@ -120,7 +120,7 @@ def _usage(found: Any) -> Usage | None:
 class ThinkTags:
     """Splits a stream of text into the reasoning in tags at its beginning and the answer after it.
 
-    Most servers send reasoning in a field of its own. Some leave the tags of the model's template in the text. Later
+    Most servers send reasoning in its own field. Some leave the tags of the model's template in the text. Later
     blocks belong to the answer, which may be about these tags. Pieces may be cut anywhere.
     """
 

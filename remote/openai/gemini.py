@@ -1,4 +1,4 @@
-"""Google's OpenAI-compatible API. Its own list of models tells their context, which the compatible one leaves out.
+"""Google's OpenAI-compatible API. Its own list of models has their context sizes, which the compatible list lacks.
 
 From Gemini 3 on it signs the thoughts before each tool call, in a field that no other server has, and refuses calls
 that come back without. Nothing here keeps signatures, so each call says that it has none.

@@ -1,4 +1,4 @@
-"""Turns what an OpenAI-compatible server sends instead of an answer into one of the errors of `remote/errors.py`.
+"""Maps error responses of OpenAI-compatible servers to the errors of `remote/errors.py`.
 
 Servers agree neither on codes nor on shapes, so the status counts first, then the words.
 """

@@ -5,7 +5,7 @@ of one event are joined by LF. A blank line ends the event. Bytes may be split a
 CR and LF. Servers deviate from the standard, so:
 
 - the end of the stream ends the last event, too;
-- where the blank line is missing, a line that is a JSON object of its own, or `[DONE]`, ends where the next one begins;
+- where the blank line is missing, a line that is a JSON object by itself, or `[DONE]`, ends where the next one begins;
 - an event of type `error`, and llama.cpp's line `error: {…}`, are read as an event with that error: `{"error": …}`.
 """
 

@@ -288,7 +288,7 @@ class ChatStream(Metered):
         if end == "tools":
             raise Incompatible(f"{host} {NO_TOOLS}")
         if end == "filter":
-            raise Incompatible(f"{host} said nothing, because of its content filter{why}; ask in other words")
+            raise Incompatible(f"{host} said nothing, because of its content filter{why}; rephrase the question")
         if end in ("broken", "unknown"):
             raise Incompatible(f"{host} {what}{why}; ask again, or check which model it serves")
         if end == "whole" and not self._continued:

@@ -72,6 +72,6 @@ class Card(Struct, frozen=True):
     tokenizer_bytes: Count = 0
     """Bytes of the tokenizer file, which devices may fetch: `GET /v1/tokenizers/DIGEST`. 0: they may not."""
     while_away: Count = 0
-    """Tokens for which a `resumable` stream goes on while its device is away. 0: it ends with its line."""
+    """Tokens for which a `resumable` stream continues while its device is away. 0: it ends with its line."""
     drafts: bool = False
     """The verifier drafts in streams. If not, each round of a stream yields one token."""

@@ -1,4 +1,4 @@
-"""What the target might have said instead, on the wire."""
+"""The target's likeliest alternatives, on the wire."""
 
 from __future__ import annotations
 

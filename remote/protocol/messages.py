@@ -111,7 +111,8 @@ class Stream(Struct, frozen=True):
     alive: bool = False
     """Send signs of life."""
     resumable: bool = False
-    """Go on if the line breaks, and keep what is written: the device may ask for it, and says when it wants no more."""
+    """Continue if the line breaks, and keep what is written: the device may ask for it, and says when it no longer
+    needs it."""
 
 
 class Progress(Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""Streams that outlive their line: written on for a device that is away, kept for a while, and read from any token on.
+"""Streams that outlive their connection: written for a device that is away, kept for a while, readable from any token.
 
 While nobody reads a stream, its session gets turns only when no other wants one, computes no memory, and may be dropped
 for another. Only tokens are kept, 4 bytes each.

@@ -131,7 +131,7 @@ class ClientConnection(H11Protocol):
         super().resume_writing()
 
     def phase(self) -> Phase:
-        """What the connection is waiting for."""
+        """The event that the connection is waiting for."""
         state, now = self.conn.their_state, time.monotonic()
         if state is h11.IDLE:
             begun = self.cycle is None or bool(self.conn.trailing_data[0])

@@ -1,4 +1,4 @@
-"""Sends to devices, from any byte on: the files of the drafters for the target, and the target's tokenizer.
+"""Sends files to devices, resumable at any byte: the drafters for the target, and the target's tokenizer.
 
 One drafter is for everybody. What was learnt for a token holder is for that holder alone: others get 404 even if they
 know its digest.

@@ -29,7 +29,7 @@ OPTIONS = {
 
 
 def use_again() -> None:
-    """Have the C library use freed memory again, for any thread, from now on. Call this before there are threads.
+    """Make the C library reuse freed memory, for any thread. Call this before there are threads.
 
     Environment variables take precedence.
     """
@@ -41,7 +41,7 @@ def use_again() -> None:
 
 
 def start_giving_back(seconds: float = SECONDS) -> None:
-    """Return freed memory now and regularly from now on, in a thread that ends with the program."""
+    """Return freed memory now and at regular intervals, in a thread that ends with the program."""
     trim = _function("malloc_trim")
     if trim is not None:
         threading.Thread(target=_give_back, args=(trim, seconds), name="freed memory", daemon=True).start()

@@ -225,7 +225,7 @@ class Service:
         return await self._answer(request, message, self.sessions.stream(message, holder))
 
     async def resume(self, request: Request) -> Response:
-        """What was written of a stream while its device was away, and what still is."""
+        """Serve the tokens of a stream that were, or still are being, written while its device was away."""
         name, position = _name(holder_of(request), request.path_params["name"]), _asked(request, "from")
         writing = self._absence.find(name, _asked(request, "round"), position)
         if writing is None:

@@ -136,7 +136,7 @@ class Quiet:
         return not self._wanted and time.monotonic() - self._since >= seconds
 
     def hold(self, process: StandingBack | None) -> None:
-        """From now on, suspend and resume this process on demand, or none."""
+        """Suspend and resume this process on demand, or none."""
         with self._lock:
             self._process = process
 

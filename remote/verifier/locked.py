@@ -1,4 +1,4 @@
-"""A lock that one server of a machine holds, for what two of them must not do at once."""
+"""A lock for work that only one server per machine may do at a time."""
 
 from __future__ import annotations
 

@@ -47,10 +47,14 @@ class ServeOptions:
     model: str = _option(
         "", "Folder, GGUF file, or name on the Hugging Face hub. Default: the bundled model.", "NAME|DIR|FILE"
     )
-    drafter: Path | None = _option(None, "Folder of its drafter. Default: one is made while the server is idle.", "DIR")
+    drafter: Path | None = _option(
+        None, "Folder of the model's drafter. Default: make one while the server is idle.", "DIR"
+    )
     no_drafter: bool = _option(False, "Neither make nor use a drafter.")
     budget: int = _option(300_000_000, "Maximum size of a new drafter on a device, such as 300MB.", "SIZE")
-    host: str = _option("127.0.0.1", "Address to listen on. Any but this device's own needs a token.", "ADDRESS")
+    host: str = _option(
+        "127.0.0.1", "Address to listen on. Any other than this device's own requires a token.", "ADDRESS"
+    )
     port: int = _option(8000, "Port to listen on. 0: any free one.", "N", least=0, most=65535)
     quantize: Weights | None = _option(None, "Load the weights in 8 or 4 bits to save memory.")
     engine: EngineKind = _option(
@@ -60,10 +64,10 @@ class ServeOptions:
     no_batch_invariance: bool = _option(
         False,
         "With llama.cpp: check a whole draft at once, for speed. Rounding then differs, which may decide between "
-        "two tokens that are almost equally likely.",
+        "two almost equally likely tokens.",
     )
     threads: int | None = _option(
-        None, "Processor cores for the model. Default: whichever number is fastest.", "N", least=1
+        None, "Number of processor cores for the model. Default: the fastest number.", "N", least=1
     )
     chat_template: Path | None = _option(
         None, "Jinja file to use as the chat template. Default: the model's own.", "FILE"
@@ -138,7 +142,7 @@ class ServeOptions:
     learn: Literal["own", "shared"] | None = _option(
         None,
         "Let drafters learn from answers. own: one drafter per token holder. shared: one for all. "
-        "Default: nothing is kept.",
+        "Default: learn and keep nothing.",
     )
     learn_holders: int = _option(5, "Minimum number of token holders for --learn shared.", "N", least=2)
     watch_stdin: bool = _option(False, "Exit when stdin is closed.")

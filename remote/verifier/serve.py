@@ -226,7 +226,7 @@ def _report_differences(drafter: Path, target: TextSide) -> None:
     if config.tokenizer and config.tokenizer != target.tokenizer.hex():
         say(f"warning: devices cannot use the drafter {drafter}, because it was made for another tokenizer")
     elif (drafter / TEMPLATE).is_file() and (drafter / TEMPLATE).read_bytes() != target.chat_template.encode():
-        say(f"warning: the drafter {drafter} has another chat template. Devices that use it ask with that template")
+        say(f"warning: the drafter {drafter} has another chat template. Devices that use it render questions with that")
 
 
 def _learning(options: ServeOptions, drafter: Path | None, own: OwnDrafter | None) -> Learning | None:
@@ -238,7 +238,7 @@ def _learning(options: ServeOptions, drafter: Path | None, own: OwnDrafter | Non
     elif (why := cannot_learn(own.drafter.config)) is not None:
         say(f"nothing is learnt: {why}")
     elif options.learn == "shared" and len(holders) < options.learn_holders:
-        known = "there is no token file" if tokens is None else f"the token file knows {len(holders)}"
+        known = "there is no token file" if tokens is None else f"the token file has {len(holders)}"
         say(f"nothing is learnt: a shared drafter needs {options.learn_holders} token holders, and {known}")
     else:
         try:
@@ -256,7 +256,9 @@ def _fitting(target: TextSide, engine: Engine, own: OwnLookups | None, max_token
     wished = card(target, engine, max_tokens=max_tokens).limits.max_tokens
     fitting = _most_tokens(engine, own, wished, budget)
     if fitting < 1:
-        raise NoMemory(f"{budget >> 20} MB are too little for one session of {target.name}. Give more with --cache-mb.")
+        raise NoMemory(
+            f"{budget >> 20} MB are not enough for one session of {target.name}. Allow more with --cache-mb."
+        )
     if fitting < wished:
         say(f"sessions hold {fitting} tokens, not {wished}: that is what {budget >> 20} MB take (--cache-mb)")
     else:

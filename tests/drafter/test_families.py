@@ -116,7 +116,7 @@ def test_every_family_trains_and_drafts(name, tmp_path):
 
 
 def test_a_family_that_cannot_be_inferred_says_so():
-    with pytest.raises(UnsupportedTarget, match="not gemma. A drafter with layers of its own can be trained"):
+    with pytest.raises(UnsupportedTarget, match="not gemma. A drafter with its own layers can be trained"):
         drafter_config(tiny("gemma"), "gemma", inference_layers=1)
     with pytest.raises(UnsupportedTarget, match="3 layers"):
         drafter_config(tiny("llama"), "llama", inference_layers=3)

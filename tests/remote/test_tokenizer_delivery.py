@@ -118,7 +118,7 @@ async def test_a_verifier_that_sends_something_else_is_found_out(
     tmp_path: Path, change: Callable[[str, bytes], bytes], said: str
 ) -> None:
     asked, _ = client(TOKENIZER, change=change)
-    with pytest.raises(NotDelivered, match=f"the tokenizer that verifier offers is not used: {said}; tell whoever"):
+    with pytest.raises(NotDelivered, match=f"the tokenizer that verifier offers is not used: {said}; report"):
         await fetch_tokenizer(asked, card_of(TOKENIZER), tmp_path)
     assert sum(file.stat().st_size for file in tmp_path.iterdir()) <= len(TOKENIZER)
 

@@ -1,4 +1,4 @@
-"""The readable part of a page of the web as Markdown, and any other text of the web."""
+"""Extracts the readable part of a web page as Markdown, and reads other text from the web."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def read_html(data: bytes, job: Job) -> DocumentText:
 
 
 def _main_text(page: BeautifulSoup, html: str, address: str) -> str:
-    """What the page itself calls its main part, else what Readability takes for it, else the whole."""
+    """The part that the page declares as its main part, or else Readability's choice, or else the whole page."""
     marked = page.select("main, [role=main]") or page.select("article")
     if len(marked) == 1 and len(text := _markdown(marked[0], address)) >= FEW:
         return text

@@ -73,7 +73,7 @@ def _word(element: Element) -> Iterator[str]:
 
 
 def _word_mark(paragraph: Element) -> str:
-    """What Markdown puts before a heading or an item of a list."""
+    """Markdown's mark before a heading or a list item."""
     properties = next((child for child in paragraph if _local(child) == "pPr"), ())
     for child in properties:
         if _local(child) == "pStyle" and (level := re.fullmatch(r"(?i)heading ?([1-6])", _value(child, "val"))):
@@ -100,7 +100,7 @@ def _open_document(element: Element) -> Iterator[str]:
                 rows = (row for row in child.iter() if _local(row) == "table-row")
                 yield from _table([_cell(_open_document(cell)) for cell in row] for row in rows)
             case "tracked-changes" | "annotation":
-                pass  # Text that the author has deleted, or notes beside it.
+                pass  # Text that the author has deleted, or notes in the margin.
             case _:
                 yield from _open_document(child)
 

@@ -9,7 +9,7 @@ import pypdfium2
 from app.attachments.documents import DocumentText, Job, Origin, Unreadable
 
 HYPHEN = re.compile("[\x02\ufffe]\n?")
-"""What PDFium writes for a hyphen at the end of a line, inside a word."""
+"""PDFium's character for a hyphen at the end of a line, inside a word."""
 
 
 def read_pdf(data: bytes, job: Job) -> DocumentText:

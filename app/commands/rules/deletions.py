@@ -53,7 +53,7 @@ _LOOKS = {
 
 
 def _extent(words: Sequence[Word]) -> str:
-    """What the most far-reaching of the words means, if its name does not say it."""
+    """Meaning of the most far-reaching of the words, if its name does not show it."""
     for word in words:
         if word.value in ("*", "./*"):
             return "everything in this folder"

@@ -43,7 +43,7 @@ def redirected(command: SimpleCommand) -> Iterator[Finding]:
 
 
 def _written_over(target: Word) -> Finding:
-    """What is lost if a program writes a file from its beginning."""
+    """The loss if a program overwrites a file from its beginning."""
     if disk(target):
         return Finding(DANGER, f"overwrites the disk {named([target])}", (target,))
     if _KERNEL.match(target.value):

@@ -1,4 +1,4 @@
-"""`POST /v1/messages`: Anthropic's API, in which Claude Code and Anthropic's clients ask.
+"""`POST /v1/messages`: Anthropic's API, used by Claude Code and Anthropic's clients.
 
 Tool calls are sent when the answer is complete, each as a whole.
 """
@@ -47,7 +47,7 @@ def chat_fields(body: bytes) -> dict[str, Any]:
         fields["messages"] = joined_system([*([{"role": "system", "content": system}] if system else ()), *messages])
         if given.get("stop_sequences"):
             fields["stop"] = given["stop_sequences"]
-        # A tool with a type of its own is run by Anthropic's servers, so the model here is not told of it.
+        # A tool with its own type is run by Anthropic's servers, so the model here is not told of it.
         if tools := [_tool(tool) for tool in given.get("tools") or () if tool.get("type") in (None, "custom")]:
             fields["tools"] = tools
             fields |= _choice(given.get("tool_choice") or {"type": "auto"})
@@ -69,12 +69,12 @@ def _choice(given: Mapping[str, Any]) -> dict[str, Any]:
     if kind == "tool":
         choice: Any = {"type": "function", "function": {"name": given["name"]}}
     elif (choice := CHOICES.get(str(kind))) is None:
-        raise FieldRefused(f"tool_choice is {kind!r}; known are auto, any, tool and none.", "tool_choice", UNSUPPORTED)
+        raise FieldRefused(f"tool_choice is {kind!r}; use auto, any, tool or none.", "tool_choice", UNSUPPORTED)
     return {"tool_choice": choice, **({"parallel_tool_calls": False} if given.get("disable_parallel_tool_use") else {})}
 
 
 def _messages(message: Mapping[str, Any]) -> Iterable[dict[str, Any]]:
-    """A message in the terms of chat, where each result of a tool is a message of its own."""
+    """A message in the terms of chat, where each result of a tool is a separate message."""
     role, content = message.get("role"), message.get("content")
     blocks = content if isinstance(content, list) else [{"type": "text", "text": content}]
     for block in blocks:

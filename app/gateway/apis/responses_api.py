@@ -1,4 +1,4 @@
-"""`POST /v1/responses`: answers as items of OpenAI's newer API, which Codex and the Agents SDK speak."""
+"""`POST /v1/responses`: answers as items of OpenAI's newer API, used by Codex and the Agents SDK."""
 
 from __future__ import annotations
 

@@ -179,7 +179,7 @@ def _messages(given: Any) -> list[Message]:
             content = _content(item.get("output"))
             messages.append({"role": "tool", "tool_call_id": item.get("call_id"), "content": content or ""})
         elif kind not in NOTHING_SAID:
-            raise FieldRefused(f"An item of type {kind!r} cannot be used. Leave it out.", "input", UNSUPPORTED)
+            raise FieldRefused(f"An item of type {kind!r} is not supported. Leave it out.", "input", UNSUPPORTED)
     return messages
 
 

@@ -1,4 +1,4 @@
-"""`POST /v1/completions`: continues plain text, where the server behind the gateway does."""
+"""`POST /v1/completions`: continues plain text, if the server behind the gateway can."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ def read_text(body: bytes) -> Call:
     try:
         given = read_fields(body)
         asked = read_typed(given, REQUEST, {**NOT_HANDED_BACK, "logprobs": ()})
-        refuse_fields(given, CHAT_ALONE, "it is a field of chat, and not of plain text")
+        refuse_fields(given, CHAT_ALONE, "it is a field of chat, not of plain text")
         refuse_tools(given)
         if not isinstance(asked.prompt, str) and any(not isinstance(one, int) for one in asked.prompt[1:]):
-            raise FieldRefused("Several prompts in one request cannot be used. Send one request for each.", "prompt")
+            raise FieldRefused("Several prompts in one request are not supported. Send one request for each.", "prompt")
     except FieldRefused as error:
         raise GatewayRefused(str(error), error.param, code=error.reason) from None
     options = asked.stream_options

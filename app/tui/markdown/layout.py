@@ -47,7 +47,7 @@ class Row:
     copy: int = 0
     """The number of the code block that this row heads (a click at its end copies the block), or 0."""
     info: str = ""
-    """What the head of a code block says: the language, and what else the fence has."""
+    """Text in the head of a code block: the language, and the rest of the fence's info string."""
 
     @property
     def place(self) -> int | None:

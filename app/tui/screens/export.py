@@ -1,4 +1,4 @@
-"""The export of one conversation or of all: asks what to write, and writes a new file without replacing any."""
+"""The export of one conversation or of all: asks for the format and writes a new file, never replacing one."""
 
 from __future__ import annotations
 

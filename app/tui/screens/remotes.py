@@ -80,7 +80,7 @@ class RemotesScreen(Dialog[None]):
         self.action_use()
 
     def action_use(self) -> None:
-        """Use the highlighted remote from now on."""
+        """Switch to the highlighted remote."""
         name = self._highlighted()
         if name == ADDRESS:
             return
@@ -90,7 +90,7 @@ class RemotesScreen(Dialog[None]):
                 self.notify(sanitise(notice), severity="warning", markup=False)
             if self._own is not None:
                 key = key_of(self, "app.models").capitalize()
-                stays = f"The open conversation stays with {sanitise(self._own)}, which was chosen for it."
+                stays = f"The open conversation keeps using {sanitise(self._own)}, which was chosen for it."
                 self.notify(f"{stays} {key} changes that.", markup=False)
             self._list(name)
 
@@ -143,7 +143,7 @@ class RemotesScreen(Dialog[None]):
 
     @work(group="form", exclusive=True)
     async def _confirm(self, name: str) -> None:
-        in_use = " You are using this server. After that, the bundled model will answer."
+        in_use = " You are using this server. Without it, the bundled model answers."
         question = f"Remove {name} and its token?{in_use if name == self.switcher.now else ''}"
         if not await self.app.push_screen_wait(Confirm(question)):
             return
@@ -207,7 +207,7 @@ class RemotesScreen(Dialog[None]):
             self._list(self._highlighted())
 
     def _hint(self, width: int) -> Content:
-        """What the keys do, in lines of this many cells. No line ends between a key and its word."""
+        """A hint with the keys, wrapped to this many cells, never between a key and its word."""
         lines = [Content()]
         for binding in declared(RemotesScreen):
             if binding.key not in ("q", "delete"):

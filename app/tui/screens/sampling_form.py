@@ -30,7 +30,7 @@ def _plain(value: float) -> str:
 
 
 class SamplingForm(Form[Choices | None]):
-    """Closes with the choices as they are from now on, or None. `settings`: what counts where nothing is chosen."""
+    """Closes with the new choices, or None. `settings`: what applies where nothing is chosen."""
 
     BINDINGS = [
         Binding("ctrl+s", "save", "Save it", id="sampling.save", priority=True),

@@ -1,4 +1,4 @@
-"""A tool call that waits for the person's yes: shown in full, over the chat."""
+"""A tool call that waits for consent: shown in full, over the chat."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 QUIET_SECONDS = 0.7
 """Time without a key before the first one counts: it may be a letter of a prompt that is being typed."""
-AGAIN = "This call may have run already: the program or the line ended in the middle of it, and nobody knows."
+AGAIN = "This call may have run already: the program or the connection ended in the middle of it."
 
 
 class ToolCallScreen(Dialog["Decision | None"]):
@@ -45,7 +45,7 @@ class ToolCallScreen(Dialog["Decision | None"]):
 
     def compose(self) -> Iterator[Widget]:
         call, called = self.called.call, self.called
-        said = f"{sanitise(call.server)} says of it: {', '.join(map(sanitise, called.said))}" if called.said else ""
+        said = f"{sanitise(call.server)} declares it: {', '.join(map(sanitise, called.said))}" if called.said else ""
         keys = [("call.yes", "yes"), ("call.no", "no"), ("call.always", "always here")]
         if called.again:
             keys = [("call.yes", "run it again"), ("call.no", "tell the model")]

@@ -1,4 +1,4 @@
-"""A text area that offers completions while one types, without getting in the way of those who ignore them."""
+"""A text area that offers completions as you type, without getting in the way if you ignore them."""
 
 from __future__ import annotations
 

@@ -258,7 +258,7 @@ class Prompt(CompletingTextArea):
         return bool(copied)
 
     def _sent_as(self, text: str) -> str:
-        """What is sent of a text."""
+        """The part of a text that is sent."""
         typed = parse(text, self.commands())
         return typed.text if isinstance(typed, Question) else text.strip()
 

@@ -24,7 +24,7 @@ STATES = {
     "refused": "refused",
     "unknown": "may have run",
 }
-"""What became of a call, for a person."""
+"""Outcome of a call, as shown."""
 
 
 class ToolCalls(Vertical):

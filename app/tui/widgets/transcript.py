@@ -55,7 +55,7 @@ class QueuedPrompts(Vertical):
 
 
 class SummaryLine(Static):
-    """Stands for the messages that are summed up. A click shows them or folds them."""
+    """Replaces the summarised messages. A click shows or folds them."""
 
     class Clicked(Message):
         """The person wants to see the messages, or not any more."""
@@ -67,7 +67,7 @@ class SummaryLine(Static):
         """Says how many messages there are; hidden without any."""
         self.display = bool(messages)
         where = "▾ The first {} messages are" if unfolded else "▸ {} messages are"
-        self.update(Content(f"{where.format(messages)} summed up for the model · /compact show"))
+        self.update(Content(f"{where.format(messages)} summarised for the model · /compact show"))
 
     def on_click(self) -> None:
         self.post_message(self.Clicked())

@@ -215,7 +215,7 @@ class RequestReader:
 
     def _text_call(self, body: bytes) -> CompletionCall:
         given, request = self._read(body, TEXT)
-        refuse_fields(given, CHAT_ALONE, "it is a field of chat, and not of plain text")
+        refuse_fields(given, CHAT_ALONE, "it is a field of chat, not of plain text")
         refuse_tools(given)
         if given.get("best_of") not in (None, 1) and given["best_of"] != request.n:
             raise unsupported("best_of", "this server does not choose among answers")

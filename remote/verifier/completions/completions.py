@@ -1,6 +1,6 @@
 """Completions for all other clients: text in, text out, through OpenAI's API.
 
-An answer is a stream in a session of its own, so other clients also benefit from the verifier's own drafts. The newest
+An answer is a stream in its own session, so other clients also benefit from the verifier's own drafts. The newest
 sessions are kept for a while: a client resends its whole conversation with each question, and only the new part has to
 be read. Half of the sessions are reserved for devices; a request waits in the queue while the other half is taken.
 """

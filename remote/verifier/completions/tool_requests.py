@@ -1,4 +1,4 @@
-"""Tools in requests for chat: what the model is told of them, and how its calls are read."""
+"""Tools in requests for chat: how they are described to the model, and how its calls are read."""
 
 from __future__ import annotations
 

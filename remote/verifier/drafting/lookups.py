@@ -1,4 +1,4 @@
-"""Drafts that take no drafter: what followed the same words before, in this conversation or in stored texts.
+"""Drafts without a drafter: what followed the same words earlier, in this conversation or in stored texts.
 
 They cost only the rows of a forward, so a target without a drafter has them too. A draft has as many tokens as give the
 most expected tokens per second: their chances follow from how often such matches have come true

@@ -1,4 +1,4 @@
-"""Decides which nodes of a device's draft the target reads while several sessions want the engine.
+"""Decides which nodes of a device's draft the target reads while several sessions compete for the engine.
 
 A device sizes its draft for itself alone: it cannot see the other sessions, which each row of its draft delays. So one
 rule prunes the draft here: a node stays if its chance of being accepted exceeds the number of tokens that the other

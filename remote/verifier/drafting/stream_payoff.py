@@ -118,7 +118,7 @@ class StreamPayoff:
         self.beside = Recent()
         """Seconds of a round besides its forward and its draft, in a session that is alone."""
         self.allowance = Allowance(most=SAVED)
-        """What trials may cost, in tokens that rounds without drafts would have given."""
+        """Allowance for trials, in tokens that rounds without drafts would have given."""
         self._company = 1.0
         """Recent number of sessions in a forward."""
         self._read_seconds = self._read_rounds = 0.0

@@ -222,7 +222,7 @@ class Learning:
         group.taught = frozenset(number for number, _ in trying.answers)
         group.artefacts = [*group.artefacts, made][-KEPT:]
         self._use(trying.group, made)
-        _say(f"learnt for {whose}: {told}. It drafts with that from now on, and devices may fetch it.")
+        _say(f"learnt for {whose}: {told}. It now drafts with that, and devices may fetch it.")
 
     def _use(self, name: str, artefact: Artefact) -> None:
         """Draft with what was learnt. The one taken into use longest ago makes room."""

@@ -1,4 +1,4 @@
-"""What the target might have said: the likeliest tokens by its logits, for teaching a drafter."""
+"""The target's likeliest tokens by its logits, for teaching a drafter."""
 
 from __future__ import annotations
 

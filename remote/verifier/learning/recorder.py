@@ -1,4 +1,4 @@
-"""Records what can be learnt from the sessions. Belongs to the engine's thread, and costs a round next to nothing."""
+"""Records what can be learnt from the sessions. Runs on the engine's thread, at almost no cost per round."""
 
 from __future__ import annotations
 

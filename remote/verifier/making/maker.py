@@ -113,7 +113,7 @@ class Kept(NamedTuple):
     folder: Path | None
     """None if there is no useful one."""
     said: str | None = None
-    """What to report to the person about it."""
+    """Message about it for the person."""
     due: bool = False
     """Whether it is to be made."""
 
@@ -133,7 +133,7 @@ def look_up(options: ServeOptions) -> Kept:
     learning = beside(folder, PART).is_dir()
     try:
         if (why := why_no_drafts(read_config(folder))) is not None:
-            end = "; it goes on learning" if learning else ""
+            end = "; it continues to learn" if learning else ""
             return Kept(None, f"no drafts: one was made of the model's own layers, and {why}{end}", learning)
         read_config(folder, verify=(GRAPH, TOKENIZER, TEMPLATE, ENCODER))
     except DrafterError as error:
@@ -161,7 +161,7 @@ def take_grown(folder: Path) -> None:
 
 
 def snapshot(folder: Path) -> Path:
-    """A copy of the drafter in `folder`, or of what it has become, that stays while that goes on becoming better."""
+    """A copy of the drafter in `folder`, or of what it has become, that stays unchanged while that improves."""
     grown, live = beside(folder, GROWN), beside(folder, LIVE)
     shutil.rmtree(live, ignore_errors=True)
     shutil.copytree(grown if grown.is_dir() else folder, live, copy_function=_linked)
@@ -269,7 +269,7 @@ class Maker:
             self._use()
 
     def _use(self) -> None:
-        """Have the server use the drafter, unless it uses one already."""
+        """Make the server use the drafter, unless it already uses one."""
         when = "from the next start on"
         if self._publish is not None:
             publish, self._publish = self._publish, None

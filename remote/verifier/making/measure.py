@@ -343,7 +343,7 @@ def agreement_by_staleness(
         with memory_telling(engine, drafter, draft) as tell:
             engine.verify(context, empty)
             tell(context, empty, ())
-        # The first token of the answer follows from this memory, and is the first one without memory of its own.
+        # The first token of the answer follows from this memory, and is the first one without its own memory.
         draft.commit(answer[:1])
         for stale, token in enumerate(answer[1:], 1):
             bucket = int(np.searchsorted(STALENESS, stale, side="right")) - 1

@@ -78,7 +78,7 @@ def _session(request: PendingRequest) -> str | None:
 
 
 class Replica:
-    """One verifier with a loaded model of its own."""
+    """One verifier with its own loaded model."""
 
     def __init__(self, build: Callable[[], VerifierApp]) -> None:
         self._build = build

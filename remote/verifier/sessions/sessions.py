@@ -383,7 +383,7 @@ class Sessions:
         return Memory(digest=self.engine.encoder.digest, start=start, count=end - start, data=data)
 
     def _drafter(self, holder: str) -> OwnLookups | None:
-        """What drafts in a holder's streams."""
+        """The drafter for a holder's streams."""
         return self.own if self.learning is None else self.learning.drafter(holder)
 
     def _ended(self, session: Session) -> None:

@@ -127,7 +127,7 @@ def test_a_reader_that_hangs_or_dies_ends_alone(monkeypatch: pytest.MonkeyPatch,
     monkeypatch.undo()
     monkeypatch.setattr("app.attachments.documents.PARSER", "app.attachments.no_such_module")
     (problem,) = gather_paths(["report.pdf"], tmp_path).problems
-    assert problem.startswith("report.pdf is damaged or too large: the program that reads it ended")
+    assert problem.startswith("report.pdf is damaged or too large: the program that reads it crashed")
 
 
 # ---- pages, from a real server on loopback that does what servers do wrong -------------------------------------------
@@ -157,7 +157,7 @@ ANSWERS = {
 }
 PROBLEMS = {
     "/round": "redirects more than 5 times",
-    "/file": "redirects to file:///etc/passwd, which is not a page of the web",
+    "/file": "redirects to file:///etc/passwd, which is not a web page",
     "/metadata": "redirects to 169.254.169.254 in a private network",
     "/hex": "redirects to 0x7f000002 in a private network",
     "/mapped": "redirects to [::ffff:10.0.0.1] in a private network",
@@ -165,7 +165,7 @@ PROBLEMS = {
     "/script": "has no text without its scripts",
     "/gone": "was refused (404 Not Found); check the address",
     "/bomb": "has more than 20 MB, too much to read",
-    "/twice": "is compressed in a way that was not asked for (gzip, gzip)",
+    "/twice": "is compressed in an unsupported way (gzip, gzip)",
     "/silent": "did not arrive within 1 s",
 }
 

@@ -150,7 +150,7 @@ def test_all_together_are_bounded_and_nothing_goes_in_half(folder: Path, monkeyp
     (problem,) = named("@many/", folder).problems
     assert problem == "many/ has more than 100 files of text; name a smaller folder, or single files"
     monkeypatch.setattr(folders, "MOST_LOOKED_AT", 50)
-    assert named("@many/", folder).problems[0].startswith("many/ has more files than can be looked at")
+    assert named("@many/", folder).problems[0].startswith("many/ has too many files")
 
 
 @no_windows

@@ -81,7 +81,7 @@ def test_a_server_that_refuses_an_image_is_explained(outrider: Outrider, server:
     server.refuses = "this model does not support image input"
     result = outrider("ask", "what is on @cat.png")
     assert result.says(3, "does not support image input")
-    assert "If talker reads no images, choose a model that does" in result.err
+    assert "If talker cannot read images, choose a model that can" in result.err
     assert newest(home)[0].text == "what is on @cat.png"
 
 
@@ -109,7 +109,7 @@ def test_secrets_leave_this_device_only_if_they_are_named_with_the_option(capsys
     assert ended.value.code == 2
     assert ".env may hold a secret, and the server is not on this device" in capsys.readouterr().err
     assert [one.name for one in files_of("see @.env", [".env"], stays_here=False).attachments] == [".env"]
-    assert "goes to a server that is not on this device" in capsys.readouterr().err
+    assert "is sent to a server that is not on this device" in capsys.readouterr().err
 
 
 # ---- templates -------------------------------------------------------------------------------------------------------
@@ -140,7 +140,7 @@ def test_a_template_is_filled_with_variables_and_what_is_piped(
         (("-t", "translate", "x"), "needs lang: add -p lang="),
         (("-t", "translate", "-p", "lang=French"), "needs a question"),
         (("-t", "haiku", "-p", "tone=sad"), "has no variable tone (it has none)"),
-        (("-t", "haiku", "-p", "tone"), "-p tone gives no text"),
+        (("-t", "haiku", "-p", "tone"), "-p tone has no text"),
         (("-t", "bad"), "Write $$ for a dollar sign"),
         (("-t", "../config"), "(known: bad, haiku, translate)"),
         (("-p", "tone=sad", "x"), "name it with --template"),

@@ -149,7 +149,7 @@ def test_what_cannot_be_done_is_said_in_a_sentence(
         ("train --target TARGET --out x --prompts /nowhere", 2, "/nowhere cannot be read"),
         ("train --target TARGET --out x --prompts QUESTIONS --inference-layers 3", 1, "the model has 3 layers"),
         ("train --target TARGET --out x --prompts QUESTIONS --device mps", 1, "PyTorch finds no mps device here"),
-        ("eval --target TARGET", 1, "No question is stored yet"),
+        ("eval --target TARGET", 1, "No questions are stored yet"),
         ("eval --target TARGET --drafter /nowhere --prompts QUESTIONS", 1, "No drafter in"),
         ("eval --target TARGET --prompts QUESTIONS --json /no/where", 1, "there is no folder /no"),
         ("info /nowhere", 1, "No drafter in /nowhere"),

@@ -70,7 +70,7 @@ def test_a_file_that_cannot_be_looked_at_is_said_to_be_so(outrider: Outrider, fi
     for command in (["find", str(far)], ["add", str(far)]):
         assert outrider("local", *command).says(2, f"{far} is {why}."), command
     assert outrider("local", "try", "mine").says(1, f"is {why}.")
-    assert outrider("doctor", "--remote", "http://127.0.0.1:9").out.count(f"x.gguf is {why}: put it right") == 1
+    assert outrider("doctor", "--remote", "http://127.0.0.1:9").out.count(f"x.gguf is {why}: restore it") == 1
     assert outrider("local", "rm", "mine").says(0, f"Its file was {why}")
 
 
@@ -86,7 +86,7 @@ def test_a_model_that_takes_the_name_of_another_says_so(outrider: Outrider, tiny
     one, other = (shutil.copytree(tiny_pair / "target", tmp_path / name) for name in ("one", "other"))
     for path, said in ((one, False), (one, False), (other, True)):
         added = outrider("local", "add", str(path), "--name", "mine")
-        assert added.code == 0 and (f"mine was {one} until now" in added.err) == said
+        assert added.code == 0 and (f"mine was {one} before" in added.err) == said
     assert str(other) in outrider("local", "list").out
 
 

@@ -75,7 +75,7 @@ def test_usage_errors(outrider: Outrider) -> None:
         (["shell"], "Name a shell"),
         (["shell", "bash", "--stop"], "Name a shell"),
         (["serve", "--tls-cert", "a.pem"], "--tls-key"),
-        (["serve", "--replicas", "2", "--drain-seconds", "30"], "--drain-seconds is for one process"),
+        (["serve", "--replicas", "2", "--drain-seconds", "30"], "--drain-seconds needs a single process"),
         (["serve", "--replicas", "2", "--learn", "own"], "leave out --replicas or --learn"),
     ):
         asked = outrider(*arguments)

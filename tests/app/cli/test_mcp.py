@@ -95,7 +95,7 @@ def test_one_signs_in_with_the_browser_and_stays_signed_in_until_the_server_forg
         assert (tmp_path / "calls").read_text() == "refresh\n" * 2
     with over_http(tmp_path, "--login", port):  # It knows nobody any more.
         assert outrider("mcp", "test", "wiki").says(
-            3, "not signed in to wiki any more, or it cannot be renewed now: outrider mcp login wiki"
+            3, "sign-in to wiki has expired, or cannot be renewed now: outrider mcp login wiki"
         )
     assert outrider("mcp", "rm", "wiki").code == 0 and json.loads(tokens.read_text()) == {}
 

@@ -102,7 +102,7 @@ def test_a_better_one_is_taken_after_a_look_that_was_agreed_to(
 
     looked = outrider("learn")
     assert looked.code == 0 and "has a newer version of its small model; downloading it: 1 MB" in looked.err
-    assert "the newer version of 127.0.0.1" in looked.out and "from now on" in looked.out
+    assert "the newer version of 127.0.0.1" in looked.out and "It now drafts with version" in looked.out
     newest = next(one for one in versions_of(home) if one.offered)
     assert newest.state in ("in use", "older"), "unless what was learnt on top of it is in use already"
     assert newest.tau_after > newest.tau_before and newest.low > 0
@@ -145,7 +145,7 @@ def test_a_worse_one_is_taken_only_where_nothing_was_learnt_and_nothing_can_judg
     assert refused.code == 1 and "`learn = false`" in refused.err and versions_of(other_home) == []
     monkeypatch.delenv("OUTRIDER_LEARN")
     taken = outrider("drafter", "fetch", url)
-    assert taken.code == 0 and "too few checked answers to judge it by" in taken.out
+    assert taken.code == 0 and "too few checked answers to evaluate it" in taken.out
     assert [one.state for one in versions_of(other_home)] == ["in use"]
     assert "not measured" in outrider("drafter", "history").out
     assert outrider("ask", "what is it", "--remote", url).code == 0

@@ -73,7 +73,7 @@ def test_a_server_that_was_found_is_added_tested_and_used(tmp_path: Path) -> Non
         terminal.answer("another server [1]:", "1")
         terminal.answer("name of the model [1]:", "2")
         terminal.answer("Your name for it [ollama]:", "")
-        terminal.answer("from now on? [Y/n]", "y")
+        terminal.answer("for all questions? [Y/n]", "y")
         assert terminal.end(PATIENCE_SECONDS) == 0
         assert f"1  Ollama at 127.0.0.1:{port}: llama3.2:latest, qwen3:8b" in terminal.text
         assert "✓ model" in terminal.text and "outrider remote use --none" in terminal.text
@@ -100,7 +100,7 @@ def test_an_address_is_typed_with_a_hidden_token_and_a_model_by_name(tmp_path: P
         terminal.answer("name of the model [1]:", "llama3.2")
         terminal.answer("Your name for it [localhost]:", "not a name")
         terminal.answer("Your name for it [localhost]:", "mine")
-        terminal.answer("from now on? [Y/n]", "n")
+        terminal.answer("for all questions? [Y/n]", "n")
         assert terminal.end(PATIENCE_SECONDS) == 0
         said = terminal.text
     assert 'outrider ask --remote mine "…"' in said
@@ -118,7 +118,7 @@ def test_a_server_that_is_away_can_be_added_all_the_same(tmp_path: Path) -> None
         terminal.answer("Add it anyway? [y/N]", "y")
         terminal.answer("Model (enter: the first that the server lists):", "m")
         terminal.answer("Your name for it [server]:", "later")
-        terminal.answer("from now on? [y/N]", "n")
+        terminal.answer("for all questions? [y/N]", "n")
         assert terminal.end(PATIENCE_SECONDS) == 3
     later = {"url": f"http://127.0.0.1:{port}", "model": "m", "token_variable": "A_KEY"}
     assert kept(home) == {"remotes": {"later": later}}

@@ -43,14 +43,14 @@ def test_the_first_server_answers_from_now_on(outrider: Outrider, monkeypatch: p
         return [row["name"] for row in outrider("remote", "list", "--json").rows if row["used"]]
 
     first = outrider("remote", "add", "office", "https://office:8000")
-    assert "office answers from now on" in first.err and "outrider remote use --none" in first.err
+    assert "office is in use now" in first.err and "outrider remote use --none" in first.err
     assert used() == ["office"]
-    assert "answers from now on" not in outrider("remote", "add", "home", NOBODY).err and used() == ["office"]
+    assert "is in use now" not in outrider("remote", "add", "home", NOBODY).err and used() == ["office"]
     assert outrider("remote", "use", "home").err == ""
     monkeypatch.setenv("OUTRIDER_REMOTE", "https://elsewhere")
     assert "names https://elsewhere. Delete it there." in outrider("remote", "use", "office").err
     monkeypatch.delenv("OUTRIDER_REMOTE")
-    assert "the bundled model answers from now on" in outrider("remote", "rm", "office").err
+    assert "the bundled model answers now" in outrider("remote", "rm", "office").err
     outrider("remote", "add", "far", NOBODY)
     assert used() == [], "the bundled model was asked for"
 
@@ -114,7 +114,7 @@ def test_a_provider_needs_only_its_name(
 def test_usage_errors(outrider: Outrider, home: Path) -> None:
     for arguments, says in (
         (["add", "https://office"], "outrider remote add NAME URL"),  # Nobody can be asked without a terminal.
-        (["add", "office", "https://office", "--name", "x"], "--name is for a provider's server"),
+        (["add", "office", "https://office", "--name", "x"], "--name is for providers"),
         (["add", "office", "office:8000"], "http:// or https://"),
         (["add", "bundled", "https://office"], "came with Outrider"),
         (["add", "office", "https://me:secret@office"], "credentials"),

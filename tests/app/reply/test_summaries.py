@@ -67,7 +67,7 @@ async def test_later_prompts_have_the_summary_and_everything_stays(connect: Conn
         assert said(server.asked[6]) == [SUM_UP, "all of it", "q3", "a3", SUM_UP]
         await ask(opened, "q6", here)
         assert said(server.asked[7]) == [SUM_UP, "fine", "q4", "a4", "q5", "fine", "q6"]
-        assert "nothing to sum up" in str((await hear(opened.sum_up(store.branches.duplicate(here, answer).id))).failed)
+        assert "to summarise" in str((await hear(opened.sum_up(store.branches.duplicate(here, answer).id))).failed)
 
         # Each summary counts on the branches that it sums up, and goes as it came.
         thread = store.branches.thread(here)
@@ -138,7 +138,7 @@ async def test_what_does_not_fit_is_summed_up_in_parts_without_losing_a_turn(con
         for question in ("9" * 2000, "10", "11"):
             await ask(opened, question, here)
         server.reads_most = 2000
-        assert "longer than the model reads" in str((await hear(opened.sum_up(here))).failed)
+        assert "longer than the model can read" in str((await hear(opened.sum_up(here))).failed)
         summary = opened.store.summaries.of(here)
         assert summary is not None and "9" * 2000 in texts(opened.store.summaries.shown(here))
 
@@ -159,7 +159,7 @@ async def test_stopped_between_two_parts_the_first_one_counts(connect: Connect) 
         kept = texts(opened.store.summaries.shown(here))
         assert kept[:2] == [SUM_UP, "a"] and kept[2] == "2" * 400
         server.reads_most, before = 1, len(server.asked)
-        assert "longer than the model reads" in str((await hear(opened.sum_up(here))).failed)
+        assert "longer than the model can read" in str((await hear(opened.sum_up(here))).failed)
         assert [len(said(one)) for one in server.asked[before:]] == [9, 5], "none is sent twice"
 
 

@@ -200,8 +200,8 @@ async def test_what_does_not_start_is_explained_and_leaves_nothing_behind(
     wanted = {
         "none": "there is no command no-such-command; install it",
         "ended": r"ended \(exit code 3\). Its last lines: no key: \[hidden\]",
-        "echo": "does not speak MCP",
-        "chat": "not MCP to its output: Hello!",
+        "echo": "does not follow the MCP protocol",
+        "chat": "other than MCP to its output: Hello!",
         "variable": "NOWHERE is not set",
         "closed": "http://127.0.0.1:1/mcp cannot be reached",
         "unknown": "there is no MCP server 'unknown'; yours: none, ended",
@@ -234,7 +234,7 @@ async def test_a_server_over_http_takes_its_token_and_may_be_restarted_between_c
         )
         tools = await named(servers, "right")
         assert (await servers.call(tools["write_file"], {"name": "a", "text": ""})).text
-        with pytest.raises(ToolGone, match=r"refuses this token, or wants one \(HTTP status 401\)"):
+        with pytest.raises(ToolGone, match=r"rejects this token, or requires one \(HTTP status 401\)"):
             await servers.offered(["wrong"])
         with pytest.raises(ToolGone, match="no MCP server at"):
             await servers.offered(["nothing"])

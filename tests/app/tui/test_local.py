@@ -243,7 +243,7 @@ async def test_it_says_what_was_learnt_or_went_wrong_and_ends_with_the_window(
         await send(app, pilot, "/learn deep")
         await send(app, pilot, "/learn deep")
         assert "You can keep asking" in app.toasts[0] and "learning already" in app.toasts[1]
-        await wait_until(pilot, lambda: app.toasted("There is nothing new to learn from."))
+        await wait_until(pilot, lambda: app.toasted("There are no new answers to learn from."))
         assert [one.returncode for one in processes] == [0]
         with monkeypatch.context() as wrong:
             wrong.setenv("OUTRIDER_MAX_TOKENS", "many")

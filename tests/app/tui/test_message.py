@@ -194,7 +194,7 @@ async def test_a_letter_for_the_prompt_is_no_yes(store: Store, monkeypatch: pyte
         await press(pilot, "a", "enter", until=lambda: shows(app, ToolCallScreen))
         screen = app.screen
         shown = "\n".join(str(one.render()) for one in screen.query("Static"))
-        assert r"line: \"one\u001b[2Jtwo\"".replace('\\"', '"') in shown and "says of it: read-only" in shown
+        assert r"line: \"one\u001b[2Jtwo\"".replace('\\"', '"') in shown and "declares it: read-only" in shown
         await pilot.press("y", "n", "a")
         await pilot.pause()
         assert core.decided == [] and app.screen is screen
@@ -294,7 +294,7 @@ async def test_an_answer_is_given_again_and_its_versions_are_walked(store: Store
         await wait_until(pilot, lambda: cursor(app) == ["! second"])
         await press(pilot, "left_square_bracket", until=lambda: app.answers == ["first *answer*", TWO])
         await wait_until(pilot, lambda: cursor(app) == ["! first *answer*"])
-        await press(pilot, "left_square_bracket", until=lambda: app.toasted("no other version"))
+        await press(pilot, "left_square_bracket", until=lambda: app.toasted("no further version"))
         await press(pilot, "right_square_bracket", "right_square_bracket", until=lambda: app.answers == ["third"])
         assert [message.text for message in store.branches.thread(conversation)] == ["one", "third"]
 

@@ -247,7 +247,7 @@ async def test_removing_asks_first(store: Store, folders: Folders, remotes: Remo
         for answer, left in (("n", 3), ("y", 2)):
             await highlight(pilot, app, "office")
             await press(pilot, "d", until=lambda: shows(app, Confirm))
-            says = "Remove office and its token? You are using this server. After that, the bundled model will answer."
+            says = "Remove office and its token? You are using this server. Without it, the bundled model answers."
             assert str(app.screen.query(Static).first().content) == says
             await press(pilot, answer, until=lambda: shows(app, RemotesScreen))
             await wait_until(pilot, lambda: len(app.rows) == left)  # noqa: B023

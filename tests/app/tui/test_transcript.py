@@ -1,4 +1,4 @@
-"""The messages on the screen: what is mounted, how they scroll, and how they are summed up."""
+"""The messages on the screen: what is mounted, how they scroll, and how they are summarised."""
 
 from __future__ import annotations
 
@@ -236,7 +236,7 @@ async def test_each_press_moves_by_a_page_also_while_an_answer_arrives(gap: int)
         await wait_until(pilot, lambda: app.at_end)
 
 
-# ---- summed up on request, folded under one line, and there again when they are wanted -------------------------------
+# ---- summarised on request, folded under one line, and there again when wanted ---------------------------------------
 
 
 TURNS = [(f"question {number}", f"answer {number}") for number in range(1, 5)]
@@ -268,12 +268,12 @@ async def test_older_messages_fold_when_they_are_summed_up_and_come_back(drafter
             await until_connected(core)
             await wait_until(pilot, lambda: app.answers == SHOWN)
             await send(app, pilot, "/compact")
-            await wait_until(pilot, lambda: app.toasted("Nothing more was summed up") and app.answers == SHOWN)
+            await wait_until(pilot, lambda: app.toasted("Nothing more was summarised") and app.answers == SHOWN)
             assert line(app) == "" and not app.chat.conversation.live
             await until_connected(core)
             await send(app, pilot, "/compact")
             await wait_until(pilot, lambda: app.answers == SHOWN[2:])
-            assert line(app) == "▸ 4 messages are summed up for the model · /compact show"
+            assert line(app) == "▸ 4 messages are summarised for the model · /compact show"
             assert server.asked[1]["messages"][-1]["content"] == SUM_UP
 
             await send(app, pilot, "/compact show")
@@ -282,7 +282,7 @@ async def test_older_messages_fold_when_they_are_summed_up_and_come_back(drafter
             app.screen.query_one(SummaryLine).post_message(SummaryLine.Clicked())
             await wait_until(pilot, lambda: app.answers == SHOWN[2:] and line(app).startswith("▸"))
             await send(app, pilot, "/compact")
-            await wait_until(pilot, lambda: app.toasted("There is nothing to sum up yet"))
+            await wait_until(pilot, lambda: app.toasted("There is nothing to summarise yet"))
             await app.turn_to(pilot, None, until=lambda: not app.answers)
             await app.turn_to(pilot, here, until=lambda: app.answers == SHOWN[2:])
             old = core.store.branches.thread(here)[1].id
@@ -292,7 +292,7 @@ async def test_older_messages_fold_when_they_are_summed_up_and_come_back(drafter
             await send(app, pilot, "/compact undo")
             await wait_until(pilot, lambda: line(app) == "" and app.answers == SHOWN and said(app) == "")
             await send(app, pilot, "/compact undo")
-            await wait_until(pilot, lambda: app.toasted("Nothing is summed up here"))
+            await wait_until(pilot, lambda: app.toasted("Nothing is summarised here"))
             await send(app, pilot, "next")
             await wait_until(pilot, lambda: app.answers == [*SHOWN, "more"])
             assert len(server.asked[-1]["messages"]) == 9

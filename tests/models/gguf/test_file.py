@@ -109,7 +109,7 @@ def test_transformers_translates_what_is_not_known_here_and_without_it_there_is_
     assert found.text.render([("user", TEXT)]) == wanted.text.render([("user", TEXT)])
     assert found.stop_tokens == (END,)
     monkeypatch.setitem(sys.modules, "gguf", None)
-    said = r"strange\.gguf splits text by the rule gpt-0, .*gguf is missing: .*tokenizer.json and config.json beside it"
+    said = r"strange\.gguf splits text by the rule gpt-0, .*gguf is missing: .*tokenizer.json and config.json next"
     with pytest.raises(MissingPackage, match=said), text_source(str(strange)):
         pass
 
@@ -195,4 +195,4 @@ def test_another_tokenizer_beside_it_is_taken_with_a_warning(model_folder: Path,
     said = list[str]()
     found = open_model(str(tmp_path / alone.name), EngineOptions(threads=1), say=said.append)
     assert found.side.tokenizer == read_text_side(tmp_path).tokenizer
-    assert any(f"the tokenizer.json beside {alone.name}" in line for line in said)
+    assert any(f"the tokenizer.json next to {alone.name}" in line for line in said)

@@ -1,6 +1,6 @@
 """The commands of the prompt: which of them are available, what may follow them, and running one.
 
-Most of them are actions of the screen's parts, which keys run too. Commands with an argument of their own, such as a
+Most of them are actions of the screen's parts, which keys run too. Commands with their own argument, such as a
 title or a file name, are implemented here.
 """
 
@@ -88,7 +88,7 @@ class PromptCommands:
         """Do a command with what follows it. Raises `Misused`."""
         place = self._found(command)
         if place is None:  # Its object is gone since it was offered.
-            raise Misused(f"/{command.word} cannot be done now.")
+            raise Misused(f"/{command.word} is not available now.")
         method: Callable[..., Any] = getattr(place, f"action_{command.action}")
         if argument and not inspect.signature(method).parameters:
             raise Misused(f"Type only /{command.word}; then choose from the list.")
@@ -201,7 +201,7 @@ class PromptCommands:
         if done is None:
             raise Misused(f"/compact takes no argument except {' and '.join(SUMMED)}.")
         if what == "show" and not self._conversation.summed.messages:
-            raise Misused("Nothing is summed up here.")
+            raise Misused("Nothing is summarised here.")
         await done()
 
     def values_compact(self) -> Iterable[str]:
@@ -222,7 +222,7 @@ class PromptCommands:
             months = await asyncio.to_thread(usage.by, "month")
             named = [*(("This conversation", one) for one in open_one), *((one.key, one) for one in months[:MONTHS])]
             lines = [f"{name}: {', '.join(told(one))}" for name, one in named]
-            said = "\n".join(lines) or "No answers with a count of tokens yet."
+            said = "\n".join(lines) or "No answers have a token count yet."
             self._screen.notify(said, title="Tokens and costs", timeout=30, markup=False)
 
     # ---- the list, and how it looks ----------------------------------------------------------------------------------

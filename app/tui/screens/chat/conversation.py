@@ -1,6 +1,6 @@
 """The open conversation on the screen: its messages, the prompt below them, the replies, and the queue.
 
-The replies of other conversations go on meanwhile. When one of them ends, a toast says so.
+The replies of other conversations continue meanwhile. When one of them ends, a toast says so.
 """
 
 from __future__ import annotations
@@ -40,7 +40,9 @@ from app.tui.widgets.welcome import Welcome
 from storage import Attachment, NotFound, StorageError
 
 INCOMPLETE_SUMMARY = "The summary is not complete, so the model reads the same as before."
-PARTIAL_SUMMARY = "Only the first messages are summed up. The model still reads the others; /compact sums them up."
+PARTIAL_SUMMARY = (
+    "Only the first messages are summarised. The model still reads the others in full; /compact summarises them."
+)
 
 
 class ConversationView(Vertical):
@@ -207,7 +209,7 @@ class ConversationView(Vertical):
         files = await self.files.read(event.typed, partial(self._send_again, again, place))
         if place == self._place:
             return files
-        said = "You moved on while its files were being read. The question is still where you wrote it."
+        said = "You left the conversation while files were being read. The question is still in its prompt."
         self.notify(said, title="Not sent", severity="warning")
         return None
 
@@ -272,13 +274,13 @@ class ConversationView(Vertical):
             await self._run(reply)
 
     async def sum_up(self) -> None:
-        """Have the model sum up the older messages."""
+        """Have the model summarise the older messages."""
         with reporting(self):
             await self._run(self._conversation.sum_up())
 
     @on(SummaryLine.Clicked)
     async def fold_summed(self) -> None:
-        """Show the messages that are summed up, or fold them."""
+        """Show the summarised messages, or fold them."""
         conversation = self._conversation
         conversation.unfolded = not conversation.unfolded
         await self.open(conversation.id)
@@ -286,12 +288,12 @@ class ConversationView(Vertical):
             self.messages.transcript.go_to(conversation.summed.turns - 1)
 
     async def take_summary_back(self) -> None:
-        """Have the model read again what the last summary stands for."""
+        """Make the model read the messages again that the last summary replaced."""
         with reporting(self):
             earlier = self._conversation.take_summary_back()
             await self.open(self._conversation.id)
-            more = " An earlier summary still counts; /compact undo takes it back, too." if earlier else ""
-            self.notify(f"The model reads those messages themselves again.{more}")
+            more = " An earlier summary remains; /compact undo removes it too." if earlier else ""
+            self.notify(f"The model reads the original messages again.{more}")
 
     def stop(self) -> None:
         """End the running reply of this conversation. Its text stays."""
@@ -359,7 +361,7 @@ class ConversationView(Vertical):
         if reply.conversation == self._conversation.id or turn.outcome == "stopped":
             return
         done = turn.outcome == "done"
-        words = "summed up" if reply.sums_up else "answered"
+        words = "summarised" if reply.sums_up else "answered"
         self.notify(
             "\n".join(part for part in (excerpt(one_line(turn.question)), turn.error) if part),
             title=words.capitalize() if done else f"Not {words}",

@@ -1,4 +1,4 @@
-"""What the MCP servers of the open conversation have for the person: prompts after `/NAME:`, resources after `@NAME:`.
+"""Lists what the MCP servers of the open conversation offer: prompts after `/NAME:`, resources after `@NAME:`.
 
 A server is asked in the background once its name and a colon are typed, and started for that if need be. Until it has
 answered, the list says so. What it lists is another program's words: what a terminal could not show is left out.
@@ -39,11 +39,11 @@ MOST_SAID = 1000
 NAMED = 10
 """Most prompts that one message names."""
 SLOW_SECONDS = 0.5
-"""Time after which the person is told that a server is being asked to fill in a prompt."""
+"""Time after which a notice says that a server is being asked to fill in a prompt."""
 
 
 class Listed(NamedTuple):
-    """What a server has answered last. `asked`: when, on the monotonic clock; `trouble`: why there is nothing."""
+    """The last answer of a server. `asked`: when, on the monotonic clock; `trouble`: why there is nothing."""
 
     asked: float = float("-inf")
     found: Sequence[ServerPrompt | ServerResource] = ()
@@ -119,7 +119,7 @@ class Listings:
         return complete
 
     def _listed(self, kind: Kind, server: str) -> Listed:
-        """What is known now. The server is asked if that is nothing, or old."""
+        """What is known now. Asks the server if nothing is known, or if it is old."""
         known = self._lists.get((kind, server), Listed())
         if time.monotonic() - known.asked > FRESH_SECONDS and (kind, server) not in self._asking:
             self._asking.add((kind, server))
@@ -225,7 +225,7 @@ def _completion_of_arguments(prompts: Sequence[ServerPrompt], name: str, typed: 
 
 
 def _or_trouble(completion: Completion, text: str, listed: Listed, server: str) -> Completion:
-    """The same, or a line that says why there is nothing, and changes nothing if it is taken."""
+    """The completion, or a line that says why there are no candidates and changes nothing if chosen."""
     said = listed.trouble or (f"asking {server} …" if listed.asked < 0 else "")
     if completion.candidates or not said:
         return completion

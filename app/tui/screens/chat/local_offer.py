@@ -70,7 +70,7 @@ class LocalOffer(Static):
 
     @work(group="local-offer")
     async def accept(self) -> None:
-        """Let the model answer from now on, and the questions that wait."""
+        """Let the model answer, starting with the questions that wait."""
         model, stand_ins = self._model, self._stand_ins
         self._end()
         if model is None or stand_ins is None:

@@ -126,7 +126,7 @@ class MessageActions(Vertical):
 
     @property
     def hint(self) -> tuple[str, ...]:
-        """What the prompt says below itself while a message has the cursor."""
+        """The hint below the prompt while a message has the cursor."""
         return tuple(part for action in HINT if (part := hint(self, action)))
 
     # ---- what is shown -----------------------------------------------------------------------------------------------

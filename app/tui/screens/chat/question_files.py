@@ -152,14 +152,14 @@ class QuestionFiles:
                 self._fetching = typed
                 begin(self._prompt, partial(self._fetch, typed, gathered, again), group="pages")
             elif self._fetching != typed:
-                said = "What another question names is still being fetched. Send this one when that has ended."
+                said = "Attachments of another question are still being fetched. Send this one afterwards."
                 self._prompt.notify(said, title="Not sent yet", severity="warning", markup=False)
             return None
         warnings = [*gathered.problems]
         secrets = [*gathered.secrets, *(one_line(one.name) for one in gathered.attachments if self._is_secret(one))]
         if secrets and not self._conversation.core.stays_here():
             names = ", ".join(secrets)
-            warnings.append(f"{names} may hold a secret, and would leave this device")
+            warnings.append(f"{names} may hold a secret and would leave this device")
         context = self._conversation.context
         room = None if context is None else context.limit - context.used
         if large := too_large(gathered.attachments, room):

@@ -198,7 +198,7 @@ class ChatScreen(Screen[None]):
     def action_escape(self) -> None:
         """Escape: end or leave one thing, the first of these that there is.
 
-        What has the focus hears the key first, by a binding of its own:
+        What has the focus hears the key first, by its own binding:
         1. a screen over this one closes (`help.close`, `log.close`, `queue.close`, `export.close`, ...),
         2. the name that is edited in the list stays the old one (`rename.drop`),
         3. the search is cleared, and the list has the focus (`search.clear`),
@@ -585,10 +585,10 @@ class ChatScreen(Screen[None]):
         if self._alive:
             self._status.show_context(self.conversation.context, self._makes_room)
             if nearly_full is not None:
-                also = f" {self._makes_room} sums up its older messages." if self._makes_room else ""
+                also = f" {self._makes_room} summarises its older messages." if self._makes_room else ""
                 self.notify(
                     f"This conversation is nearly full ({nearly_full.used:,} of {nearly_full.limit:,} tokens).{also} "
-                    f"{key_of(self, 'chat.new').capitalize()} begins a new conversation.",
+                    f"{key_of(self, 'chat.new').capitalize()} starts a new conversation.",
                     severity="warning",
                 )
 

@@ -1,4 +1,4 @@
-"""The small models, in the background of the chat: teach them in another process, or fetch one that a server offers."""
+"""Teaches the small models in another process, or fetches one that a server offers, in the background of the chat."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ async def _learn(screen: Screen[None], *, deep: bool) -> None:
     if process.returncode:
         text = reasons[-1] if reasons else f"It ended with {process.returncode}."
     elif not text:
-        text = reasons[-1] if reasons else "There is nothing new to learn from."
+        text = reasons[-1] if reasons else "There are no new answers to learn from."
     failed = bool(process.returncode)
     screen.notify(sanitise(text), title=TITLE, severity="error" if failed else "information", timeout=15, markup=False)
 

@@ -181,7 +181,7 @@ def test_too_few_token_holders_share_nothing(
     model, drafter, made = str(learnable_pair / "target"), learnable_pair / "drafter", tmp_path / "made"
     build_app(ServeOptions(model, drafter, learn="shared", token_file=tokens, made=made).read())
     said = capsys.readouterr().err
-    assert "nothing is learnt: a shared drafter needs 5 token holders, and the token file knows 2" in said
+    assert "nothing is learnt: a shared drafter needs 5 token holders, and the token file has 2" in said
     assert not made.exists()
 
 
