@@ -212,7 +212,7 @@ class Remotes:
             return environment.get(remote.token_variable or "") or None
         return self.tokens.find(name, remote.url, remote.token)
 
-    def token_place(self, remote: Remote, environment: Mapping[str, str] = os.environ) -> str:
+    def token_place(self, remote: Remote) -> str:
         """The place of a remote's token, in words."""
         if remote.token == "keyring":
             return "keyring"
@@ -220,7 +220,7 @@ class Remotes:
             return f"{self.tokens.file}" + (" (others can read it: chmod 600)" if self.tokens.exposed else "")
         if remote.token_variable is None:
             return "none"
-        return f"{remote.token_variable} ({'set' if environment.get(remote.token_variable) else 'not set'})"
+        return f"{remote.token_variable} ({'set' if os.environ.get(remote.token_variable) else 'not set'})"
 
     def _change(self, change: Callable[[dict[str, Remote], str | None], _Content]) -> None:
         """Reread the file, apply `change` to its content, and write it.

@@ -22,7 +22,6 @@ from models.text.seam import Seam, Spellings, seam, unhealed
 from models.text.template import TemplateFailed
 from remote.openai.request_fields import (
     CHAT_ALONE,
-    FOREIGN,
     FUNCTIONS,
     TEXT_ALONE,
     AskedChat,
@@ -239,7 +238,7 @@ class RequestReader:
 
     def _read(self, body: bytes, kind: type[Request]) -> tuple[dict[str, Any], Request]:
         """All fields of a request, and the typed ones."""
-        given, request = read_request(body, kind, FOREIGN)
+        given, request = read_request(body, kind)
         if request.model:
             self.check_model(request.model)
         return given, request

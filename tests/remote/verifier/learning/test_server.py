@@ -145,7 +145,7 @@ async def test_a_holder_gets_a_drafter_of_their_own_answers_and_a_kill_leaves_no
             assert (old / GRAPH).read_bytes() == (learnable_pair / "drafter" / GRAPH).read_bytes(), "it is there still"
         async with VerifierClient(serving.url, BERT) as client:
             with pytest.raises(Refused):
-                async for _ in client.delivered(learnt.drafter.digest, None, 0, PATIENCE_SECONDS):
+                async for _ in client.delivered(learnt.drafter.digest, None, 0):
                     pass
         assert_no_text(drafter, tmp_path / "home", said, tmp_path / "shelf")
         files = kept()
