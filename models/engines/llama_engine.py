@@ -21,15 +21,7 @@ from typing import Any
 import numpy as np
 
 from models.cores import usable_cores
-from models.engines.engine import (
-    BrokenTarget,
-    Engine,
-    EngineError,
-    Floats,
-    Forward,
-    TargetContext,
-    tree_difference,
-)
+from models.engines.engine import BrokenTarget, Engine, EngineError, Floats, Forward, TargetContext, tree_difference
 from models.engines.kept_check import TreeCheck, checked
 from models.engines.llama_lane import (
     DECODED,

@@ -17,14 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.config import Rope
-from models.engines.engine import (
-    Engine,
-    Floats,
-    Forward,
-    TargetContext,
-    UnverifiableTarget,
-    tree_difference,
-)
+from models.engines.engine import Engine, Floats, Forward, TargetContext, UnverifiableTarget, tree_difference
 from models.engines.memory_encoder import ArrayEncoder, turns
 from models.errors import CorruptWeights
 from models.files import graph_bytes

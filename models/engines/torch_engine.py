@@ -20,15 +20,7 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
 from models.config import DrafterConfig
-from models.engines.engine import (
-    Encoder,
-    Engine,
-    Floats,
-    Forward,
-    TargetContext,
-    UnverifiableTarget,
-    slab_rows,
-)
+from models.engines.engine import Encoder, Engine, Floats, Forward, TargetContext, UnverifiableTarget, slab_rows
 from models.engines.target import cache_argument
 from models.memory import pack_memory, quantise_row
 from models.tree import DraftTree

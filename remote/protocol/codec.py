@@ -7,17 +7,8 @@ from collections.abc import AsyncIterator, Sequence
 
 import msgspec
 
-from remote.protocol.fields import (
-    MAX_FRAME_BYTES,
-    CutOff,
-    ProtocolError,
-    Struct,
-    T,
-)
-from remote.protocol.messages import (
-    KINDS,
-    Frame,
-)
+from remote.protocol.fields import MAX_FRAME_BYTES, CutOff, ProtocolError, Struct, T
+from remote.protocol.messages import KINDS, Frame
 
 
 def pack_tokens(tokens: Sequence[int]) -> bytes:

@@ -36,13 +36,7 @@ from remote.openai.request_fields import (
     text_said,
     unsupported,
 )
-from remote.openai.schema import (
-    CompletionRequest,
-    FinishReason,
-    Prediction,
-    ResponseFormat,
-    TextRequest,
-)
+from remote.openai.schema import CompletionRequest, FinishReason, Prediction, ResponseFormat, TextRequest
 from remote.protocol import Card, ErrorCode, Sampling
 from remote.verifier.completions.tool_requests import ToolRequest, read_tools
 from remote.verifier.refusals import RoundRefused
