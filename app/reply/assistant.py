@@ -108,7 +108,6 @@ class Assistant:
 
     @property
     def loaded(self) -> bool:
-        """Whether the backend is there."""
         return self._backend is not None
 
     async def until_loaded(self) -> Backend:

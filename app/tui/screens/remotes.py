@@ -80,7 +80,6 @@ class RemotesScreen(Dialog[None]):
         self.action_use()
 
     def action_use(self) -> None:
-        """Use the highlighted remote from now on."""
         name = self._highlighted()
         if name == ADDRESS:
             return

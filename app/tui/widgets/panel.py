@@ -257,7 +257,6 @@ class Rounds(Static):
         self.draw()
 
     def draw(self) -> None:
-        """Draw the rounds, if they are shown."""
         if not self.display:
             return
         head = Content.styled("".join(name.rjust(width) for name, width in COLUMNS), QUIET)

@@ -112,7 +112,6 @@ class TitleBox(Input):
         self.display = False
 
     def begin(self, conversation: Conversation) -> None:
-        """Edit the title of a conversation."""
         self.conversation = conversation
         self.value = one_line(conversation.title)
         self.display = True

@@ -50,7 +50,6 @@ class ToolCalls(Vertical):
             self.toggle()
 
     def draw(self) -> None:
-        """Draws the calls as they are now."""
         unfolded, parts = self.turn.calls_unfolded, []
         for called in self.turn.calls:
             call = called.call

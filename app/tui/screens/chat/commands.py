@@ -147,7 +147,6 @@ class PromptCommands:
             self._view.rename(self._conversation.title)
 
     def values_tag_open(self) -> Iterable[str]:
-        """All tags there are."""
         every = self._conversation.core.store.conversations.all()
         return sorted({tag for one in every for tag in one.choices.tags})
 
