@@ -9,8 +9,17 @@ before it is used.
 """
 
 from remote.protocol.card import Card, DrafterOffer, Limits, MemoryFormat
-from remote.protocol.codec import decode, decode_frame, encode, encode_frame, pack_tokens, read_frames, unpack_tokens
-from remote.protocol.digest import RunningDigest, digest_of
+from remote.protocol.codec import (
+    RunningDigest,
+    decode,
+    decode_frame,
+    digest_of,
+    encode,
+    encode_frame,
+    pack_tokens,
+    read_frames,
+    unpack_tokens,
+)
 from remote.protocol.fields import (
     CONTENT_TYPE,
     MAX_FRAME_BYTES,
