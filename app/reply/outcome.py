@@ -22,7 +22,7 @@ from app.reply.judgement import (
     verified_length,
 )
 from app.reply.request import Request
-from app.sanitise import sanitise
+from app.sanitise import one_line, sanitise
 from models.config import DrafterError
 from models.guide.sources import sources
 from storage import FinalStatus, Message, StorageBusy, StorageError, Store
@@ -258,4 +258,4 @@ def _server_stats(generation: Generation) -> dict[str, Any]:
 
 def _one_line(text: str) -> str:
     """A server's words as one short line, fit for statistics and exports."""
-    return " ".join(sanitise(text).split())[:MOST_NAME]
+    return one_line(text)[:MOST_NAME]

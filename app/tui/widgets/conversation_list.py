@@ -18,9 +18,9 @@ from textual.widgets import OptionList
 from textual.widgets.option_list import Option, OptionDoesNotExist
 
 from app.events import unchecked
-from app.sanitise import sanitise
+from app.sanitise import one_line, sanitise
 from app.tui.textual_private import line_of_option
-from app.tui.turn import Outcome, one_line
+from app.tui.turn import Outcome
 from storage import Conversation, FoundConversation
 from storage.choices import ASKED
 
