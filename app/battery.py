@@ -1,7 +1,8 @@
-"""Whether this device runs on a battery that is nearly empty."""
+"""Whether this device runs on its battery, and whether that is running out."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 SUPPLIES = Path("/sys/class/power_supply")
@@ -20,6 +21,17 @@ def battery_is_low() -> bool:
         and int(_read(supply / "capacity")) < LOW
         for supply in SUPPLIES.glob("*")
     )
+
+
+def on_battery(supplies: Path = SUPPLIES) -> bool:
+    """Whether this device is known to run on its battery. `supplies`: where Linux reports it."""
+    if sys.platform == "darwin":
+        import subprocess
+
+        told = subprocess.run(["pmset", "-g", "batt"], capture_output=True, text=True, check=False)
+        return "Battery Power" in told.stdout
+    mains = [path.parent for path in supplies.glob("*/online")]
+    return bool(mains) and all(_read(path / "online") == "0" for path in mains)
 
 
 def _read(file: Path) -> str:

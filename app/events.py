@@ -413,7 +413,6 @@ class ReplyText:
     stats: Stats = field(default_factory=Stats)
 
     def apply(self, event: Event) -> None:
-        """Apply the next event."""
         if isinstance(event, Drafted):
             self.ghost += event.text
         elif isinstance(event, Verified):

@@ -136,6 +136,11 @@ def sanitise_paste(text: str) -> str:
     return sanitise(text.replace("\r\n", "\n").replace("\r", "\n"))
 
 
+def one_line(text: str) -> str:
+    """A text from outside, such as a title, as one line that is safe to draw."""
+    return " ".join(sanitise(text).split())
+
+
 def escape_json(encoded: str) -> str:
     """Escape in JSON, as `\\u…`, all characters that a terminal obeys or hides. The JSON value stays equal."""
     return _HIDDEN.sub(_escape, encoded)

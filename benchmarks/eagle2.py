@@ -31,7 +31,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from drafter.model import DraftModel, KeysValues, Norm, SelfAttentionLayer, layer_shape
+from drafter.model import DraftModel, KeysValues, LayerShape, Norm, SelfAttentionLayer
 from drafter.training.batches import AnsweredConversation, Batch, additive, batches, split, unseen_batches
 from drafter.training.loop import fit, means
 from drafter.training.losses import Losses, agrees, divergence
@@ -99,9 +99,10 @@ class TargetLayers(nn.Module):
         super().__init__()
         self.config = config
         self.embedding = nn.Embedding(config.vocabulary, config.hidden)
-        shape = layer_shape(msgspec.structs.replace(config, ffn=config.first_ffn))
-        self.first_layers = nn.ModuleList(SelfAttentionLayer(*shape) for _ in range(config.first_layers))
-        self.layers = nn.ModuleList(SelfAttentionLayer(*layer_shape(config)) for _ in config.copied)
+        sizes = config.hidden, config.heads, config.kv_heads, config.head_size
+        first, own = (LayerShape(*sizes, ffn, config.rope, config.norm_eps) for ffn in (config.first_ffn, config.ffn))
+        self.first_layers = nn.ModuleList(SelfAttentionLayer(first) for _ in range(config.first_layers))
+        self.layers = nn.ModuleList(SelfAttentionLayer(own) for _ in config.copied)
         self.norm = Norm(config.hidden, config.norm_eps)
         self.head = nn.Linear(config.hidden, config.vocabulary, bias=False)
         self.requires_grad_(False)

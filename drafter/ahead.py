@@ -126,7 +126,6 @@ def outcomes(
     drafted: DraftedNodes,
     acceptance: Acceptance | None = None,
     final: Collection[int] = (),
-    most: int = MOST_OUTCOMES,
 ) -> list[Outcome]:
     """The possible outcomes of the verdict on a draft in flight, the likeliest first. Nothing follows a `final` token.
 
@@ -149,7 +148,7 @@ def outcomes(
         if rows[parent] >= 0:
             chances[rows[parent], ids[rows[parent]] == token] = 0.0
     found = []
-    for at in np.argsort(-chances, axis=None, kind="stable")[:most].tolist():
+    for at in np.argsort(-chances, axis=None, kind="stable")[:MOST_OUTCOMES].tolist():
         end, choice = divmod(at, chances.shape[1])
         if chances[end, choice] < LEAST_CHANCE:
             break

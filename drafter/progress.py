@@ -24,8 +24,6 @@ EVERY = 30.0
 
 
 class StageProgress(Protocol):
-    """A running stage."""
-
     def advance(self, count: int = 1) -> None:
         """Count this many more steps as done."""
 

@@ -8,7 +8,6 @@ well enough (`drafter/floors.py`) stays on its shelf and is not used.
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
 import threading
 from collections.abc import Iterator
@@ -19,6 +18,7 @@ import msgspec
 from drafter.floors import why_no_drafts
 from drafter.runtime import Drafter
 from models.config import DrafterConfig, DrafterError, Measured, read_config
+from models.files import replacing
 
 UNDER_WAY = ".part"
 """Suffix of the folder of an incomplete drafter."""
@@ -51,10 +51,8 @@ def kept(shelf: Path) -> Iterator[tuple[Path, DrafterConfig]]:
 
 def keep_figures(folder: Path, measured: Measured) -> None:
     """Store the figures that were measured here of the drafter in a folder of a shelf. Raises `OSError`."""
-    path = folder.parent / FIGURES
-    written = path.with_suffix(f".{os.getpid()}")
-    written.write_bytes(msgspec.json.encode({**_figures(folder.parent), folder.name: measured}))
-    os.replace(written, path)
+    with replacing(folder.parent / FIGURES) as written:
+        written.write_bytes(msgspec.json.encode({**_figures(folder.parent), folder.name: measured}))
 
 
 def _figures(shelf: Path) -> dict[str, Measured]:

@@ -29,6 +29,9 @@ Rows = tuple[Any, Any]
 """Keys and values in a runtime's own arrays: numpy arrays, or tensors that stay on the GPU. Every step and slab also
 takes numpy arrays."""
 
+FIRST_ROWS = 256
+"""Rows of a new slab."""
+
 
 class Step(NamedTuple):
     """The result for M tokens."""
@@ -228,9 +231,9 @@ def graph_names(config: DrafterConfig) -> tuple[list[str], list[str]]:
 class Slab:
     """Keys and values of consecutive rows, in arrays that double in size when they are full."""
 
-    def __init__(self, heads: int, size: int, capacity: int = 256) -> None:
-        self.keys: Floats = np.zeros((heads, capacity, size), np.float32)
-        self.values: Floats = np.zeros((heads, capacity, size), np.float32)
+    def __init__(self, heads: int, size: int) -> None:
+        self.keys: Floats = np.zeros((heads, FIRST_ROWS, size), np.float32)
+        self.values: Floats = np.zeros_like(self.keys)
 
     def write(self, at: int | NDArray[np.int64], rows: KeysValues) -> None:
         """Put `rows` at the slots from `at` on, or at the slots listed in it."""

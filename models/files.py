@@ -1,8 +1,15 @@
-"""How the files of models are named, and what runs them. Imports nothing heavy, because the app needs it too."""
+"""How the files of models are named, what runs them, and how a file is replaced.
+
+Imports nothing heavy, because the app needs it too.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import os
 import stat
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
@@ -62,3 +69,17 @@ def begins_as_gguf(path: Path) -> bool:
             return file.read(len(MAGIC)) == MAGIC
     except (OSError, ValueError):  # A name on the hub, a folder, or no path at all.
         return False
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A temporary file that replaces `path` at the end of the block, or is removed after an error."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+    os.close(handle)
+    part = Path(name)
+    try:
+        yield part
+        os.replace(part, path)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise

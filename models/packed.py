@@ -152,7 +152,7 @@ def array_of(weights: Mapping[str, Weight], name: str) -> NDArray[Any]:
 
     Outputs of several parameters, which have the same inputs, are put side by side.
 
-        .signed .columns    8-bit numbers (inputs, outputs); see `models/signed_weights.py`
+        .signed .columns    8-bit numbers (inputs, outputs); see `models/graph_file.py`
         .scales             of outputs, (outputs,)
         .rows               8-bit numbers (tokens, size)
         .row_scales         of tokens, (tokens, 1)

@@ -13,6 +13,8 @@ from remote.session import RemoteSession
 from remote.wire import Wire
 
 FILE_TYPE = "application/octet-stream"
+DELIVERY_SECONDS = 30.0
+"""Seconds without a byte after which the line of a file counts as lost."""
 ANY = ReplyLimits()
 """For sessions whose caller has not seen the card."""
 
@@ -46,19 +48,19 @@ class VerifierClient(Wire):
             )
         return card
 
-    def delivered(self, digest: bytes, name: str | None, begin: int, silence: float) -> AsyncIterator[bytes]:
+    def delivered(self, digest: bytes, name: str | None, begin: int) -> AsyncIterator[bytes]:
         """The bytes of a file of the drafter that the card offers, from `begin` on, or its config without `name`.
 
-        `silence`: seconds without a byte after which the line counts as lost. Raises `LinkDown`, `Refused`.
+        Raises `LinkDown`, `Refused`.
         """
-        return self._file(f"/v1/drafters/{digest.hex()}" + ("" if name is None else f"/{name}?from={begin}"), silence)
+        return self._file(f"/v1/drafters/{digest.hex()}" + ("" if name is None else f"/{name}?from={begin}"))
 
-    def tokenizer(self, digest: bytes, begin: int, silence: float) -> AsyncIterator[bytes]:
+    def tokenizer(self, digest: bytes, begin: int) -> AsyncIterator[bytes]:
         """The bytes of the target's tokenizer, compressed, from `begin` on. As `delivered`."""
-        return self._file(f"/v1/tokenizers/{digest.hex()}?from={begin}", silence)
+        return self._file(f"/v1/tokenizers/{digest.hex()}?from={begin}")
 
-    async def _file(self, path: str, silence: float) -> AsyncIterator[bytes]:
-        answer = await self.exchange("GET", path, Traffic(), silence=silence)
+    async def _file(self, path: str) -> AsyncIterator[bytes]:
+        answer = await self.exchange("GET", path, Traffic(), silence=DELIVERY_SECONDS)
         try:
             if answer.status != 200 or answer.content_type != FILE_TYPE or answer.encoding:
                 raise await self.refusal(answer)

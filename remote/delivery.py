@@ -46,14 +46,13 @@ async def fetch_drafter(
     shelf: Path,
     *,
     progress: Callable[[int, int], None] = lambda done, total: None,
-    silence: float = 30.0,
     known: Path | None = None,
 ) -> Path:
     """The folder in `shelf` with the drafter that `card` offers; files that are already there are not fetched again.
 
-    `progress` is called with the bytes received so far and the total. `silence`: seconds without a byte after which the
-    line counts as lost. `known`: the folder of another drafter, whose identical files are not fetched again. Raises
-    `NotDelivered`, `LinkDown`, `Refused`; what has arrived is then kept, and the next call resumes from there.
+    `progress` is called with the bytes received so far and the total. `known`: the folder of another drafter, whose
+    identical files are not fetched again. Raises `NotDelivered`, `LinkDown`, `Refused`; what has arrived is then kept,
+    and the next call resumes from there.
     """
     offer = card.drafter
     if offer is None:
@@ -64,7 +63,7 @@ async def fetch_drafter(
     part = folder.with_name(folder.name + UNDER_WAY)
     try:
         part.mkdir(parents=True, exist_ok=True, mode=0o700)
-        config = await _config(client, card, offer, part, silence)
+        config = await _config(client, card, offer, part)
         if known is not None:
             await asyncio.to_thread(_copy_same, config, known, part)
         here = sum(file.stat().st_size for file in part.iterdir())
@@ -72,7 +71,7 @@ async def fetch_drafter(
         done = sum((part / name).stat().st_size for name in config.files if (part / name).is_file())
         progress(done, offer.size)
         for name in config.files:
-            done = await _file(client, offer, config, part, name, done, progress, silence)
+            done = await _file(client, offer, config, part, name, done, progress)
         try:
             await _try(part, DRAFTER, client.host)
         except NotDelivered:
@@ -84,17 +83,17 @@ async def fetch_drafter(
     return folder
 
 
-async def fetch_tokenizer(client: VerifierClient, card: Card, shelf: Path, *, silence: float = 30.0) -> Path:
+async def fetch_tokenizer(client: VerifierClient, card: Card, shelf: Path) -> Path:
     """The file in `shelf` with the tokenizer that `card` offers, fetched unless it is there already.
 
-    `silence`, and what it raises: see `fetch_drafter`.
+    Raises what `fetch_drafter` raises.
     """
     path, tried = tokenizer_files(card, shelf)
     if path.is_file() and tried.is_file():
         return path
     try:
         if not path.is_file():
-            await _tokenizer(client, card, path, silence)
+            await _tokenizer(client, card, path)
         about = TextAbout(card.chat_template, card.stop_tokens, card.special_tokens)
         if card.likeness is None or await _try(path, TEXT, client.host, about) != card.likeness.hex():
             raise _lied(client.host, "it tokenizes text differently from that server", TEXT)
@@ -111,7 +110,7 @@ def tokenizer_files(card: Card, shelf: Path) -> tuple[Path, Path]:
     return shelf / f"{card.tokenizer.hex()}.json", shelf / f"{tried}.tried"
 
 
-async def _tokenizer(client: VerifierClient, card: Card, path: Path, silence: float) -> None:
+async def _tokenizer(client: VerifierClient, card: Card, path: Path) -> None:
     """Fetch what is missing of the tokenizer, and check it."""
     if not 0 < card.tokenizer_bytes <= TOKENIZER_BYTES:
         raise _lied(client.host, f"it would be {card.tokenizer_bytes / 1e6:,.0f} MB", TEXT)
@@ -122,7 +121,7 @@ async def _tokenizer(client: VerifierClient, card: Card, path: Path, silence: fl
         begin = part.stat().st_size if part.is_file() else 0
         with part.open("ab") as file:
             try:
-                async for piece in client.tokenizer(card.tokenizer, begin, silence):
+                async for piece in client.tokenizer(card.tokenizer, begin):
                     file.write(piece)
                     if file.tell() > card.tokenizer_bytes:
                         file.truncate(0)
@@ -152,12 +151,12 @@ def _unpacked(part: Path, card: Card) -> bytes | None:
     return None
 
 
-async def _config(client: VerifierClient, card: Card, offer: DrafterOffer, part: Path, silence: float) -> DrafterConfig:
+async def _config(client: VerifierClient, card: Card, offer: DrafterOffer, part: Path) -> DrafterConfig:
     """The config, checked against the offer and the card, and written into `part`."""
     path = part / CONFIG
     if not path.is_file() or sha256(path) != offer.digest.hex():
         body = bytearray()
-        async for piece in client.delivered(offer.digest, None, 0, silence):
+        async for piece in client.delivered(offer.digest, None, 0):
             body += piece
             if len(body) > min(CONFIG_BYTES, offer.size):
                 raise _lied(client.host, "its config is too long")
@@ -189,14 +188,13 @@ async def _file(
     name: str,
     done: int,
     progress: Callable[[int, int], None],
-    silence: float,
 ) -> int:
     """Fetch the missing part of one file and check it. Returns the bytes of all files received so far."""
     path = part / name
     while not await _whole(path, config.files[name]):
         begin = path.stat().st_size if path.is_file() else 0
         with path.open("ab") as file:
-            async for piece in client.delivered(offer.digest, name, begin, silence):
+            async for piece in client.delivered(offer.digest, name, begin):
                 done += len(piece)
                 if done > offer.size:
                     file.truncate(0)

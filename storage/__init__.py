@@ -18,14 +18,12 @@ from storage.queue import Queued
 from storage.records import Conversation, FinalStatus, Message, Role, Stats, Status
 from storage.search import FoundConversation, FoundMessage
 from storage.store import Store
-from storage.summaries import Summary
-from storage.transfer import PutResult, WholeConversation
-from storage.usage import By, Used
+from storage.transfer import WholeConversation
+from storage.usage import Used
 
 __all__ = [
     "AlreadyFinished",
     "Attachment",
-    "By",
     "Call",
     "Choices",
     "Conversation",
@@ -36,7 +34,6 @@ __all__ = [
     "NewerDatabase",
     "NotADatabase",
     "NotFound",
-    "PutResult",
     "Queued",
     "Role",
     "Stats",
@@ -47,7 +44,6 @@ __all__ = [
     "StorageFull",
     "StorageReadOnly",
     "Store",
-    "Summary",
     "Used",
     "WholeConversation",
 ]

@@ -11,15 +11,7 @@ from dataclasses import replace
 
 from storage.database import Database
 from storage.records import SELECT_MESSAGES, WITH_PARTIALS, Conversation, Message, message_from
-from storage.rows import (
-    find_conversation,
-    find_message,
-    insert_conversation,
-    insert_messages,
-    new_id,
-    now,
-    path_to,
-)
+from storage.rows import find_conversation, find_message, insert_conversation, insert_messages, new_id, now, path_to
 from storage.sqlite import Sqlite
 from storage.summaries import newest_summary
 

@@ -61,7 +61,6 @@ class Calls:
         self._database = database
 
     def add(self, message_id: str, calls: Sequence[Call]) -> None:
-        """Adds calls to an answer."""
         with self._database.write() as sql:
             insert_calls(sql, message_id, calls)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from app.events import parts_here, stretches_of
-from app.sanitise import sanitise
+from app.sanitise import one_line
 from storage import Call, Conversation, Message, WholeConversation
 from storage.calls import CallState
 
@@ -91,7 +91,7 @@ def names(message: Message) -> str:
 
 def system_heading(conversation: Conversation) -> str:
     """The heading of a conversation's system prompt, whose name may come from any file."""
-    name = " ".join(sanitise(conversation.choices.system_name or "").split())
+    name = one_line(conversation.choices.system_name or "")
     return f"System prompt: {name}" if name else "System prompt"
 
 
@@ -103,7 +103,7 @@ def when(time: str) -> str:
 def called(call: Call) -> str:
     """A tool call in one line: what became of it, and the tool."""
     tool = f"{call.server}/{call.tool}" if call.server else call.tool
-    return f"Tool call, {STATES[call.state]}: {' '.join(sanitise(tool).split())}"
+    return f"Tool call, {STATES[call.state]}: {one_line(tool)}"
 
 
 def remark(message: Message) -> str:

@@ -211,16 +211,12 @@ def _from_export(items: Iterator[Any], *, may_be_empty: bool = False) -> Generat
     for item in items:
         empty = False
         known = known or next((program for program in PROGRAMS if program.wrote(item)), None)
-        waiting.append(item if known else _untold(item))
+        # Of a conversation that is held back only the title is kept, because a file may hold many.
+        waiting.append(item if known else {"title": _title(item)})
         if known is not None:
             yield from (Candidate(_title(one), partial(_read_by, known, one), known.export) for one in waiting)
             waiting = []
     return known is not None or (may_be_empty and empty)
-
-
-def _untold(item: object) -> object:
-    """The part kept of a conversation that is held back: only its title, because a file may hold many."""
-    return {"title": _title(item)}
 
 
 def _title(item: object) -> str:

@@ -14,7 +14,7 @@ from markdown_it import MarkdownIt
 
 from app.archive.branches import Branch, NumberedMessage, branches, called, names, remark, system_heading, when
 from app.attachments.renderer import described, fenced, language
-from app.sanitise import sanitise
+from app.sanitise import one_line, sanitise
 from storage import Attachment, Call, Conversation, WholeConversation
 
 _PUNCTUATION = re.compile(r"([\\`*_\[\]<>#|~&$])")
@@ -42,7 +42,7 @@ def title_of(conversation: Conversation) -> str:
 
 
 def escaped(text: str) -> str:
-    return _PUNCTUATION.sub(r"\\\1", " ".join(sanitise(text).split()))
+    return _PUNCTUATION.sub(r"\\\1", one_line(text))
 
 
 def _conversation(whole: WholeConversation, *, every: bool) -> Iterator[str]:

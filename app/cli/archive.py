@@ -192,9 +192,9 @@ def _print(result: ImportResult) -> None:
 
 
 def _title(result: ImportResult) -> str:
-    from app.sanitise import sanitise
+    from app.sanitise import one_line
 
-    return " ".join(sanitise(result.title).split()) or "(untitled)"
+    return one_line(result.title) or "(untitled)"
 
 
 def _count(number: int, thing: str, things: str = "") -> str:

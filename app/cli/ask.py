@@ -61,8 +61,6 @@ UNANSWERED = ("unavailable", "incompatible", "refused")
 
 @dataclass(frozen=True)
 class AskResult:
-    """The result of one question."""
-
     reply: ReplyText
     done: Done | None
     failed: Failed | None

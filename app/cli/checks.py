@@ -172,15 +172,15 @@ def proxies(remote: str | None) -> Iterator[Finding]:
         yield Finding("ok", "proxy", f"{host} is reached through {through}, as set in the environment; {advice}")
 
 
-def port(wanted: int = SERVE_PORT) -> Iterator[Finding]:
+def port() -> Iterator[Finding]:
     """A finding if the default port of `outrider serve` is in use."""
     with socket.socket() as probe:
         if os.name == "posix":
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind(("127.0.0.1", wanted))
+            probe.bind(("127.0.0.1", SERVE_PORT))
         except OSError as error:
-            text = f"port {wanted}, the default of `outrider serve`, cannot be used now ({error.strerror})"
+            text = f"port {SERVE_PORT}, the default of `outrider serve`, cannot be used now ({error.strerror})"
             yield Finding("ok", "port", f"{text}; choose another with --port")
 
 

@@ -132,7 +132,6 @@ def system_prompts(incomplete: str) -> Candidates:
 
 
 def templates(incomplete: str) -> Candidates:
-    """Names of the templates."""
     from app.config import ConfigError, Folders
     from app.templates import Templates
 

@@ -262,19 +262,16 @@ def evaluate(
     for name, value in table:
         print(f"{name:<13} {value}")
     if out is not None:
-        row = {
-            "drafter": str(folder),
-            "target": target,
-            **asdict(found),
-            "by_staleness": stale,
-            "temperature": temperature,
-            "max_tokens": most,
-            "pace": asdict(TREE),
-        }
-        try:
-            out.write_text(json.dumps({"machine": machine(), "rows": [row]}, indent=1) + "\n", encoding="utf-8")
-        except OSError as error:
-            raise DrafterError(f"{out} cannot be written: {error.strerror}.") from error
+        about = {"drafter": str(folder), "target": target, **asdict(found), "by_staleness": stale}
+        _write_row(out, {**about, "temperature": temperature, "max_tokens": most, "pace": asdict(TREE)})
+
+
+def _write_row(out: Path, row: dict[str, Any]) -> None:
+    """Write the result with the machine that it was measured on. Raises `DrafterError`."""
+    try:
+        out.write_text(json.dumps({"machine": machine(), "rows": [row]}, indent=1) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise DrafterError(f"{out} cannot be written: {error.strerror}.") from error
 
 
 def _figures(engine: Engine, drafter: Drafter, prompts: list[list[int]], most: int) -> Measured:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from app.battery import on_battery
 from app.cli.settings import settings_with
 from app.exits import FAILED, complain, fail
 
@@ -201,14 +202,3 @@ def _folders(folders: Folders) -> list[Path]:
 
     found = folders.learnt.glob(f"*/*/{INDEX}") if folders.learnt.is_dir() else ()
     return [path.parent for path in sorted(found, key=lambda path: path.stat().st_mtime, reverse=True)]
-
-
-def on_battery(supplies: Path = Path("/sys/class/power_supply")) -> bool:
-    """Whether this device is known to run on its battery. `supplies`: where Linux reports it."""
-    if sys.platform == "darwin":
-        import subprocess
-
-        told = subprocess.run(["pmset", "-g", "batt"], capture_output=True, text=True, check=False)
-        return "Battery Power" in told.stdout
-    mains = [path.parent for path in supplies.glob("*/online")]
-    return bool(mains) and all((path / "online").read_text().strip() == "0" for path in mains)

@@ -8,6 +8,8 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -147,12 +149,11 @@ def get(
     """Fetch a model from the Hugging Face hub, and add it. Resumes an interrupted download."""
     from app.cli import remote_dialogue
     from app.local.catalogue import catalogue
-    from app.local.hub import Hub, HubAway, NoSuchModel, NotFetched
+    from app.local.hub import Hub
     from app.local.registry import LocalModels, check_name
     from app.local.suitability import check_memory
     from app.remotes.own_server import why_not
     from drafter.progress import transfer
-    from models.errors import ModelError
 
     settings, folders = settings_with()
     if settings.mode == "offline":
@@ -163,7 +164,7 @@ def get(
     if entry is None and "/" not in model:
         fail(f"There is no {model} in the catalogue: outrider local catalogue. Or give OWNER/REPOSITORY.", USAGE)
     hub, models = Hub(), LocalModels(folders)
-    try:
+    with _ending():
         found = hub.find(model if entry is None else entry.source)
         name = name or (found.name[:63] if entry is None else entry.name)
         check_name(name)
@@ -177,6 +178,19 @@ def get(
         here = found.size - found.missing
         with transfer(found.missing) as tell:
             path = hub.fetch(found, lambda done: tell(done - here))
+    print(path)
+    _check(path)
+    _add(models, name, path)
+
+
+@contextmanager
+def _ending() -> Iterator[None]:
+    """End the command with a sentence about what keeps a model from being fetched."""
+    from app.local.hub import HubAway, NoSuchModel, NotFetched
+    from models.errors import ModelError
+
+    try:
+        yield
     except ModelError as error:
         fail(str(error), FAILED)
     except NotFetched as error:
@@ -187,9 +201,6 @@ def get(
     except (EOFError, KeyboardInterrupt):
         print(file=sys.stderr)
         fail("Interrupted. What has arrived is kept; the same command resumes there.", INTERRUPTED)
-    print(path)
-    _check(path)
-    _add(models, name, path)
 
 
 def _say_plan(model: HubModel, hub: Hub) -> None:

@@ -42,12 +42,12 @@ def queue(context: typer.Context) -> None:
     """List what waits, in order: id, conversation, ask or verify (check an answer), text."""
     if context.invoked_subcommand is not None:
         return
-    from app.sanitise import sanitise
+    from app.sanitise import one_line
 
     with read_store() as store:
         waiting = store.queue.all()
     for queued in waiting:
-        print(queued.id, queued.conversation_id, queued.kind, " ".join(sanitise(queued.text).split()), sep="  ")
+        print(queued.id, queued.conversation_id, queued.kind, one_line(queued.text), sep="  ")
     if not waiting:
         complain("nothing is queued")
 
@@ -146,7 +146,7 @@ async def _send_all(settings: Settings, folders: Folders, *, explicit: bool) -> 
     from app.cli.tool_consent import ToolConsent
     from app.remotes.choice import Asks
     from app.reply.bootstrap import open_assistant
-    from app.sanitise import sanitise
+    from app.sanitise import one_line
 
     code, told = OK, ""
     async with open_assistant(settings, folders, Asks(explicit=explicit), tools=True) as assistant:
@@ -162,7 +162,7 @@ async def _send_all(settings: Settings, folders: Folders, *, explicit: bool) -> 
             if connection in away:
                 continue
             what = "check" if queued.kind == "verify" else queued.kind
-            complain(f"{what}: {' '.join(sanitise(queued.text).split())}")
+            complain(f"{what}: {one_line(queued.text)}")
             result = await listen(assistant.send(queued), told=told, calls=ToolConsent(assistant))
             told = result.told
             answer = queued.message_id

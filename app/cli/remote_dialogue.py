@@ -36,7 +36,6 @@ class Answers:
 
 
 def has_terminal() -> bool:
-    """Whether there is a terminal to ask in."""
     return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr))
 
 

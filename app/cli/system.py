@@ -43,7 +43,7 @@ def system(context: typer.Context) -> None:
 @system_commands.command("list")
 def show_list(json: Json = False) -> None:
     """List the system prompts: name and first words."""
-    from app.sanitise import sanitise
+    from app.sanitise import one_line
     from app.system_prompts import name_problem
 
     prompts = _library()
@@ -56,7 +56,7 @@ def show_list(json: Json = False) -> None:
             about = {"text": text or None, "problem": problem or None}
             print_json({"name": name, "file": str(prompts.path(name)), **about})
         elif not problem:
-            line = " ".join(sanitise(text).split())
+            line = one_line(text)
             print(name, line if len(line) <= EXCERPT else f"{line[: EXCERPT - 1]}…", sep="  ")
     for path in prompts.ignored():
         complain(f"{path} is left out: {name_problem(path.stem)}")

@@ -25,7 +25,7 @@ def usage(
 
     A price comes from the server's list of models, or from `outrider remote add --price`.
     """
-    from app.sanitise import sanitise
+    from app.sanitise import one_line, sanitise
     from app.usage import told
 
     with read_store() as store:
@@ -39,5 +39,5 @@ def usage(
             continue
         name = one.key or "unknown model"
         if by == "conversation":
-            name = f"{one.key}  {' '.join(sanitise(titles.get(one.key, '')).split()) or 'Untitled'}"
+            name = f"{one.key}  {one_line(titles.get(one.key, '')) or 'Untitled'}"
         print(sanitise(name), *told(one), sep="  ")

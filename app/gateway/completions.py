@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any, Protocol
 
 import msgspec
+from starlette.requests import Request
 from starlette.responses import Response
 
 from app.gateway.answers import Answers
@@ -69,11 +70,12 @@ class Completions:
         most = self._seats.first.backend.routing.most_read
         return tuple(Model(id=name, created=self._since, owned_by=GATEWAY_OWNER, max_model_len=most) for name in names)
 
-    async def model_list(self) -> Response:
+    async def model_list(self, request: Request) -> Response:
         return _json(Models(object="list", data=await self.models()))
 
-    async def model(self, name: str) -> Response:
-        """The model with that name. Raises `GatewayRefused`."""
+    async def model(self, request: Request) -> Response:
+        """The model with the name in the path. Raises `GatewayRefused`."""
+        name = request.path_params["name"]
         for model in await self.models():
             if model.id == name:
                 return _json(model)

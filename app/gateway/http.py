@@ -90,12 +90,6 @@ def create_app(
 
         return answer
 
-    async def models(request: Request) -> Response:
-        return await completions.model_list()
-
-    async def model(request: Request) -> Response:
-        return await completions.model(request.path_params["name"])
-
     async def answer(request: Request) -> Response:
         report = answers.get(request.path_params["name"]).report
         return Response(msgspec.json.encode(report), media_type=JSON)
@@ -118,8 +112,8 @@ def create_app(
             Route("/v1/completions", text, methods=["POST"]),
             Route(MESSAGES, messages, methods=["POST"]),
             Route(f"{MESSAGES}/count_tokens", count, methods=["POST"]),
-            Route("/v1/models", models),
-            Route("/v1/models/{name:path}", model),
+            Route("/v1/models", completions.model_list),
+            Route("/v1/models/{name:path}", completions.model),
             Route(PATH + "{name}", answer),
             Route("/healthz", health),
         ],

@@ -27,13 +27,7 @@ from app.sanitise import sanitise
 from drafter.shelf import kept
 from models.config import DrafterConfig, DrafterError, read_config
 from models.tree import DraftTree
-from remote import (
-    CompletionsClient,
-    LinkDown,
-    RemoteError,
-    Stranger,
-    VerifierClient,
-)
+from remote import CompletionsClient, LinkDown, RemoteError, Stranger, VerifierClient
 from remote.detect import detect
 from remote.handshake import Handshake
 from remote.openai.schema import Model, UnlistedModel

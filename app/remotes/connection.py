@@ -139,7 +139,6 @@ class Connection:
 
     @property
     def begun(self) -> bool:
-        """Whether it has begun to connect."""
         return self._task is not None
 
     def changed(self) -> Coroutine[Any, Any, bool]:

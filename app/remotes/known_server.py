@@ -126,17 +126,9 @@ class KnownServer:
             return self._endpoint(chat, found, speed)
         memory = None if found.memory is None else found.memory.digest
         await self._note(memory)  # A drafter may be here but not good enough.
-        drafter = await asyncio.to_thread(self._drafters.fitting, found.tokenizer, found.vocabulary, memory)
-        made_for_it = drafter is not None and drafter.memory_digest == memory
+        made_for_it = await self._find_drafters(found, memory)
         if found.drafter is not None and not made_for_it:
             self.offer = Offer(found, source.name or client.host)
-        # With a recipe, only its own drafter reads what its model reads.
-        self.takes_local = drafter is None or not made_for_it or drafter.prompt is None
-        local = None
-        if self.takes_local and (maker := self._local(made_for_it and self.no_substitute is None)) is not None:
-            local = await asyncio.to_thread(maker.fitting, found, drafter.text if made_for_it and drafter else None)
-        both = (drafter, local) if made_for_it else (local or drafter,)
-        self.drafters = [one for one in both if one is not None]
         if not self.drafters and (texts := self._texts()) is not None:
             reader = await asyncio.to_thread(texts.known, found)
             self.drafters = [] if reader is None else [reader]
@@ -154,6 +146,19 @@ class KnownServer:
             small = "this device" if len(self.drafters) == 1 else "the small model"
             meter.drafter = sanitise(one.runtime) if one.is_model else small
         return Verifier(client, found, source.name)
+
+    async def _find_drafters(self, card: Card, memory: bytes | None) -> bool:
+        """Find the drafters here that can draft for a verifier. Returns whether one was made for its model."""
+        drafter = await asyncio.to_thread(self._drafters.fitting, card.tokenizer, card.vocabulary, memory)
+        made_for_it = drafter is not None and drafter.memory_digest == memory
+        # With a recipe, only its own drafter reads what its model reads.
+        self.takes_local = drafter is None or not made_for_it or drafter.prompt is None
+        local = None
+        if self.takes_local and (maker := self._local(made_for_it and self.no_substitute is None)) is not None:
+            local = await asyncio.to_thread(maker.fitting, card, drafter.text if made_for_it and drafter else None)
+        both = (drafter, local) if made_for_it else (local or drafter,)
+        self.drafters = [one for one in both if one is not None]
+        return made_for_it
 
     def _endpoint(self, chat: CompletionsClient, models: tuple[Model, ...], speed: Speed) -> Endpoint:
         speed.greeted(chat.rtt_seconds)

@@ -16,7 +16,7 @@ from app.remotes.choice import bundled_model, source_named
 from app.remotes.providers import provider_at
 from app.remotes.registry import BUNDLED, Remotes
 from app.remotes.source import AddressSource, RemoteSource, Source, SourceFailed
-from app.sanitise import sanitise
+from app.sanitise import one_line
 from remote import Misconfigured, RemoteError
 from remote.detect import detect
 from remote.openai.model_list import LATEST
@@ -49,7 +49,7 @@ class OfferedModel:
     @property
     def shown(self) -> str:
         """Its name as one line that is safe for a terminal."""
-        return " ".join(sanitise(self.name).split())[:MOST_NAME]
+        return one_line(self.name)[:MOST_NAME]
 
     def is_named(self, name: str) -> bool:
         """Whether this name means it; the tag `:latest` may be omitted."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -44,9 +44,9 @@ class Provider(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         """The server as it is added. Its key is in the environment until one is kept elsewhere."""
         return Remote(url=self.url, kind=self.kind, model=model or self.model, token_variable=self.variable)
 
-    def has_key(self, environment: Mapping[str, str] = os.environ) -> bool:
+    def has_key(self) -> bool:
         """Whether the variable of its key is set."""
-        return self.variable is not None and bool(environment.get(self.variable))
+        return self.variable is not None and bool(os.environ.get(self.variable))
 
     def chatting(self, models: Sequence[Model], wanted: str | None = None) -> tuple[Model, ...]:
         """The models that can chat, and the one that was asked for by name."""

@@ -12,7 +12,7 @@ import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Literal, get_args
 from urllib.parse import urlsplit
 
 import msgspec
@@ -212,7 +212,7 @@ class Remotes:
             return environment.get(remote.token_variable or "") or None
         return self.tokens.find(name, remote.url, remote.token)
 
-    def token_place(self, remote: Remote, environment: Mapping[str, str] = os.environ) -> str:
+    def token_place(self, remote: Remote) -> str:
         """The place of a remote's token, in words."""
         if remote.token == "keyring":
             return "keyring"
@@ -220,7 +220,7 @@ class Remotes:
             return f"{self.tokens.file}" + (" (others can read it: chmod 600)" if self.tokens.exposed else "")
         if remote.token_variable is None:
             return "none"
-        return f"{remote.token_variable} ({'set' if environment.get(remote.token_variable) else 'not set'})"
+        return f"{remote.token_variable} ({'set' if os.environ.get(remote.token_variable) else 'not set'})"
 
     def _change(self, change: Callable[[dict[str, Remote], str | None], _Content]) -> None:
         """Reread the file, apply `change` to its content, and write it.
@@ -287,7 +287,7 @@ def checked(remote: Remote) -> Remote:
     except ValueError as error:
         raise ConfigError(f"this cannot be saved: {error}") from None
     try:
-        return msgspec.convert(_plain(msgspec.structs.replace(remote, **paths)), Remote)
+        return msgspec.convert(msgspec.to_builtins(msgspec.structs.replace(remote, **paths)), Remote)
     except msgspec.ValidationError as error:
         raise ConfigError(explain(error)) from None
 
@@ -310,16 +310,11 @@ def _read(path: Path) -> _File:
     return file
 
 
-def _plain(remote: Remote) -> dict[str, Any]:
-    plain: dict[str, Any] = msgspec.to_builtins(remote)
-    return plain
-
-
 def _toml(remotes: Mapping[str, Remote], use: str | None) -> str:
     lines = [HEADER] + ([f"use = {toml_value(use)}\n"] if use is not None else [])
     for name, remote in remotes.items():
         lines.append(f"\n[remotes.{toml_value(name)}]\n")
-        lines += [f"{field} = {toml_value(value)}\n" for field, value in _plain(remote).items()]
+        lines += [f"{field} = {toml_value(value)}\n" for field, value in msgspec.to_builtins(remote).items()]
     return "".join(lines)
 
 

@@ -6,7 +6,7 @@ Another one may only if the settings allow it (`offline = "drafter"`): the one t
 from __future__ import annotations
 
 from app.model_names import short_model
-from app.sanitise import sanitise
+from app.sanitise import one_line
 from drafter.floors import UNMEASURED, why_not_alone
 from drafter.shelf import Drafters
 from models.config import DrafterConfig
@@ -41,4 +41,4 @@ def why_nobody(drafters: Drafters, memory: bytes | None, *, own: bool, anyway: b
 
 def name_of(config: DrafterConfig) -> str:
     """A drafter's name for people, by its model: drafters have none of their own."""
-    return f"small model for {' '.join(sanitise(short_model(config.target)).split())}"
+    return f"small model for {one_line(short_model(config.target))}"

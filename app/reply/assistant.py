@@ -108,7 +108,6 @@ class Assistant:
 
     @property
     def loaded(self) -> bool:
-        """Whether the backend is there."""
         return self._backend is not None
 
     async def until_loaded(self) -> Backend:
@@ -495,7 +494,6 @@ class Assistant:
         ask: Callable[[], Message] | None,
     ) -> AsyncGenerator[Event, None]:
         pending: Message | None = None
-        backend: Backend | None = None
         written: Request | None = None
         last: Done | Failed | None = None
         early = False
@@ -504,27 +502,17 @@ class Assistant:
             if pending is not None and self._backend is None:
                 early = True
                 yield Started(pending.conversation_id, pending.id)
-            if not self._ready.is_set() and not stopping.is_set():
-                await first_of(stopping.wait(), self._ready.wait())
-            if not stopping.is_set():
-                backend, routing = await self.until_loaded(), self.backend.routing
-                others = [one.conversation for one in routing.running]
-                waits = not routing.has_room(conversation_id, others)
-                if waits:
+            async with contextlib.aclosing(self._until_room(conversation_id, stopping)) as waiting:
+                async for why in waiting:
                     if pending is not None and not early:
                         early = True
                         yield Started(pending.conversation_id, pending.id)
-                    yield replace(self.status(), why="waits until another answer has ended")
-                while not stopping.is_set() and not routing.has_room(conversation_id, others):
-                    await first_of(stopping.wait(), self.outbox.stirred())
-                    others = [one.conversation for one in routing.running]
-                if waits and stopping.is_set():
-                    yield self.status()  # It waits no more.
-            if not stopping.is_set() and backend is not None:
+                    yield why
+            if not stopping.is_set():
                 if pending is not None:
-                    written = backend.new_answer(pending)
+                    written = self.backend.new_answer(pending)
                 elif request is not None:
-                    written = request(backend)
+                    written = request(self.backend)
             elif pending is not None:
                 last = Done(True, "stopped", (), (), Stats())
             else:
@@ -538,13 +526,32 @@ class Assistant:
                 with contextlib.suppress(StorageError):  # It is then recovered when the store is opened again.
                     status: FinalStatus = "failed" if isinstance(last, Failed) else "stopped"
                     self.store.messages.finish(pending.id, (), (), "", status, {})
-        if backend is None or written is None:
+        if written is None:
             if last is not None:
                 note(last)
                 yield last
             return
-        async with contextlib.aclosing(backend.write(written, stopping)) as events:
+        async with contextlib.aclosing(self.backend.write(written, stopping)) as events:
             async for event in events:
                 if not (early and isinstance(event, Started)):
                     note(event)
                     yield event
+
+    async def _until_room(self, conversation_id: str, stopping: asyncio.Event) -> AsyncGenerator[ModeChanged, None]:
+        """Wait until the backend is loaded and the conversation's server has room for a reply, or until `stopping`.
+
+        Yields why it waits for room, once, if it does, and the plain status if it is stopped. Raises `NotLoaded`,
+        `StorageError`.
+        """
+        if not self._ready.is_set() and not stopping.is_set():
+            await first_of(stopping.wait(), self._ready.wait())
+        routing, told = None if stopping.is_set() else (await self.until_loaded()).routing, False
+        while routing is not None and not stopping.is_set():
+            if routing.has_room(conversation_id, [one.conversation for one in routing.running]):
+                return
+            if not told:
+                told = True
+                yield replace(self.status(), why="waits until another answer has ended")
+            await first_of(stopping.wait(), self.outbox.stirred())
+        if told:
+            yield self.status()  # It waits no more.

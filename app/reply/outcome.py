@@ -22,7 +22,7 @@ from app.reply.judgement import (
     verified_length,
 )
 from app.reply.request import Request
-from app.sanitise import sanitise
+from app.sanitise import one_line, sanitise
 from models.config import DrafterError
 from models.guide.sources import sources
 from storage import FinalStatus, Message, StorageBusy, StorageError, Store
@@ -152,33 +152,10 @@ async def save(store: Store, request: Request, generation: Generation | None, ou
     """
     message_id, begun, reasoning = request.message.id, request.stored, ""
     written = ((), (), "") if begun is None else (begun.tokens, begun.provenance, begun.text)
-    stats: dict[str, Any] = dict(request.about)
-    if generation is None and begun is not None:
-        stats |= {name: begun.stats[name] for name in WRITERS if name in begun.stats}
     if generation is not None:
-        answer, totals = generation.answer, generation.stats
+        answer, reasoning = generation.answer, generation.answer.reasoning
         written = tuple(answer.tokens), tuple(answer.provenance), answer.text
-        stats |= {
-            **asdict(totals),
-            "tau": totals.tau,
-            "reason": generation.reason,
-            **stats_so_far(request, generation, outcome.judged),
-        }
-        if totals.streamed is not None and not totals.rounds:
-            del stats["verified"]  # It checks no drafts, so there is nothing to count.
-            stats["tau"] = None
-            stats |= dict.fromkeys(generation.given.left_to_server)
-        if version := generation.drafting.version:
-            stats["learnt"] = version
-        if (system := generation.given.system_digest) is not None:
-            stats["system"] = system
-        reasoning = answer.reasoning
-        if reasoning:
-            stats["reasoning_seconds"] = answer.reasoning_seconds
-    if outcome.judged is not None:
-        stats |= judgement_stats(outcome.judged)
-    if isinstance(outcome.last, Done) and outcome.last.sources:
-        stats["sources"] = [asdict(source) for source in outcome.last.sources]
+    stats = _stats(request, generation, outcome)
     tries = SAVE_TRIES
     while True:
         try:
@@ -196,6 +173,36 @@ async def save(store: Store, request: Request, generation: Generation | None, ou
             if not isinstance(error, StorageBusy) or not tries:
                 return Failed(str(error), "internal")
         await asyncio.sleep(SAVE_PAUSE_SECONDS)
+
+
+def _stats(request: Request, generation: Generation | None, outcome: ReplyOutcome) -> dict[str, Any]:
+    """The statistics stored with an answer that has ended."""
+    stats: dict[str, Any] = dict(request.about)
+    if generation is None and (begun := request.stored) is not None:
+        stats |= {name: begun.stats[name] for name in WRITERS if name in begun.stats}
+    if generation is not None:
+        totals = generation.stats
+        stats |= {
+            **asdict(totals),
+            "tau": totals.tau,
+            "reason": generation.reason,
+            **stats_so_far(request, generation, outcome.judged),
+        }
+        if totals.streamed is not None and not totals.rounds:
+            del stats["verified"]  # It checks no drafts, so there is nothing to count.
+            stats["tau"] = None
+            stats |= dict.fromkeys(generation.given.left_to_server)
+        if version := generation.drafting.version:
+            stats["learnt"] = version
+        if (system := generation.given.system_digest) is not None:
+            stats["system"] = system
+        if generation.answer.reasoning:
+            stats["reasoning_seconds"] = generation.answer.reasoning_seconds
+    if outcome.judged is not None:
+        stats |= judgement_stats(outcome.judged)
+    if isinstance(outcome.last, Done) and outcome.last.sources:
+        stats["sources"] = [asdict(source) for source in outcome.last.sources]
+    return stats
 
 
 def stats_so_far(request: Request, generation: Generation, judged: Judged | None = None) -> dict[str, Any]:
@@ -251,4 +258,4 @@ def _server_stats(generation: Generation) -> dict[str, Any]:
 
 def _one_line(text: str) -> str:
     """A server's words as one short line, fit for statistics and exports."""
-    return " ".join(sanitise(text).split())[:MOST_NAME]
+    return one_line(text)[:MOST_NAME]

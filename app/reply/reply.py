@@ -120,26 +120,9 @@ class Reply:
                     elif writer is None:
                         await self._until_return()
                     else:
-                        here = isinstance(writer, EndpointText) and writer.here
-                        for step in self._unsaid(writer):
-                            yield step
-                        try:
-                            async with contextlib.aclosing(self._left_behind(writer) or writer.steps()) as steps:
-                                async for step in steps:
-                                    if isinstance(step, Verified) and (step.tokens or step.text):
-                                        self._gain()
-                                        if self._reader is not None and not here:
-                                            self._reader.follow(len(step.text))
-                                    yield step
-                        except RemoteError as error:
-                            self._failed(writer, error)
-                        finally:
-                            generation.drafting.halt()
-                        if isinstance(writer, EndpointText):
-                            self._left = self._left or (None if here else writer.broke)
-                            self._ended_here += here and writer.broke is not None
-                            if writer.could_not:
-                                self._give_up_here(writer.could_not)
+                        async with contextlib.aclosing(self._written_by(writer)) as steps:
+                            async for step in steps:
+                                yield step
         except (NoAnswer, DrafterError) as error:
             trouble = error
         finally:
@@ -154,6 +137,29 @@ class Reply:
             yield shown
         if trouble is not None:
             raise trouble
+
+    async def _written_by(self, writer: Writer) -> AsyncGenerator[Step, None]:
+        """The part of the answer that this writer writes, up to the end of the answer or a failure of the writer."""
+        here = isinstance(writer, EndpointText) and writer.here
+        for step in self._unsaid(writer):
+            yield step
+        try:
+            async with contextlib.aclosing(self._left_behind(writer) or writer.steps()) as steps:
+                async for step in steps:
+                    if isinstance(step, Verified) and (step.tokens or step.text):
+                        self._gain()
+                        if self._reader is not None and not here:
+                            self._reader.follow(len(step.text))
+                    yield step
+        except RemoteError as error:
+            self._failed(writer, error)
+        finally:
+            self._generation.drafting.halt()
+        if isinstance(writer, EndpointText):
+            self._left = self._left or (None if here else writer.broke)
+            self._ended_here += here and writer.broke is not None
+            if writer.could_not:
+                self._give_up_here(writer.could_not)
 
     def _gain(self) -> None:
         """Note that the target has produced text."""

@@ -28,7 +28,7 @@ from app.attachments.limits import MOST_TEXT_BYTES, size
 from app.config import ConfigError, Folders
 from app.log import HIDDEN, log
 from app.remotes.tokens import Place, Tokens
-from app.sanitise import sanitise
+from app.sanitise import one_line, sanitise
 from app.tools.child import MOST_LINE, Child
 from app.tools.mcp_file import McpFile, McpServer, token_name
 from app.tools.tool import Argument, ServerPrompt, ServerResource, Tool, ToolGone, ToolResult, innermost
@@ -489,7 +489,7 @@ class _Link:
         """Another program's words in a message or the log: one line, without secrets and control characters."""
         for secret in self._secrets:
             text = text.replace(secret, HIDDEN)
-        return " ".join(sanitise(text[:MOST_DESCRIPTION]).split())
+        return one_line(text[:MOST_DESCRIPTION])
 
 
 class _BoundedBody(httpx2.AsyncByteStream):

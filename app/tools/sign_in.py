@@ -13,6 +13,7 @@ import sys
 import threading
 import webbrowser
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
+from functools import partial
 from urllib.parse import parse_qs, urlsplit
 
 import httpx2
@@ -183,19 +184,6 @@ def _why(error: BaseException, name: str, url: str) -> str:
 async def _sign_in(tokens: Tokens, name: str, url: str, say: Callable[[str], None]) -> Place:
     arrived: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
-    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(OSError, ValueError, EOFError, asyncio.LimitOverrunError), contextlib.closing(writer):
-            async with asyncio.timeout(BROWSER_SECONDS):  # A browser may open a connection and never use it.
-                words = (await reader.readuntil(b"\n")).decode("latin-1").split()
-            there = len(words) > 1 and urlsplit(words[1]).path == "/callback"
-            text = "You can close this page and go back to the terminal." if there else "Nothing is here."
-            page = PAGE.format(text).encode()
-            head = f"HTTP/1.1 {'200 OK' if there else '404 Not Found'}\r\nContent-Type: text/html\r\n"
-            writer.write(f"{head}Content-Length: {len(page)}\r\nConnection: close\r\n\r\n".encode() + page)
-            await writer.drain()
-            if there and not arrived.done():
-                arrived.set_result(words[1])
-
     async def show(address: str) -> None:
         say(f"Sign in in the browser. If none opens, open this address:\n{address}")
         if sys.stdin.isatty():
@@ -207,7 +195,7 @@ async def _sign_in(tokens: Tokens, name: str, url: str, say: Callable[[str], Non
         with _pasted(arrived):
             return _result(await arrived)
 
-    server = await asyncio.start_server(answer, "127.0.0.1", 0, limit=MOST_LINE)
+    server = await asyncio.start_server(partial(_answer, arrived), "127.0.0.1", 0, limit=MOST_LINE)
     try:
         port = server.sockets[0].getsockname()[1]
         store = _Store(tokens, name, url)
@@ -224,6 +212,21 @@ async def _sign_in(tokens: Tokens, name: str, url: str, say: Callable[[str], Non
     if store.place is None:
         raise TokenError(f"{name} requires no sign-in")
     return store.place
+
+
+async def _answer(arrived: asyncio.Future[str], reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Answer the browser. At the end of the sign-in it asks for `/callback`; that address is what has `arrived`."""
+    with contextlib.suppress(OSError, ValueError, EOFError, asyncio.LimitOverrunError), contextlib.closing(writer):
+        async with asyncio.timeout(BROWSER_SECONDS):  # A browser may open a connection and never use it.
+            words = (await reader.readuntil(b"\n")).decode("latin-1").split()
+        there = len(words) > 1 and urlsplit(words[1]).path == "/callback"
+        text = "You can close this page and go back to the terminal." if there else "Nothing is here."
+        page = PAGE.format(text).encode()
+        head = f"HTTP/1.1 {'200 OK' if there else '404 Not Found'}\r\nContent-Type: text/html\r\n"
+        writer.write(f"{head}Content-Length: {len(page)}\r\nConnection: close\r\n\r\n".encode() + page)
+        await writer.drain()
+        if there and not arrived.done():
+            arrived.set_result(words[1])
 
 
 def has_browser(environment: Mapping[str, str]) -> bool:

@@ -27,13 +27,7 @@ from app.tui.screens.chat.screen import ChatScreen
 from app.tui.screens.help import HelpScreen
 from app.tui.stand_ins import StandIns
 from app.tui.suspension import has_shell, stop_job
-from app.tui.textual_private import (
-    FewBytes,
-    PlainCrashes,
-    drop_notification,
-    shown_notifications,
-    write_to_terminal,
-)
+from app.tui.textual_private import FewBytes, PlainCrashes, drop_notification, shown_notifications, write_to_terminal
 from app.tui.theme import DARK, LIGHT
 from app.tui.widgets.welcome import FirstLook
 from storage import Choices

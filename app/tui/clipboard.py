@@ -30,8 +30,6 @@ TIMEOUT_SECONDS = 2.0
 
 
 class Copied(NamedTuple):
-    """How a text was copied."""
-
     title: str
     """What was done, in a few words. A terminal never reports success."""
     note: str = ""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from app.events import Done, Event, RoundEnded, RoundReport, Started, Stats
@@ -11,7 +10,6 @@ from app.reply.dimmed_text import DimmedText
 
 SHOWN_ROUND_TRIPS = 60
 """Round trips that are kept, the last ones."""
-BARS = "▁▂▃▄▅▆▇█"
 
 
 @dataclass
@@ -116,21 +114,6 @@ class SessionMetrics:
             self.session.acceptance.add(report)
             if report.rtt_seconds > 0:
                 self.round_trips.append(report.rtt_seconds)
-
-
-def sparkline(values: Sequence[float], width: int) -> str:
-    """The last `width` values as bars, scaled between the least and the greatest."""
-    values = list(values)[-width:]
-    if not values:
-        return ""
-    least, span = min(values), max(values) - min(values)
-    return "".join(BARS[round((value - least) / span * (len(BARS) - 1)) if span else 0] for value in values)
-
-
-def bar(share: float, width: int) -> str:
-    """A bar of at most `width` columns, exact to an eighth of a column."""
-    eighths = round(share * width * 8)
-    return "█" * (eighths // 8) + " ▏▎▍▌▋▊▉"[eighths % 8].strip()
 
 
 def bytes_text(count: float) -> str:

@@ -96,7 +96,6 @@ class OpenConversation:
 
     @property
     def live(self) -> RunningReply | None:
-        """The running reply of this conversation."""
         return None if self.id is None else self.replies.get(self.id)
 
     # ---- opening -----------------------------------------------------------------------------------------------------
@@ -252,7 +251,6 @@ class OpenConversation:
             self.choose(self._given)
 
     def _beginning(self) -> Choices:
-        """The choices of a new conversation."""
         server = self.fresh()
         return replace(self._first, remote=server.remote, model=server.model)
 

@@ -13,11 +13,11 @@ from textual.content import Content
 from textual.dom import DOMNode
 
 from app.events import unchecked
+from app.sanitise import one_line
 from app.tui.bindings import rooms
 from app.tui.keymap import declared, first_key
 from app.tui.screens.chat.screen import ChatScreen
 from app.tui.slash import TypedCommand
-from app.tui.turn import one_line
 from app.tui.widgets.conversation_list import marked_line
 from storage import StorageError
 

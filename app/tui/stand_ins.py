@@ -24,8 +24,6 @@ MOST_SHARE = 0.5
 
 
 class LocalModel(NamedTuple):
-    """A model on this device."""
-
     name: str
     path: Path
     size: int | None

@@ -26,7 +26,7 @@ from app.events import (
 )
 from app.prompts import request_of
 from app.reply.judgement import own_judgement, stored_judgement, stored_withdrawn
-from app.sanitise import sanitise
+from app.sanitise import one_line, sanitise
 from app.tui.markdown.parser import leaves
 from app.tui.markdown.struck import Struck
 from storage import Attachment, Message
@@ -330,11 +330,6 @@ def model_of(stats: Mapping[str, object], name: str = "model") -> str:
     """The model's name in the statistics of an answer, as one line; empty if there is none."""
     model = stats.get(name)
     return one_line(model) if isinstance(model, str) else ""
-
-
-def one_line(text: str) -> str:
-    """A text from outside, such as a title, as one line that is safe to draw."""
-    return " ".join(sanitise(text).split())
 
 
 def _begins_in_code(text: str) -> bool:

@@ -8,12 +8,9 @@ clock says.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
-import tempfile
 import zipfile
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal, Self
@@ -24,6 +21,7 @@ import numpy as np
 from drafter.learning.comparison import Judged
 from drafter.step import Correction
 from models.config import DrafterConfig, DrafterCorrupt, sha256
+from models.files import replacing
 
 INDEX = "versions.json"
 OLDER = 2
@@ -179,7 +177,7 @@ class Versions:
             version = msgspec.structs.replace(version, graph=number, graph_sha256=sha256(self._graph(number)))
         if correction is not None:
             path = self._weights(number)
-            with _replacing(path) as part, part.open("wb") as file:
+            with replacing(path) as part, part.open("wb") as file:
                 np.savez(file, down=correction.down, up=correction.up)
                 file.flush()
                 os.fsync(file.fileno())
@@ -238,7 +236,7 @@ class Versions:
             one if one.number in kept else msgspec.structs.replace(one, sha256="", graph_sha256="", messages=())
             for one in versions[:-1]
         ] + versions[-1:]
-        with _replacing(self.folder / INDEX) as part, part.open("wb") as file:
+        with replacing(self.folder / INDEX) as part, part.open("wb") as file:
             file.write(msgspec.json.format(msgspec.json.encode(versions), indent=1))
             file.flush()
             os.fsync(file.fileno())
@@ -257,17 +255,3 @@ def graph_digest(config: DrafterConfig) -> str:
 
 def _with(version: Version, state: State) -> Version:
     return msgspec.structs.replace(version, state=state)
-
-
-@contextlib.contextmanager
-def _replacing(path: Path) -> Iterator[Path]:
-    """A temporary file that replaces `path` at the end of the block, or is removed after an error."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
-    os.close(handle)
-    part = Path(name)
-    try:
-        yield part
-        os.replace(part, path)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise

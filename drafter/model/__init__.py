@@ -8,22 +8,11 @@ memory, the target's own last N layers (target layer inference) and its head. Bo
 
 from drafter.model.draft_model import DraftModel, Exit, StepModule, load_draft_model
 from drafter.model.encoder import MemoryEncoder, memory_digest
-from drafter.model.layers import (
-    NEVER,
-    CrossAttentionLayer,
-    KeysValues,
-    LayerShape,
-    Norm,
-    SelfAttentionLayer,
-    attend,
-    layer_shape,
-    rotate,
-)
-from drafter.model.weights import load_weights, save_weights, weights_digest
+from drafter.model.layers import NEVER, KeysValues, LayerShape, Norm, SelfAttentionLayer
+from drafter.model.weights import save_weights
 
 __all__ = [
     "NEVER",
-    "CrossAttentionLayer",
     "DraftModel",
     "Exit",
     "KeysValues",
@@ -32,12 +21,7 @@ __all__ = [
     "Norm",
     "SelfAttentionLayer",
     "StepModule",
-    "attend",
-    "layer_shape",
     "load_draft_model",
-    "load_weights",
     "memory_digest",
-    "rotate",
     "save_weights",
-    "weights_digest",
 ]

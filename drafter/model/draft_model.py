@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from drafter.model.layers import CrossAttentionLayer, KeysValues, Norm, SelfAttentionLayer, layer_shape
+from drafter.model.layers import CrossAttentionLayer, KeysValues, LayerShape, Norm, SelfAttentionLayer
 from drafter.model.weights import load_weights, set_weights, weights_in_graph
 from models.config import FLOAT, GRAPH, DrafterConfig, read_config
 
@@ -48,30 +48,20 @@ class DraftModel(nn.Module):
     def __init__(self, config: DrafterConfig) -> None:
         super().__init__()
         self.config = config
-        shape = layer_shape(config)
+        sizes = config.hidden, config.heads, config.kv_heads, config.head_size, config.ffn
+        shape = LayerShape(*sizes, config.rope, config.norm_eps)
         self.embedding = nn.Embedding(config.vocabulary, config.hidden)
         bias, norm = config.target_qkv_bias and config.from_target, config.target_qk_norm and config.from_target
         self.self_attention = nn.ModuleList(
-            SelfAttentionLayer(*shape, qkv_bias=bias, qk_norm=norm) for _ in range(config.blocks)
+            SelfAttentionLayer(shape, qkv_bias=bias, qk_norm=norm) for _ in range(config.blocks)
         )
-        self.cross_attention = CrossAttentionLayer(*shape, q_bias=bias, q_norm=norm)
+        self.cross_attention = CrossAttentionLayer(shape, q_bias=bias, q_norm=norm)
         self.exit = Exit(config.hidden, config.norm_eps) if config.exit_norm else nn.Identity()
-        target = (
-            config.hidden,
-            config.target_heads,
-            config.target_kv_heads,
-            config.target_head_size,
-            config.target_ffn,
-        )
+        sizes = config.hidden, config.target_heads, config.target_kv_heads, config.target_head_size, config.target_ffn
+        target = LayerShape(*sizes, config.rope, config.norm_eps)
         self.first_layers, self.target_layers = (
             nn.ModuleList(
-                SelfAttentionLayer(
-                    *target,
-                    config.rope,
-                    config.norm_eps,
-                    qkv_bias=config.target_qkv_bias,
-                    qk_norm=config.target_qk_norm,
-                )
+                SelfAttentionLayer(target, qkv_bias=config.target_qkv_bias, qk_norm=config.target_qk_norm)
                 for _ in range(count)
             )
             for count in (config.first_layers, config.inference_layers)

@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from drafter.model.layers import KeysValues, Norm, SelfAttentionLayer, rotate
+from drafter.model.layers import KeysValues, LayerShape, Norm, SelfAttentionLayer, rotate
 from drafter.model.weights import load_weights, weights_digest
 from models.config import ENCODER, DrafterConfig, Rope, read_config
 
@@ -29,9 +29,8 @@ class MemoryEncoder(nn.Module):
         width = 2 * config.target_kv_heads * config.target_head_size
         if config.layer_self_attention:
             heads = max(1, width // 64)
-            self.layer_self_attention = SelfAttentionLayer(
-                width, heads, heads, width // heads, config.encoder_ffn, Rope(10_000.0), config.norm_eps
-            )
+            shape = LayerShape(width, heads, heads, width // heads, config.encoder_ffn, Rope(10_000.0), config.norm_eps)
+            self.layer_self_attention = SelfAttentionLayer(shape)
         self.to_hidden = nn.Linear(width, config.hidden)
         self.input_layernorm = Norm(config.hidden, config.norm_eps)
         self.k_proj = nn.Linear(config.hidden, config.kv_heads * config.head_size, bias=False)

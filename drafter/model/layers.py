@@ -6,7 +6,7 @@ d the head size.
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -57,29 +57,16 @@ def attend(query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> 
     return mixed.reshape(*batch, heads, count, size)
 
 
-class LayerShape(Protocol):
-    """The shape of the layers that a drafter learns, as a config gives it. `DrafterConfig` is one."""
+class LayerShape(NamedTuple):
+    """The sizes of a layer."""
 
-    @property
-    def hidden(self) -> int: ...
-    @property
-    def heads(self) -> int: ...
-    @property
-    def kv_heads(self) -> int: ...
-    @property
-    def head_size(self) -> int: ...
-    @property
-    def ffn(self) -> int: ...
-    @property
-    def rope(self) -> Rope: ...
-    @property
-    def norm_eps(self) -> float: ...
-
-
-def layer_shape(config: LayerShape) -> tuple[int, int, int, int, int, Rope, float]:
-    """The positional arguments of a layer of this shape."""
-    sizes = config.hidden, config.heads, config.kv_heads, config.head_size, config.ffn
-    return (*sizes, config.rope, config.norm_eps)
+    size: int
+    heads: int
+    kv_heads: int
+    head_size: int
+    ffn: int
+    rope: Rope
+    eps: float
 
 
 class Norm(nn.Module):
@@ -115,21 +102,11 @@ class SelfAttentionLayer(nn.Module):
     """
 
     def __init__(
-        self,
-        size: int,
-        heads: int,
-        kv_heads: int,
-        head_size: int,
-        ffn: int,
-        rope: Rope,
-        eps: float,
-        *,
-        inputs: int | None = None,
-        qkv_bias: bool = False,
-        qk_norm: bool = False,
+        self, shape: LayerShape, *, inputs: int | None = None, qkv_bias: bool = False, qk_norm: bool = False
     ) -> None:
         """`inputs`: width of the input of queries, keys and values, if it is not the layer's `size`."""
         super().__init__()
+        size, heads, kv_heads, head_size, ffn, rope, eps = shape
         self.heads, self.kv_heads, self.head_size, self.rope = heads, kv_heads, head_size, rope
         inputs = inputs or size
         self.qk_norm = qk_norm
@@ -179,20 +156,9 @@ class SelfAttentionLayer(nn.Module):
 class CrossAttentionLayer(nn.Module):
     """Cross-attention from the device's stream to memory. A learned null row is used where there is no memory."""
 
-    def __init__(
-        self,
-        size: int,
-        heads: int,
-        kv_heads: int,
-        head_size: int,
-        ffn: int,
-        rope: Rope,
-        eps: float,
-        *,
-        q_bias: bool = False,
-        q_norm: bool = False,
-    ) -> None:
+    def __init__(self, shape: LayerShape, *, q_bias: bool = False, q_norm: bool = False) -> None:
         super().__init__()
+        size, heads, kv_heads, head_size, ffn, rope, eps = shape
         self.heads, self.head_size, self.rope = heads, head_size, rope
         self.input_layernorm = Norm(size, eps)
         self.q_proj = nn.Linear(size, heads * head_size, bias=q_bias)

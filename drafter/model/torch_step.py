@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from drafter.model.draft_model import DraftModel, StepModule, load_draft_model
-from drafter.step import Correction, Floats, Rows, Step, cache_shapes
+from drafter.step import FIRST_ROWS, Correction, Floats, Rows, Step, cache_shapes
 from models.config import DrafterError
 
 Bits = Literal[8, 4]
@@ -89,8 +89,8 @@ class TorchStep:
 class TensorSlab:
     """Keys and values of consecutive rows, in tensors on the device that double in size when they are full."""
 
-    def __init__(self, heads: int, size: int, device: torch.device, dtype: torch.dtype, capacity: int = 256) -> None:
-        self.keys = torch.zeros(heads, capacity, size, device=device, dtype=dtype)
+    def __init__(self, heads: int, size: int, device: torch.device, dtype: torch.dtype) -> None:
+        self.keys = torch.zeros(heads, FIRST_ROWS, size, device=device, dtype=dtype)
         self.values = torch.zeros_like(self.keys)
 
     def write(self, at: int | NDArray[np.int64], rows: Rows) -> None:

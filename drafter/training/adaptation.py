@@ -21,7 +21,7 @@ from drafter.learning.distributions import MOST, NOTHING, Distributions, Ids
 from drafter.learning.samples import Chunk, Round
 from drafter.model import DraftModel
 from drafter.training.batches import additive
-from drafter.training.graph_weights import BITS, read_weights, round_weights, weights_of_bits, write_weights
+from drafter.training.graph_weights import matrices_in_blocks, read_weights, round_weights, write_weights
 from models.config import DrafterConfig, DrafterCorrupt, DrafterError
 from models.cores import draft_threads
 from models.memory import dequantise
@@ -165,7 +165,7 @@ class _Adapted:
         self._places = torch.full((config.vocabulary + 1,), -1)  # The last entry is for non-tokens.
         self._places[order] = torch.arange(len(order))
         self._model.eval().requires_grad_(False)
-        renamed = round_weights(self._model, {name for name in weights_of_bits(graph, BITS) if name.startswith(LEARNT)})
+        renamed = round_weights(self._model, {name for name in matrices_in_blocks(graph) if name.startswith(LEARNT)})
         self._learnt = {
             renamed.get(name, name): parameter.requires_grad_()
             for name, parameter in self._model.named_parameters()

@@ -69,9 +69,9 @@ def read_weights(path: Path, config: DrafterConfig) -> dict[str, Floats]:
     return {name: np.array(weight, np.float32) for name, weight in weights.items()}
 
 
-def weights_of_bits(path: Path, bits: int) -> set[str]:
-    """Names of the matrices that a graph holds in blocks of this many bits. Raises `DrafterCorrupt`."""
-    ending, names = f".nbits{bits}", (tensor.name for tensor in _load(path).graph.initializer)
+def matrices_in_blocks(path: Path) -> set[str]:
+    """Names of the matrices that a graph holds in blocks of `BITS` bits. Raises `DrafterCorrupt`."""
+    ending, names = f".nbits{BITS}", (tensor.name for tensor in _load(path).graph.initializer)
     return {name.removeprefix("model.").removesuffix(ending) for name in names if name.endswith(ending)}
 
 

@@ -17,14 +17,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from drafter.model import MemoryEncoder, load_draft_model, memory_digest, save_weights
 from drafter.ngram import save_datastore
 from drafter.step import StepGraph
-from drafter.training.answers import (
-    ANSWERS,
-    Messages,
-    draft_vocabulary,
-    generate_answers,
-    question_alone,
-    read_answers,
-)
+from drafter.training.answers import ANSWERS, Messages, draft_vocabulary, generate_answers, question_alone, read_answers
 from drafter.training.batches import AnsweredConversation
 from drafter.training.distil import Distiller, train
 from drafter.training.export import Parity, StepInputs, compare, export_graph, prompt

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import os
-import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
+
+from models.files import replacing
 
 
 class TreeCheck(msgspec.Struct, frozen=True):
@@ -35,8 +35,6 @@ def checked(files: Sequence[Path], about: str, kept: Path | None, check: Callabl
     found = check()
     with contextlib.suppress(OSError):  # A full disk costs only the time of the next check.
         kept.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=kept, prefix=".trees-") as scratch:
-            new = Path(scratch) / place.name
+        with replacing(place) as new:
             new.write_bytes(msgspec.json.encode(found))
-            os.replace(new, place)
     return found

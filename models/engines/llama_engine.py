@@ -21,15 +21,7 @@ from typing import Any
 import numpy as np
 
 from models.cores import usable_cores
-from models.engines.engine import (
-    BrokenTarget,
-    Engine,
-    EngineError,
-    Floats,
-    Forward,
-    TargetContext,
-    tree_difference,
-)
+from models.engines.engine import BrokenTarget, Engine, EngineError, Floats, Forward, TargetContext, tree_difference
 from models.engines.kept_check import TreeCheck, checked
 from models.engines.llama_lane import (
     DECODED,
@@ -49,7 +41,6 @@ from models.engines.llama_text import LlamaText
 from models.engines.memory_encoder import ArrayEncoder
 from models.engines.threads import Threads, spin_briefly
 from models.errors import CorruptWeights, UnknownModel
-from models.free_memory import free_bytes
 from models.gguf.file import gguf_files
 from models.text.text_side import TextSide
 from models.tree import DraftTree
@@ -206,9 +197,6 @@ class LlamaEngine(Engine):
         stops = tuple(sorted(text.stop_tokens))
         positions = int(lib.llama_model_n_ctx_train(self._model))
         return TextSide(name, text.digest, None, {}, chosen, stops, text, positions)
-
-    def free_bytes(self) -> int:
-        return free_bytes()
 
     def memory(self, context: TargetContext, start: int, end: int) -> bytes:
         assert self.encoder is not None and isinstance(context, LlamaContext)

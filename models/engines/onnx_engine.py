@@ -17,18 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.config import Rope
-from models.engines.engine import (
-    Engine,
-    Floats,
-    Forward,
-    TargetContext,
-    UnverifiableTarget,
-    tree_difference,
-)
+from models.engines.engine import Engine, Floats, Forward, TargetContext, UnverifiableTarget, tree_difference
 from models.engines.memory_encoder import ArrayEncoder, turns
 from models.errors import CorruptWeights
 from models.files import graph_bytes
-from models.free_memory import free_bytes
 from models.graph_file import loadable
 from models.tree import NEVER
 
@@ -163,9 +155,6 @@ class OnnxEngine(Engine):
 
     def context(self) -> ArrayContext:
         return ArrayContext(self.shape)
-
-    def free_bytes(self) -> int:
-        return free_bytes()
 
     def memory(self, context: TargetContext, start: int, end: int) -> bytes:
         assert self.encoder is not None and isinstance(context, ArrayContext)

@@ -105,10 +105,15 @@ class OnnxNodes:
         opsets = [onnx.helper.make_opsetid("", OPSET), onnx.helper.make_opsetid(MICROSOFT, 1)]
         model = onnx.helper.make_model(graph, opset_imports=opsets, ir_version=8)
         onnx.helper.set_model_props(model, dict(about or {}))
-        beside = path.with_name(f"{path.name}.data")
-        beside.unlink(missing_ok=True)  # onnx would append to an existing file.
-        inline = sum(len(tensor.raw_data) for tensor in self._stored.values()) <= INLINE
-        onnx.save(model, path, save_as_external_data=not inline, location=beside.name)
+        save_graph(model, path)
+
+
+def save_graph(model: onnx.ModelProto, path: Path) -> None:
+    """Write a graph, with large weights in a `*.data` file beside it."""
+    beside = path.with_name(f"{path.name}.data")
+    beside.unlink(missing_ok=True)  # onnx would append to an existing file.
+    inline = sum(len(tensor.raw_data) for tensor in model.graph.initializer) <= INLINE
+    onnx.save(model, path, save_as_external_data=not inline, location=beside.name)
 
 
 def left_out(name: str, like: NDArray[Any]) -> onnx.TensorProto:

@@ -18,9 +18,9 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
-from models.config import INLINE, DrafterCorrupt, Scheme
+from models.config import DrafterCorrupt, Scheme
 from models.engines.engine import Floats
-from models.engines.onnx_nodes import left_out
+from models.engines.onnx_nodes import left_out, save_graph
 from models.files import PACKED
 from models.packed import Weight, flat, in_rows
 
@@ -72,14 +72,7 @@ def quantise_graph(
     if not looked_up:
         raise DrafterCorrupt(f"{source} has no embedding of its tokens. Export the float drafter again.")
     graph.finish()
-    _save(model, path)
-
-
-def _save(model: onnx.ModelProto, path: Path) -> None:
-    beside = path.with_name(f"{path.name}.data")
-    beside.unlink(missing_ok=True)  # onnx would append to an existing file.
-    inline = sum(len(tensor.raw_data) for tensor in model.graph.initializer) <= INLINE
-    onnx.save(model, path, save_as_external_data=not inline, location=beside.name)
+    save_graph(model, path)
 
 
 class _Rewriting:

@@ -18,7 +18,6 @@ from transformers import DynamicCache, PreTrainedModel
 
 from models.engines.engine import Engine, Floats, Forward, TargetContext, UnverifiableTarget
 from models.engines.target import cache_argument
-from models.free_memory import free_bytes
 from models.tree import DraftTree
 
 CHUNK = 1024
@@ -100,7 +99,7 @@ class SequentialEngine(Engine):
         torch.set_num_threads(count)
 
     def free_bytes(self) -> int:
-        return torch.cuda.mem_get_info(self.device)[0] if self.device.type == "cuda" else free_bytes()
+        return torch.cuda.mem_get_info(self.device)[0] if self.device.type == "cuda" else super().free_bytes()
 
     @torch.no_grad()
     def _run(self, requests: Sequence[Forward]) -> list[Floats]:

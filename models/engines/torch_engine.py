@@ -20,17 +20,8 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
 from models.config import DrafterConfig
-from models.engines.engine import (
-    Encoder,
-    Engine,
-    Floats,
-    Forward,
-    TargetContext,
-    UnverifiableTarget,
-    slab_rows,
-)
+from models.engines.engine import Encoder, Engine, Floats, Forward, TargetContext, UnverifiableTarget, slab_rows
 from models.engines.target import cache_argument
-from models.free_memory import free_bytes
 from models.memory import pack_memory, quantise_row
 from models.tree import DraftTree
 
@@ -244,7 +235,7 @@ class TorchEngine(Engine):
         torch.set_num_threads(count)
 
     def free_bytes(self) -> int:
-        return torch.cuda.mem_get_info(self.device)[0] if self.device.type == "cuda" else free_bytes()
+        return torch.cuda.mem_get_info(self.device)[0] if self.device.type == "cuda" else super().free_bytes()
 
     @torch.no_grad()
     def _run(self, requests: Sequence[Forward]) -> list[Floats]:

@@ -8,7 +8,6 @@ added to its output.
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -65,8 +64,8 @@ class ChatText:
     """A tokenizer and a chat template.
 
     `tokenizer`: the bytes of a `tokenizer.json`. `template`: Jinja source in the dialect of transformers.
-    `special_tokens`: texts that the template knows by name (`bos_token`), guessed from the other parts by default.
-    Raises `DrafterCorrupt` if one of them cannot be read.
+    `special_tokens`: texts that the template knows by name (`bos_token`). Raises `DrafterCorrupt` if one of them cannot
+    be read.
     """
 
     def __init__(
@@ -74,7 +73,7 @@ class ChatText:
         tokenizer: bytes,
         template: str,
         stop_tokens: Iterable[int],
-        special_tokens: Mapping[str, str] | None = None,
+        special_tokens: Mapping[str, str] = {},
     ) -> None:
         self.digest = hashlib.blake2b(tokenizer, digest_size=16).digest()
         self.stop_tokens = frozenset(stop_tokens)
@@ -93,19 +92,15 @@ class ChatText:
         self._strip_before = {token.content for token in added.values() if token.special and token.lstrip}
         longest_first = sorted(self._special, key=len, reverse=True)
         self._split = re.compile("(" + "|".join(map(re.escape, longest_first)) + ")") if longest_first else None
-        # Reading a large tokenizer a second time takes half a second, so it is done only if needed.
-        if special_tokens is None:
-            wanted = "bos_token" in template or "eos_token" in template
-            special_tokens = _guessed(tokenizer, self._contents, self.stop_tokens) if wanted else {}
         self._template = ChatTemplate(template, special_tokens)
 
     @classmethod
     def load(cls, folder: Path) -> ChatText:
         """Open the text side of a drafter's folder. Raises `DrafterMissing` or `DrafterCorrupt`."""
-        named = (folder / SPECIAL_TOKENS).exists()  # Older folders have none.
+        named = (folder / SPECIAL_TOKENS).exists()  # A template that names none needs none.
         config = read_config(folder, verify=(TOKENIZER, TEMPLATE, *((SPECIAL_TOKENS,) if named else ())))
         template = (folder / TEMPLATE).read_text("utf-8", errors="replace")
-        special_tokens = _special_tokens(folder / SPECIAL_TOKENS) if named else None
+        special_tokens = _special_tokens(folder / SPECIAL_TOKENS) if named else {}
         return cls((folder / TOKENIZER).read_bytes(), template, config.stop_tokens, special_tokens)
 
     def render(self, messages: Sequence[tuple[str, str]]) -> list[int]:
@@ -351,20 +346,3 @@ def _special_tokens(path: Path) -> dict[str, str]:
         return msgspec.json.decode(path.read_bytes(), type=dict[str, str])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise DrafterCorrupt(f"{path} cannot be read ({error}). Reinstall the drafter.") from None
-
-
-def _guessed(tokenizer: bytes, contents: Mapping[int, str], stop_tokens: frozenset[int]) -> dict[str, str]:
-    """Guess the special tokens of an older drafter, which does not name them.
-
-    `bos_token` is what its tokenizer puts before every text. `eos_token` is what ends an answer, if there is only one.
-    """
-    guessed = {}
-    processor = json.loads(tokenizer).get("post_processor") or {}
-    for step in processor.get("processors", [processor]):
-        first = (step.get("single") or [{}])[0].get("SpecialToken", {}).get("id")
-        if first in contents.values():
-            guessed["bos_token"] = first
-    ends = [contents[token] for token in stop_tokens if token in contents]
-    if len(ends) == 1:
-        guessed["eos_token"] = ends[0]
-    return guessed

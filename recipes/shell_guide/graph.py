@@ -43,8 +43,8 @@ from models.engines.engine import UnverifiableTarget
 from models.engines.onnx_engine import METADATA, GraphShape, graph_inputs, graph_outputs
 from models.engines.onnx_nodes import MICROSOFT, Declared, OnnxNodes
 from models.files import PACKED, TARGET_GRAPH, graph_bytes
+from models.graph_file import SIGNED
 from models.packed import Weight, array_of, flat, quantised, read_packed
-from models.signed_weights import SIGNED
 from models.tensors import read_tensors
 from models.text.text_side import CONFIG, GENERATION, TOKENIZER_CONFIG
 

@@ -9,7 +9,6 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, ClassVar
 
-import httpx
 import msgspec
 
 from remote.clock import CLOCK, Clock
@@ -74,13 +73,12 @@ class CompletionsClient(Wire):
         url: str,
         token: str | None = None,
         *,
-        transport: httpx.AsyncBaseTransport | None = None,
         options: TransportOptions = DEFAULT,
         clock: Clock = CLOCK,
     ) -> None:
         base = url.strip().rstrip("/")
         path = base.partition("://")[2].partition("/")
-        super().__init__(base, token, transport=transport, options=options, clock=clock)
+        super().__init__(base, token, options=options, clock=clock)
         self._url = base
         self._version, self._settled = ("", True) if VERSIONED.search("".join(path[1:])) else ("/v1", False)
         """The prefix of each path, and whether the server has answered there."""

@@ -121,13 +121,13 @@ def prepared(kind: type[Request]) -> type[Request]:
     return kind
 
 
-def read_request(body: bytes, kind: type[Request], neutral: Neutral) -> tuple[dict[str, Any], Request]:
+def read_request(body: bytes, kind: type[Request]) -> tuple[dict[str, Any], Request]:
     """All fields of a body, and the typed fields of a `prepared` kind.
 
-    Raises `FieldRefused`, also for a field whose value is not one of those in `neutral`.
+    Raises `FieldRefused`, also for a field whose value is not one of those in `FOREIGN`.
     """
     given = read_fields(body)
-    return given, read_typed(given, kind, neutral)
+    return given, read_typed(given, kind, FOREIGN)
 
 
 def read_fields(body: bytes) -> dict[str, Any]:

@@ -44,8 +44,6 @@ class _Call:
 
 
 class ToolCalls:
-    """The calls of one answer."""
-
     def __init__(self) -> None:
         self._calls: list[_Call] = []
         self._places: dict[int, int] = {}

@@ -9,28 +9,29 @@ before it is used.
 """
 
 from remote.protocol.card import Card, DrafterOffer, Limits, MemoryFormat
-from remote.protocol.codec import decode, decode_frame, encode, encode_frame, pack_tokens, read_frames, unpack_tokens
-from remote.protocol.digest import RunningDigest, digest_of
+from remote.protocol.codec import (
+    RunningDigest,
+    decode,
+    decode_frame,
+    digest_of,
+    encode,
+    encode_frame,
+    pack_tokens,
+    read_frames,
+    unpack_tokens,
+)
 from remote.protocol.fields import (
     CONTENT_TYPE,
-    MAX_CANDIDATES,
     MAX_FRAME_BYTES,
-    MAX_LIKELIEST,
-    MAX_NODES,
     SESSION_HEADER,
     VERSION,
-    Count,
     CutOff,
-    Digest,
     Positive,
     ProtocolError,
-    SessionId,
     Struct,
-    Token,
 )
 from remote.protocol.likeliest import MOST_REJECTED, Likeliest
 from remote.protocol.messages import (
-    KINDS,
     Alive,
     Conflict,
     Error,
@@ -43,7 +44,7 @@ from remote.protocol.messages import (
     Stream,
     Verdict,
 )
-from remote.protocol.proposals import MOST_PROPOSED, Propose, Proposed
+from remote.protocol.proposals import Propose, Proposed
 from remote.protocol.tree import Tree
 
 __all__ = [
@@ -52,20 +53,13 @@ __all__ = [
     "Card",
     "DrafterOffer",
     "Conflict",
-    "Count",
     "CutOff",
-    "Digest",
     "Error",
     "ErrorCode",
     "Frame",
-    "KINDS",
     "Likeliest",
     "Limits",
-    "MAX_CANDIDATES",
     "MAX_FRAME_BYTES",
-    "MAX_LIKELIEST",
-    "MAX_NODES",
-    "MOST_PROPOSED",
     "MOST_REJECTED",
     "Memory",
     "MemoryFormat",
@@ -78,10 +72,8 @@ __all__ = [
     "RunningDigest",
     "SESSION_HEADER",
     "Sampling",
-    "SessionId",
     "Stream",
     "Struct",
-    "Token",
     "Tree",
     "VERSION",
     "Verdict",

@@ -6,14 +6,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from remote.protocol.fields import (
-    Count,
-    Digest,
-    FileDigest,
-    Positive,
-    Struct,
-    Token,
-)
+from remote.protocol.fields import Count, Digest, FileDigest, Positive, Struct, Token
 
 
 class Limits(Struct, frozen=True):

@@ -1,23 +1,16 @@
-"""Turns messages, frames and tokens into bytes and back."""
+"""Turns messages, frames and tokens into bytes and back, and token sequences into digests."""
 
 from __future__ import annotations
 
+import hashlib
 import struct
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 
 import msgspec
 
-from remote.protocol.fields import (
-    MAX_FRAME_BYTES,
-    CutOff,
-    ProtocolError,
-    Struct,
-    T,
-)
-from remote.protocol.messages import (
-    KINDS,
-    Frame,
-)
+from models.config import DIGEST_BYTES
+from remote.protocol.fields import MAX_FRAME_BYTES, CutOff, ProtocolError, Struct, T
+from remote.protocol.messages import KINDS, Frame
 
 
 def pack_tokens(tokens: Sequence[int]) -> bytes:
@@ -79,3 +72,35 @@ async def read_frames(chunks: AsyncIterator[bytes], most: int = MAX_FRAME_BYTES)
             yield decode_frame(body)
     if buffer:
         raise CutOff(f"the reply ended {len(buffer)} bytes into a frame")
+
+
+class RunningDigest:
+    """The digest of a growing token sequence, which can be read at each of its prefixes.
+
+    By such digests both sides compare what they hold.
+    """
+
+    def __init__(self) -> None:
+        self._digests = [hashlib.blake2b(digest_size=DIGEST_BYTES).digest()]
+
+    def __len__(self) -> int:
+        return len(self._digests) - 1
+
+    def extend(self, tokens: Iterable[int]) -> None:
+        for token in tokens:
+            link = self._digests[-1] + struct.pack("<i", token)
+            self._digests.append(hashlib.blake2b(link, digest_size=DIGEST_BYTES).digest())
+
+    def truncate(self, length: int) -> None:
+        del self._digests[length + 1 :]
+
+    def at(self, length: int) -> bytes:
+        """The digest of the first `length` tokens."""
+        return self._digests[length]
+
+
+def digest_of(tokens: Iterable[int]) -> bytes:
+    """The digest of a whole sequence: that of `RunningDigest` after the last token."""
+    running = RunningDigest()
+    running.extend(tokens)
+    return running.at(len(running))

@@ -6,15 +6,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from remote.protocol.fields import (
-    Count,
-    Digest,
-    Positive,
-    SessionId,
-    Struct,
-    Token,
-    TopTokens,
-)
+from remote.protocol.fields import Count, Digest, Positive, SessionId, Struct, Token, TopTokens
 from remote.protocol.likeliest import Likeliest
 from remote.protocol.tree import Tree
 

@@ -6,12 +6,7 @@ import numpy as np
 
 from models.tree import Candidates, DraftTree, MalformedTree
 from remote.protocol.card import Limits
-from remote.protocol.fields import (
-    MAX_CANDIDATES,
-    MAX_NODES,
-    ProtocolError,
-    Struct,
-)
+from remote.protocol.fields import MAX_CANDIDATES, MAX_NODES, ProtocolError, Struct
 
 
 class Tree(Struct, frozen=True):

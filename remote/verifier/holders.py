@@ -69,7 +69,6 @@ class Tokens:
 
     @property
     def holders(self) -> frozenset[str]:
-        """The names of all holders."""
         return frozenset(self._holders.values())
 
     def holder(self, shown: str) -> str | None:

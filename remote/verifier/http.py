@@ -123,23 +123,14 @@ def create_app(
     absence = Absence(sessions, turns, admission, options.while_away)
     service = Service(sessions, card, turns, admission, metrics, deliveries, absence)
     completions = None if text is None else Completions(sessions, card, text, turns, options.max_wait)
-    spoken = [] if completions is None else _completion_routes(completions)
     readiness = Readiness(turns, admission, None if completions is None else completions.line)
     origins = web_origins(options.allow_origin, options.tokens)
     app = Starlette(
         routes=[
-            *spoken,
+            *([] if completions is None else _completion_routes(completions)),
             *(route for delivery in (deliveries, tokenizer) if delivery is not None for route in delivery.routes()),
-            Route("/v1/card", service.card),
-            Route("/v1/rounds", service.rounds, methods=["POST"]),
-            Route("/v1/streams", service.streams, methods=["POST"]),
-            Route("/v1/proposals", service.proposals, methods=["POST"]),
-            Route("/v1/streams/{name}", service.resume, methods=["GET"]),
-            Route("/v1/streams/{name}", service.stop, methods=["DELETE"]),
-            Route("/v1/sessions/{name}", service.drop, methods=["DELETE"]),
-            Route("/healthz", service.health),
+            *_service_routes(service),
             Route("/readyz", readiness.answer),
-            Route("/metrics", service.metrics),
         ],
         middleware=[
             Middleware(BearerAuth, tokens=options.tokens, hosts=options.allow_host, origins=origins),
@@ -148,6 +139,20 @@ def create_app(
         exception_handlers={**HANDLERS, RoundRefused: service.refuse},
     )
     return VerifierApp(open_to_pages(app, origins), app.routes, service, beside)
+
+
+def _service_routes(service: Service) -> list[Route]:
+    return [
+        Route("/v1/card", service.card),
+        Route("/v1/rounds", service.rounds, methods=["POST"]),
+        Route("/v1/streams", service.streams, methods=["POST"]),
+        Route("/v1/proposals", service.proposals, methods=["POST"]),
+        Route("/v1/streams/{name}", service.resume, methods=["GET"]),
+        Route("/v1/streams/{name}", service.stop, methods=["DELETE"]),
+        Route("/v1/sessions/{name}", service.drop, methods=["DELETE"]),
+        Route("/healthz", service.health),
+        Route("/metrics", service.metrics),
+    ]
 
 
 def _completion_routes(completions: Completions) -> list[Route]:

@@ -92,8 +92,8 @@ def test_an_artefact_in_pieces_is_checked_as_one(folder, monkeypatch):
 
     requantise(folder, "nbits8")
     whole = drafted()
-    for module in ("onnx_nodes", "quantise"):  # Weights lie beside the graph, as those of a large drafter do.
-        monkeypatch.setattr(f"models.engines.{module}.INLINE", 0)
+    # Weights lie beside the graph, as those of a large drafter do.
+    monkeypatch.setattr("models.engines.onnx_nodes.INLINE", 0)
     for _ in ("made", "replaced"):
         requantise(folder, "nbits8")
     config = read_config(folder)

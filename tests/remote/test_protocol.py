@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from models.config import DIGEST_BYTES
 from models.tree import MAX_WEIGHT, Candidates, DraftTree
 from remote.protocol.card import Card, DrafterOffer, Limits, MemoryFormat
-from remote.protocol.codec import decode, encode, pack_tokens, unpack_tokens
-from remote.protocol.digest import RunningDigest, digest_of
+from remote.protocol.codec import RunningDigest, decode, digest_of, encode, pack_tokens, unpack_tokens
 from remote.protocol.fields import MAX_CANDIDATES, MAX_LIKELIEST, MAX_NODES, ProtocolError, Struct
 from remote.protocol.likeliest import Likeliest
 from remote.protocol.messages import Alive, Conflict, Error, Memory, Progress, Round, Sampling, Stream, Verdict

@@ -9,16 +9,7 @@ from app.gateway.call import Call
 from app.gateway.exchange import Exchange
 from app.gateway.refusals import GatewayRefused
 from app.gateway.sent_text import By, Piece, Span
-from remote.openai.schema import (
-    DONE,
-    ChatMessage,
-    Choice,
-    Chunk,
-    ChunkChoice,
-    Completion,
-    Delta,
-    Usage,
-)
+from remote.openai.schema import DONE, ChatMessage, Choice, Chunk, ChunkChoice, Completion, Delta, Usage
 from remote.openai.sse import event
 
 

@@ -164,7 +164,6 @@ class ResponsesApi:
         }
 
     def _item(self, exchange: Exchange, call: ToolCall, number: int) -> Item:
-        """The item of a call."""
         name, arguments = call.function.name, call.function.arguments
         tool = self._request.offered.get(name, Offered(name))
         item: Item = {"call_id": call.id, "name": tool.name, "status": "completed"}

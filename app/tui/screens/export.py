@@ -20,11 +20,10 @@ from app.archive.errors import ArchiveError
 from app.archive.exporter import every_conversation, export_conversations, export_folder
 from app.archive.formats import Format
 from app.config import Folders, Settings
-from app.sanitise import sanitise
+from app.sanitise import one_line, sanitise
 from app.tui.keymap import hint
 from app.tui.notices import complain
 from app.tui.screens.dialog import Dialog, titled
-from app.tui.turn import one_line
 from storage import Conversation, StorageError, Store
 
 FORMATS: tuple[tuple[Format, str], ...] = (

@@ -13,11 +13,10 @@ from textual.widgets.option_list import Option
 
 from app.prompts import trimmed
 from app.reply.assistant import Assistant
-from app.sanitise import sanitise
+from app.sanitise import one_line, sanitise
 from app.tui.keymap import hint
 from app.tui.notices import complain, reporting
 from app.tui.screens.dialog import Dialog, titled
-from app.tui.turn import one_line
 from app.tui.widgets.folding_text_area import FoldingTextArea
 from storage import Queued, StorageError
 

@@ -12,14 +12,13 @@ from textual.widgets.option_list import Option
 
 from app.config import ConfigError
 from app.editor import EditorFailed
-from app.sanitise import sanitise
+from app.sanitise import one_line, sanitise
 from app.system_prompts import SystemPrompt, SystemPrompts, name_problem, text_problem
 from app.tui.keymap import hint
 from app.tui.notices import reporting
 from app.tui.screens.confirm import Confirm
 from app.tui.screens.dialog import Dialog, titled
 from app.tui.suspension import edit
-from app.tui.turn import one_line
 from app.tui.widgets.folding_text_area import FoldingTextArea
 
 FORM_KEYS = (("system.save", "keep"), ("system.editor", "your editor"), ("system.cancel", "cancel"))

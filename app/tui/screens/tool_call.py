@@ -14,10 +14,9 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from app.events import ToolCalled
-from app.sanitise import sanitise
+from app.sanitise import one_line, sanitise
 from app.tui.keymap import hint
 from app.tui.screens.dialog import Dialog, titled
-from app.tui.turn import one_line
 from app.tui.widgets.tool_calls import arguments_of
 
 if TYPE_CHECKING:

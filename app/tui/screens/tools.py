@@ -12,7 +12,7 @@ from textual.widget import Widget
 from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
-from app.sanitise import sanitise
+from app.sanitise import one_line
 from app.tui.keymap import hint
 from app.tui.screens.dialog import Dialog, titled
 
@@ -36,7 +36,7 @@ class ToolsScreen(Dialog[tuple[str, ...]]):
 
     def _rows(self) -> list[Option]:
         return [
-            Option(Content(f"{'●' if name in self._chosen else '○'} {name}  {' '.join(sanitise(place).split())}"))
+            Option(Content(f"{'●' if name in self._chosen else '○'} {name}  {one_line(place)}"))
             for name, place in self._servers
         ]
 

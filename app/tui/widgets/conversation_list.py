@@ -18,9 +18,9 @@ from textual.widgets import OptionList
 from textual.widgets.option_list import Option, OptionDoesNotExist
 
 from app.events import unchecked
-from app.sanitise import sanitise
+from app.sanitise import one_line, sanitise
 from app.tui.textual_private import line_of_option
-from app.tui.turn import Outcome, one_line
+from app.tui.turn import Outcome
 from storage import Conversation, FoundConversation
 from storage.choices import ASKED
 
@@ -200,7 +200,6 @@ class ConversationList(OptionList):
 
     @property
     def chosen(self) -> Conversation | None:
-        """The highlighted conversation."""
         return next((one for one in self._all() if f"at-{one.id}" == self._highlighted_id), None)
 
     def lists(self, conversation_id: str) -> bool:
@@ -308,7 +307,6 @@ class ConversationList(OptionList):
         return Option(Content("\n").join(lines), id=f"at-{conversation.id}")
 
     def _more(self) -> None:
-        """List the next conversations."""
         if self._found is None and self._listed < len(self._rows):
             self.add_options(self._next(PAGE, datetime.now().astimezone()))
 

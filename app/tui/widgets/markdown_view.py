@@ -18,13 +18,7 @@ from textual.selection import Selection
 from textual.strip import Strip
 
 from app.tui.markdown.blocks import closed_length
-from app.tui.markdown.layout import (
-    WrappedLeaf,
-    character_at,
-    ranges_in,
-    wrap,
-    wrap_finished,
-)
+from app.tui.markdown.layout import WrappedLeaf, character_at, ranges_in, wrap, wrap_finished
 from app.tui.markdown.leaf import Leaf
 from app.tui.markdown.notes import NO_NOTES, AnswerNotes
 from app.tui.markdown.parser import close_marks, highlight_leaf, leaves, parse

@@ -288,7 +288,6 @@ class AnswerView(Vertical, MessageView, GrowingHeight):
             await self.mount(self._thoughts, before=self.prose)
 
     async def _draw_calls(self) -> None:
-        """Draws the tool calls."""
         if self._calls is not None:
             self._calls.draw()
         elif self.turn.calls:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from collections.abc import Sequence
 
 from textual.app import ComposeResult
 from textual.containers import VerticalScroll
@@ -12,7 +13,7 @@ from textual.widgets import Static
 
 from app.events import Mode, ModeChanged, RoundReport, StandIn
 from app.sanitise import sanitise
-from app.tui.metrics import DepthAcceptance, SessionMetrics, Totals, bar, bytes_text, sparkline
+from app.tui.metrics import DepthAcceptance, SessionMetrics, Totals, bytes_text
 from app.tui.open_conversation import UNREACHABLE
 from app.tui.stand_ins import state_of
 
@@ -24,6 +25,7 @@ DEPTHS = 10
 """Levels of the draft tree that are listed."""
 BAR = 14
 """Columns of a bar."""
+SPARKS = "▁▂▃▄▅▆▇█"
 QUIET = "$foreground 75%"
 HEAD = "bold $text-primary"
 
@@ -180,7 +182,7 @@ def _line(figures: SessionMetrics, down_since: str | None) -> list[Content]:
     if not trips:
         return [Content.styled("none yet", QUIET)]
     now, least, most = (f"{1000 * seconds:.0f}" for seconds in (trips[-1], min(trips), max(trips)))
-    bars = Content.styled(sparkline(trips, TEXT), "$text-accent")
+    bars = Content.styled(sparkline(trips), "$text-accent")
     if down_since is not None:
         return [bars, Content.styled(f"down since {down_since}; {least} to {most} ms before", QUIET)]
     shown = [bars, Content.assemble((now, ""), (f" ms now, {least} to {most} ms", QUIET))]
@@ -206,7 +208,7 @@ def _depths(answer: DepthAcceptance, session: DepthAcceptance) -> list[Content]:
         shown.append(
             Content.assemble(
                 (f"{at + 1:3} ", QUIET),
-                (bar(drawn, BAR).ljust(BAR + 1), "$text-success"),
+                (bar(drawn).ljust(BAR + 1), "$text-success"),
                 (percents[0].rjust(8), ""),
                 (percents[1].rjust(9), ""),
             )
@@ -255,7 +257,6 @@ class Rounds(Static):
         self.draw()
 
     def draw(self) -> None:
-        """Draw the rounds, if they are shown."""
         if not self.display:
             return
         head = Content.styled("".join(name.rjust(width) for name, width in COLUMNS), QUIET)
@@ -281,3 +282,18 @@ def _milliseconds(seconds: float | None) -> str:
     if seconds is None:
         return "–"
     return f"{1000 * seconds:.{0 if seconds >= 0.01 else 2}f} ms"
+
+
+def sparkline(values: Sequence[float]) -> str:
+    """The last values as bars, scaled between the least and the greatest."""
+    values = list(values)[-TEXT:]
+    if not values:
+        return ""
+    least, span = min(values), max(values) - min(values)
+    return "".join(SPARKS[round((value - least) / span * (len(SPARKS) - 1)) if span else 0] for value in values)
+
+
+def bar(share: float) -> str:
+    """A bar of at most `BAR` columns, exact to an eighth of a column."""
+    eighths = round(share * BAR * 8)
+    return "█" * (eighths // 8) + " ▏▎▍▌▋▊▉"[eighths % 8].strip()

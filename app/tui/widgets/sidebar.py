@@ -13,10 +13,10 @@ from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Input
 
+from app.sanitise import one_line
 from app.tui.keymap import key_of
 from app.tui.notices import reporting
 from app.tui.open_conversation import OpenConversation
-from app.tui.turn import one_line
 from app.tui.widgets.conversation_list import RUNNING, ConversationList
 from app.tui.widgets.part_keys import PartKeys
 from storage import Conversation
@@ -112,7 +112,6 @@ class TitleBox(Input):
         self.display = False
 
     def begin(self, conversation: Conversation) -> None:
-        """Edit the title of a conversation."""
         self.conversation = conversation
         self.value = one_line(conversation.title)
         self.display = True

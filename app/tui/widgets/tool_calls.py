@@ -9,7 +9,7 @@ from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import Static
 
-from app.sanitise import sanitise
+from app.sanitise import one_line, sanitise
 from app.tui.turn import Turn
 from storage import Call
 
@@ -50,7 +50,6 @@ class ToolCalls(Vertical):
             self.toggle()
 
     def draw(self) -> None:
-        """Draws the calls as they are now."""
         unfolded, parts = self.turn.calls_unfolded, []
         for called in self.turn.calls:
             call = called.call
@@ -73,9 +72,9 @@ def line_of(call: Call) -> str:
             first = first if isinstance(first, str) else json.dumps(first, ensure_ascii=False)
     except (ValueError, RecursionError):
         first = call.arguments
-    first = " ".join(sanitise(first[: 4 * MOST_ARGUMENT]).split())
+    first = one_line(first[: 4 * MOST_ARGUMENT])
     cut = first[:MOST_ARGUMENT] + "…" * (len(first) > MOST_ARGUMENT)
-    return f"{' '.join(sanitise(name).split())} {cut}".strip()
+    return f"{one_line(name)} {cut}".strip()
 
 
 def arguments_of(call: Call) -> str:

@@ -22,7 +22,6 @@ from models.text.seam import Seam, Spellings, seam, unhealed
 from models.text.template import TemplateFailed
 from remote.openai.request_fields import (
     CHAT_ALONE,
-    FOREIGN,
     FUNCTIONS,
     TEXT_ALONE,
     AskedChat,
@@ -37,13 +36,7 @@ from remote.openai.request_fields import (
     text_said,
     unsupported,
 )
-from remote.openai.schema import (
-    CompletionRequest,
-    FinishReason,
-    Prediction,
-    ResponseFormat,
-    TextRequest,
-)
+from remote.openai.schema import CompletionRequest, FinishReason, Prediction, ResponseFormat, TextRequest
 from remote.protocol import Card, ErrorCode, Sampling
 from remote.verifier.completions.tool_requests import ToolRequest, read_tools
 from remote.verifier.refusals import RoundRefused
@@ -239,7 +232,7 @@ class RequestReader:
 
     def _read(self, body: bytes, kind: type[Request]) -> tuple[dict[str, Any], Request]:
         """All fields of a request, and the typed ones."""
-        given, request = read_request(body, kind, FOREIGN)
+        given, request = read_request(body, kind)
         if request.model:
             self.check_model(request.model)
         return given, request

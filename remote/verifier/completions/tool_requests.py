@@ -50,7 +50,6 @@ class ToolRequest:
         return self.form.schema(functions, several=self.several) if functions else None
 
     def reader(self) -> CallReader:
-        """Reads the calls of one answer."""
         names = [tool["function"]["name"] for tool in self.tools]
         return CallReader(self.form, names, begun=bool(self.forced), several=self.several)
 

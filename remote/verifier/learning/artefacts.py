@@ -11,6 +11,7 @@ import os
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
@@ -18,7 +19,7 @@ from filelock import BaseFileLock
 
 from drafter.delivery import Delivery, delivery, file_names
 from models.config import CONFIG, GRAPH, DrafterConfig, DrafterError, read_config, write_config
-from remote.verifier.locked import locked
+from remote.verifier.shared_files import linked, locked
 
 ABOUT = "learnt.json"
 KEPT = 2
@@ -26,13 +27,9 @@ KEPT = 2
 UNDER_WAY = ".part"
 
 
-class Learnt(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a learnt drafter: no text, and nothing that reveals who asked."""
+class Gain(msgspec.Struct, frozen=True):
+    """How much better a learnt drafter is. Tokens a round are as in `drafter.learning.comparison.Judged`."""
 
-    number: int
-    """Counts up."""
-    created: str
-    """UTC, ISO 8601."""
     answers: int
     """Answers that it learnt from or was judged on."""
     before: float
@@ -43,6 +40,15 @@ class Learnt(msgspec.Struct, frozen=True, kw_only=True):
     """The 95 % interval of the gain, as a share."""
     fixed: float
     """The gain on older answers, as a share."""
+
+
+class Learnt(Gain, frozen=True, kw_only=True):
+    """What is known of a learnt drafter: no text, and nothing that reveals who asked."""
+
+    number: int
+    """Counts up."""
+    created: str
+    """UTC, ISO 8601."""
 
 
 @dataclass(frozen=True)
@@ -75,19 +81,21 @@ class Artefacts:
         path.unlink(missing_ok=True)
         return path
 
-    def publish(self, holder: str, graph: Path, about: Learnt) -> Artefact:
+    def publish(self, holder: str, graph: Path, gain: Gain) -> Artefact:
         """Make a drafter of a learnt graph, which is moved, number it, and remove older ones.
 
         Raises `OSError`, `DrafterError`.
         """
         before = self.all(holder)
-        about = msgspec.structs.replace(about, number=1 + max((one.about.number for one in before), default=0))
+        number = 1 + max((one.about.number for one in before), default=0)
+        created = datetime.now(UTC).isoformat(timespec="seconds")
+        about = Learnt(**msgspec.structs.asdict(gain), number=number, created=created)
         part = self.folder / holder / f"drafter{UNDER_WAY}"
         shutil.rmtree(part, ignore_errors=True)
         part.mkdir(mode=0o700)
         for name in file_names(self._config):
             if name != GRAPH:
-                _linked(self._base / name, part / name)
+                linked(self._base / name, part / name)
         os.replace(graph, part / GRAPH)
         write_config(part, self._config)
         (part / ABOUT).write_bytes(msgspec.json.encode(about))
@@ -138,11 +146,3 @@ class Artefacts:
     def _forget(self, older: Sequence[Artefact]) -> None:
         for one in older:
             shutil.rmtree(one.folder, ignore_errors=True)
-
-
-def _linked(source: Path, out: Path) -> None:
-    """Hard-link a file to another path, or copy it if the file system has no links."""
-    try:
-        os.link(source.resolve(), out)
-    except OSError:
-        shutil.copyfile(source, out)

@@ -12,7 +12,6 @@ import sys
 import threading
 from collections import OrderedDict
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Self
 
@@ -23,7 +22,7 @@ from models.extras import how_to_install
 from remote.verifier.drafting.own_drafter import OwnDrafter
 from remote.verifier.idle import Quiet
 from remote.verifier.learning.answers import Answer, Answers
-from remote.verifier.learning.artefacts import KEPT, Artefact, Artefacts, Learnt
+from remote.verifier.learning.artefacts import KEPT, Artefact, Artefacts
 from remote.verifier.learning.recorder import Recorder
 from remote.verifier.learning.task import LearningProcess, Outcome, Task
 from remote.verifier.options import ServeOptions
@@ -200,25 +199,15 @@ class Learning:
 
     def _finish(self, trying: _Try, outcome: Outcome | None) -> None:
         group, whose = self._groups[trying.group], "all" if self._shared else trying.group
-        if outcome is None or outcome.failed:
+        if outcome is None or (gain := outcome.gain) is None:
             _say(f"learning for {whose} failed: {outcome.failed if outcome else 'its process ended early'}")
             return
-        gain = f"{outcome.before:.2f} -> {outcome.after:.2f} tokens a round ({outcome.low:+.1%} to {outcome.high:+.1%})"
-        told = f"{gain} after {outcome.answers} answers"
+        told = f"{gain.before:.2f} -> {gain.after:.2f} tokens a round ({gain.low:+.1%} to {gain.high:+.1%})"
+        told += f" after {gain.answers} answers"
         if not outcome.better:
             _say(f"learnt for {whose}: {told}. That is not significantly better, so nothing changes.")
             return
-        about = Learnt(
-            number=0,
-            created=datetime.now(UTC).isoformat(timespec="seconds"),
-            answers=outcome.answers,
-            before=outcome.before,
-            after=outcome.after,
-            low=outcome.low,
-            high=outcome.high,
-            fixed=outcome.fixed,
-        )
-        made = self._artefacts.publish(trying.group, trying.graph, about)
+        made = self._artefacts.publish(trying.group, trying.graph, gain)
         group.taught = frozenset(number for number, _ in trying.answers)
         group.artefacts = [*group.artefacts, made][-KEPT:]
         self._use(trying.group, made)

@@ -11,6 +11,7 @@ from drafter.learning.samples import Round
 from models.config import DrafterConfig
 from remote.verifier.idle import StandingBack, put, take
 from remote.verifier.learning.answers import Answer, Piece
+from remote.verifier.learning.artefacts import Gain
 
 
 class Task(msgspec.Struct, frozen=True):
@@ -42,20 +43,14 @@ class Told(msgspec.Struct, frozen=True, tag=True):
 
 
 class Outcome(msgspec.Struct, frozen=True, tag=True):
-    """How a try ended. Tokens a round and their gain are as in `drafter.learning.comparison.Judged`."""
+    """How a try ended."""
 
-    better: bool
+    gain: Gain | None = None
+    """What was learnt gains, or None if nothing could be learnt."""
+    better: bool = False
     """There is a graph that may go live."""
-    answers: int
-    """Answers that it learnt from or was judged on."""
-    before: float
-    after: float
-    low: float
-    high: float
-    fixed: float
-    """The gain on the fixed set, as a share."""
     failed: str = ""
-    """Why nothing could be learnt, as a sentence, or empty."""
+    """Why nothing could be learnt, as a sentence."""
 
 
 def send(file: BinaryIO, task: Task, answers: Iterable[tuple[bool, Answer]]) -> None:

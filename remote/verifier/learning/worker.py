@@ -20,6 +20,7 @@ from models.memory import MalformedMemory, unpack_memory
 from models.telemetry import switch_off
 from remote.verifier.idle import end_with_stdin, stand_back, tell
 from remote.verifier.learning.answers import Answer
+from remote.verifier.learning.artefacts import Gain
 from remote.verifier.learning.task import Outcome, Task, Told, receive
 
 
@@ -51,7 +52,7 @@ def learn(task: Task, answers: Sequence[tuple[bool, Answer]]) -> Outcome:
     try:
         fitting, before = _drafted_again(graph, config, answers)
         if len(fitting) < FEWEST:
-            return _failed(f"only {len(fitting)} of {len(answers)} answers can be drafted again")
+            return Outcome(failed=f"only {len(fitting)} of {len(answers)} answers can be drafted again")
         numbers = split(range(len(fitting)))
         learnt, stopping, judging, fixed = ([fitting[at] for at in part] for part in numbers)
         fresh, known = [one for one in learnt if not one[0]], [one for one in learnt if one[0]]
@@ -60,20 +61,21 @@ def learn(task: Task, answers: Sequence[tuple[bool, Answer]]) -> Outcome:
         if not adapt(graph, config, *parts, out, seed=task.seed, progress=lambda done, of: tell(Told(done, of))):
             out.unlink(missing_ok=True)
             newest = compare([before[at] for at in numbers.judging], [before[at] for at in numbers.judging])
-            return Outcome(False, len(fitting), newest.before, newest.after, newest.low, newest.high, 0.0)
+            return Outcome(Gain(len(fitting), newest.before, newest.after, newest.low, newest.high, 0.0))
         _, after = _drafted_again(out, config, [*judging, *fixed])
         newest = compare([before[at] for at in numbers.judging], after[: len(judging)])
         oldest = compare([before[at] for at in numbers.fixed], after[len(judging) :])
         better = is_better(newest, oldest)
         if not better:
             out.unlink()
-        return Outcome(better, len(fitting), newest.before, newest.after, newest.low, newest.high, oldest.gain)
+        gain = Gain(len(fitting), newest.before, newest.after, newest.low, newest.high, oldest.gain)
+        return Outcome(gain, better)
     except (DrafterError, OSError, ImportError, MemoryError) as error:
         out.unlink(missing_ok=True)
-        return _failed(str(error) or type(error).__name__)
+        return Outcome(failed=str(error) or type(error).__name__)
     except Exception as error:  # Any error: its text may quote the answers.
         out.unlink(missing_ok=True)
-        return _failed(f"it failed ({type(error).__name__})")
+        return Outcome(failed=f"it failed ({type(error).__name__})")
 
 
 def _drafted_again(
@@ -98,10 +100,6 @@ def unpacked(answer: Answer, config: DrafterConfig) -> list[Chunk]:
         valid = slice(piece.valid)
         chunks.append((piece.start, [(row[0][valid], row[1][valid], row[2][valid], row[3][valid]) for row in rows]))
     return chunks
-
-
-def _failed(why: str) -> Outcome:
-    return Outcome(False, 0, 0.0, 0.0, 0.0, 0.0, 0.0, why)
 
 
 if __name__ == "__main__":

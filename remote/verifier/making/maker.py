@@ -28,8 +28,8 @@ from models.config import CONFIG, ENCODER, GRAPH, TEMPLATE, TOKENIZER, DrafterEr
 from models.engines.engine import EngineError
 from models.extras import how_to_install
 from remote.verifier.idle import Quiet, StandingBack, put
-from remote.verifier.locked import locked
 from remote.verifier.options import ServeOptions
+from remote.verifier.shared_files import linked, locked
 from remote.verifier.start_errors import NoMemory
 
 MADE_AS = 3
@@ -164,15 +164,8 @@ def snapshot(folder: Path) -> Path:
     """A copy of the drafter in `folder`, or of what it has become, that stays unchanged while that improves."""
     grown, live = beside(folder, GROWN), beside(folder, LIVE)
     shutil.rmtree(live, ignore_errors=True)
-    shutil.copytree(grown if grown.is_dir() else folder, live, copy_function=_linked)
+    shutil.copytree(grown if grown.is_dir() else folder, live, copy_function=linked)
     return live
-
-
-def _linked(source: str, copy: str) -> None:
-    try:
-        os.link(source, copy)
-    except OSError:  # Not every file system has links.
-        shutil.copyfile(source, copy)
 
 
 def task_for(options: ServeOptions) -> MakingTask | None:

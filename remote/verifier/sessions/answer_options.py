@@ -174,7 +174,6 @@ class AnswerOptions:
 
     @property
     def changes(self) -> bool:
-        """Whether logits are changed."""
         return bool(self._processors)
 
     def processed(self, logits: Floats, path: Sequence[int]) -> Floats:

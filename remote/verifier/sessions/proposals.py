@@ -14,6 +14,7 @@ from models.tree import DraftTree
 from remote.protocol import Propose, Proposed, ProtocolError, unpack_tokens
 from remote.protocol.proposals import grown
 from remote.verifier.holders import EVERYONE
+from remote.verifier.learning.likeliest import log_softmax
 from remote.verifier.observability.record import Record
 from remote.verifier.refusals import BadRound, Dropped, Superseded, TooLong, UnknownPrefix
 from remote.verifier.sessions.sessions import Sessions
@@ -29,28 +30,12 @@ def propose(sessions: Sessions, message: Propose, holder: str = EVERYONE, record
 
     `record`: counts the tokens that are computed.
     """
-    engine, limits = sessions.engine, sessions.limits
+    engine = sessions.engine
     session = sessions.table.get(message.session) or Session(engine.context())
     context = session.context
-    try:
-        path, tokens, parents = message.numbers()
-        append = unpack_tokens(message.append)
-        moves = bool(path or append) or message.base < len(context.tokens)
-        if message.base > len(context.tokens) or message.since > len(session.tree) or (moves and message.since):
-            raise UnknownPrefix(session.conflict())
-        if any(not 0 <= node < len(session.tree) for node in path) or (path and message.base < len(context.tokens)):
-            raise UnknownPrefix(session.conflict())
-        if path and path != session.tree.path(path[-1]):  # Their rows would be those of other tokens.
-            raise ProtocolError("the nodes of the path do not follow one another from the root")
-        engine.check([*append, *tokens])
-        tree = grown(DraftTree.empty() if moves else session.tree, message.since, tokens, parents)
-    except (ProtocolError, EngineError) as error:
-        raise BadRound(str(error)) from error
+    path, append, tokens, tree = _added(sessions, session, message)
+    moves = bool(path or append) or message.base < len(context.tokens)
     length = message.base + len(path) + len(append)
-    if length == 0:
-        raise BadRound("there is no token to continue from")
-    if length >= limits.max_tokens or len(tree) > limits.max_nodes:
-        raise TooLong(f"{length} tokens and {len(tree)} nodes; {limits.max_tokens} and {limits.max_nodes} are held")
     sessions.table.admit(message.session, session, length + len(tree))
     if record is not None:
         record.read(len(append) + len(tokens))
@@ -82,18 +67,43 @@ def propose(sessions: Sessions, message: Propose, holder: str = EVERYONE, record
     yield Proposed.pack(*likeliest(rows[:, : message.vocabulary], message.top))
 
 
+def _added(sessions: Sessions, session: Session, message: Propose) -> tuple[list[int], list[int], list[int], DraftTree]:
+    """What a message adds to a session: accepted nodes, tokens after them, new nodes; and the tree with these.
+
+    Raises `RoundRefused`.
+    """
+    engine, limits, held = sessions.engine, sessions.limits, session.context.tokens
+    try:
+        path, tokens, parents = message.numbers()
+        append = unpack_tokens(message.append)
+        moves = bool(path or append) or message.base < len(held)
+        if message.base > len(held) or message.since > len(session.tree) or (moves and message.since):
+            raise UnknownPrefix(session.conflict())
+        if any(not 0 <= node < len(session.tree) for node in path) or (path and message.base < len(held)):
+            raise UnknownPrefix(session.conflict())
+        if path and path != session.tree.path(path[-1]):  # Their rows would be those of other tokens.
+            raise ProtocolError("the nodes of the path do not follow one another from the root")
+        engine.check([*append, *tokens])
+        tree = grown(DraftTree.empty() if moves else session.tree, message.since, tokens, parents)
+    except (ProtocolError, EngineError) as error:
+        raise BadRound(str(error)) from error
+    length = message.base + len(path) + len(append)
+    if length == 0:
+        raise BadRound("there is no token to continue from")
+    if length >= limits.max_tokens or len(tree) > limits.max_nodes:
+        raise TooLong(f"{length} tokens and {len(tree)} nodes; {limits.max_tokens} and {limits.max_nodes} are held")
+    return path, append, tokens, tree
+
+
 def likeliest(logits: Floats, top: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
     """The likeliest tokens, best first: logits (N, V) -> log-probabilities and ids, (N, top), filled up with -inf."""
     log_probs = np.full((len(logits), top), -np.inf, np.float32)
     ids = np.zeros((len(logits), top), np.int64)
     for row, found in enumerate(logits):
-        highest = found.max()
-        if highest == np.inf:  # Infinite logits share all of the probability.
-            found, highest = np.where(found == np.inf, np.float32(0), np.float32(-np.inf)), np.float32(0)
-        listed = np.flatnonzero(found >= highest - BEHIND)
+        scores = log_softmax(found)
+        listed = np.flatnonzero(scores >= scores.max() - BEHIND)
         if len(listed) > top:
-            listed = np.sort(listed[np.argpartition(found[listed], -top)[-top:]])
-        best = listed[np.argsort(-found[listed], kind="stable")][:top]
-        below = found - highest
-        log_probs[row, : len(best)], ids[row, : len(best)] = below[best] - np.log(np.exp(below).sum()), best
+            listed = np.sort(listed[np.argpartition(scores[listed], -top)[-top:]])
+        best = listed[np.argsort(-scores[listed], kind="stable")][:top]
+        log_probs[row, : len(best)], ids[row, : len(best)] = scores[best], best
     return log_probs, ids

@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from app.cli.learn import on_battery
+from app.battery import on_battery
 from drafter.learning.versions import Version, Versions
 from drafter.step import Correction
 from drafter.training.pipeline import requantise

@@ -12,7 +12,7 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, 
 from models.config import SPECIAL_TOKENS, TEMPLATE, TOKENIZER, DrafterConfig, DrafterCorrupt, write_config
 from models.text.chat_text import ChatText
 from models.text.template import ChatTemplate, TemplateFailed
-from tests.models.text.families import DIALECT, FAMILIES, Family
+from tests.models.text.families import FAMILIES, Family
 
 
 def tiny_config(stop_tokens: tuple[int, ...]) -> DrafterConfig:
@@ -153,27 +153,22 @@ def test_what_cannot_be_read_or_changes_an_answer_is_told_and_names_replace_noth
     assert template.render([("user", "hi")]) == "hiNone"
 
 
-def folder_of(name: str, folder: Path, special_tokens: dict[str, str] | None) -> Path:
+def folder_of(name: str, folder: Path, special_tokens: dict[str, str]) -> Path:
     """A drafter's folder, as far as its text side goes."""
     family = FAMILIES[name]
     tokenizer = tokenizer_of(family)
     folder.mkdir()
     (folder / TOKENIZER).write_text(tokenizer.to_str())
     (folder / TEMPLATE).write_text(family.template)
-    if special_tokens is not None:
-        (folder / SPECIAL_TOKENS).write_text(json.dumps(special_tokens))
+    (folder / SPECIAL_TOKENS).write_text(json.dumps(special_tokens))
     config = tiny_config(stop_tokens=() if family.eos is None else (tokenizer.token_to_id(family.eos),))
     write_config(folder, config)
     return folder
 
 
 @pytest.mark.parametrize("name", FAMILIES.keys())
-def test_a_folder_of_an_older_version_says_enough_for_most(name: str, tmp_path: Path) -> None:
-    """Without a file of special tokens, the first one of a text and the end of an answer are found from the others."""
+def test_a_folder_renders_as_its_parts_do(name: str, tmp_path: Path) -> None:
     ours, theirs = both(FAMILIES[name])
     messages = CONVERSATIONS["a question"]
-    new = ChatText.load(folder_of(name, tmp_path / "new", theirs.special_tokens_map))
-    assert new.render(messages) == ours.render(messages)
-    if name != DIALECT:
-        old = ChatText.load(folder_of(name, tmp_path / "old", None))
-        assert old.render(messages) == ours.render(messages)
+    text = ChatText.load(folder_of(name, tmp_path / "drafter", theirs.special_tokens_map))
+    assert text.render(messages) == ours.render(messages)

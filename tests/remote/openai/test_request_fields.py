@@ -8,13 +8,13 @@ import sys
 
 import pytest
 
-from remote.openai.request_fields import FOREIGN, FieldRefused, prepared, read_request
+from remote.openai.request_fields import FieldRefused, prepared, read_request
 from remote.openai.schema import TextRequest
 from tests.support.serving import REPOSITORY
 
 MANY_THREADS = """
 import sys, threading
-from remote.openai.request_fields import FOREIGN, FieldRefused, read_request
+from remote.openai.request_fields import FieldRefused, read_request
 from remote.verifier.completions.completion_requests import CHAT, TEXT
 
 sys.setswitchinterval(1e-5)
@@ -31,7 +31,7 @@ def reads(first):
     for at in range(2000):
         kind, body = BODIES[(first + at) % len(BODIES)]
         try:
-            read_request(body, kind, FOREIGN)
+            read_request(body, kind)
             read.append(True)
         except FieldRefused:
             read.append(False)
@@ -52,12 +52,12 @@ def test_threads_may_read_the_first_requests_together() -> None:
 
 def test_whole_numbers_may_be_written_with_a_point() -> None:
     body = b'{"prompt": [[1.0, 2]], "n": 2.0, "max_tokens": 1e1, "temperature": 1, "seed": -3.0}'
-    _, request = read_request(body, prepared(TextRequest), FOREIGN)
+    _, request = read_request(body, prepared(TextRequest))
     assert (request.prompt, request.n, request.max_tokens, request.seed) == (((1, 2),), 2, 10, -3)
 
 
 @pytest.mark.parametrize("number", [b"1.5", b'"2"', b"true", b"1e300", b"0.0", b"17.0"])
 def test_other_numbers_of_answers_are_refused_by_name(number: bytes) -> None:
     with pytest.raises(FieldRefused) as refused:
-        read_request(b'{"prompt": "ls", "n": %s}' % number, prepared(TextRequest), FOREIGN)
+        read_request(b'{"prompt": "ls", "n": %s}' % number, prepared(TextRequest))
     assert refused.value.param == "n"

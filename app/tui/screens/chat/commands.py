@@ -20,14 +20,13 @@ from textual.screen import Screen
 from app.archive.formats import ENDINGS, Format
 from app.config import Settings
 from app.files import expanded
-from app.sanitise import sanitise
+from app.sanitise import one_line, sanitise
 from app.tui.background import begin
 from app.tui.keymap import key_of
 from app.tui.notices import reporting
 from app.tui.open_conversation import OpenConversation
 from app.tui.screens.chat.conversation import ConversationView
 from app.tui.slash import COMMANDS, Misused, SlashCommand, TypedCommand
-from app.tui.turn import one_line
 from app.tui.widgets.sidebar import Sidebar
 from storage import Conversation
 
@@ -147,7 +146,6 @@ class PromptCommands:
             self._view.rename(self._conversation.title)
 
     def values_tag_open(self) -> Iterable[str]:
-        """All tags there are."""
         every = self._conversation.core.store.conversations.all()
         return sorted({tag for one in every for tag in one.choices.tags})
 

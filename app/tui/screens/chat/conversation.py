@@ -18,6 +18,7 @@ from textual.widget import Widget
 from textual.widgets import Static, TextArea
 
 from app.prompts import trimmed
+from app.sanitise import one_line
 from app.tui.background import begin
 from app.tui.keymap import key_of
 from app.tui.metrics import SessionMetrics
@@ -30,7 +31,6 @@ from app.tui.screens.chat.prompt_text import PromptText, QuestionEdit
 from app.tui.screens.chat.question_files import PromptFiles, QuestionFiles
 from app.tui.screens.chat.replies import Replies
 from app.tui.stored_thread import StoredThread
-from app.tui.turn import one_line
 from app.tui.widgets.completing_text_area import Completions
 from app.tui.widgets.panel import Rounds
 from app.tui.widgets.prompt import GENERAL_PLACEHOLDER, PLACEHOLDER, Prompt

@@ -48,7 +48,6 @@ class PromptFiles(Static):
         self.display = False
 
     def show(self, lines: Sequence[PreviewLine]) -> None:
-        """Replaces the lines."""
         if tuple(lines) != self.lines:
             self.lines = tuple(lines)
             self.display = bool(lines)

@@ -20,12 +20,12 @@ from app.events import (
     ToolCalled,
     ToolsLeftOut,
 )
+from app.sanitise import one_line
 from app.tui.metrics import SessionMetrics
 from app.tui.notices import excerpt, tell_cut
 from app.tui.open_conversation import OpenConversation
 from app.tui.running_reply import RunningReply
 from app.tui.screens.chat.message_actions import MessageActions
-from app.tui.turn import one_line
 from app.tui.widgets.panel import Rounds
 from app.tui.widgets.prompt import Prompt
 

@@ -17,7 +17,7 @@ from models.config import GRAPH, read_config
 from remote import Refused, VerifierClient
 from remote.delivery import fetch_drafter
 from remote.protocol import Card, Progress, Sampling, unpack_tokens
-from remote.verifier.learning.artefacts import Artefacts, Learnt
+from remote.verifier.learning.artefacts import Artefacts, Gain
 from remote.verifier.learning.learning import ENOUGH
 from remote.verifier.options import ServeOptions
 from remote.verifier.serve import build_app
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.training
 
 ANNA, BERT = "0123456789abcdef-anna", "0123456789abcdef-bert"
 QUESTIONS = [f"how do I unpack number {number} of xylophones" for number in range(4)]
-ABOUT = Learnt(number=0, created="2030", answers=1, before=1.0, after=2.0, low=0.1, high=0.2, fixed=0.0)
+GAIN = Gain(answers=1, before=1.0, after=2.0, low=0.1, high=0.2, fixed=0.0)
 
 
 @pytest.fixture(scope="session")
@@ -145,7 +145,7 @@ async def test_a_holder_gets_a_drafter_of_their_own_answers_and_a_kill_leaves_no
             assert (old / GRAPH).read_bytes() == (learnable_pair / "drafter" / GRAPH).read_bytes(), "it is there still"
         async with VerifierClient(serving.url, BERT) as client:
             with pytest.raises(Refused):
-                async for _ in client.delivered(learnt.drafter.digest, None, 0, PATIENCE_SECONDS):
+                async for _ in client.delivered(learnt.drafter.digest, None, 0):
                     pass
         assert_no_text(drafter, tmp_path / "home", said, tmp_path / "shelf")
         files = kept()
@@ -191,7 +191,7 @@ def test_two_are_kept_and_damaged_ones_count_as_none(learnable_pair: Path, tmp_p
     for seed in range(3):
         graph = artefacts.scratch("anna")
         bewilder(base, graph, seed)
-        made.append(artefacts.publish("anna", graph, ABOUT))
+        made.append(artefacts.publish("anna", graph, GAIN))
     assert [one.about.number for one in made] == [1, 2, 3] and not made[0].folder.exists()
     assert [one.folder for one in artefacts.all("anna")] == [made[1].folder, made[2].folder]
     assert len({one.delivery.digest for one in made}) == 3 and artefacts.all("bert") == []

@@ -12,9 +12,8 @@ from safetensors.numpy import save
 
 from models.engines.onnx_engine import OnnxEngine
 from models.files import PACKED
-from models.graph_file import loadable, unsigned
+from models.graph_file import SIGNED, adds_exactly, loadable, unsigned
 from models.packed import array_of, flat, read_packed
-from models.signed_weights import SIGNED, adds_exactly
 from models.tree import DraftTree
 from recipes.shell_guide.graph import write_graph
 from tests.models.engines.conftest import holding
@@ -93,7 +92,7 @@ def test_which_processors_add_up_exactly(
     machine: str, flags: str, exact: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("platform.machine", lambda: machine)
-    monkeypatch.setattr("models.signed_weights.CPU", tmp_path / "cpuinfo")
+    monkeypatch.setattr("models.graph_file.CPU", tmp_path / "cpuinfo")
     assert adds_exactly() == (machine == "arm64"), "nothing is known of this processor"
     (tmp_path / "cpuinfo").write_text(f"flags : {flags}\n")
     assert adds_exactly() == exact

@@ -1,7 +1,9 @@
-"""A lock for work that only one server per machine may do at a time."""
+"""Files of drafters that several servers of a machine, or several drafters, share: locks and links."""
 
 from __future__ import annotations
 
+import os
+import shutil
 from pathlib import Path
 
 from filelock import BaseFileLock, FileLock, Timeout
@@ -18,3 +20,11 @@ def locked(file: Path, what: str) -> BaseFileLock:
     except Timeout:
         raise OSError(f"another server on this machine {what}") from None
     return lock
+
+
+def linked(source: str | Path, copy: str | Path) -> None:
+    """Hard-link a file to another path, or copy it if the file system has no links."""
+    try:
+        os.link(Path(source).resolve(), copy)
+    except OSError:
+        shutil.copyfile(source, copy)
