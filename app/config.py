@@ -157,7 +157,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         try:
             return msgspec.convert({**msgspec.structs.asdict(self), **changes}, Settings, strict=False)
         except msgspec.ValidationError as error:
-            raise ConfigError(f"{source}: {_explain(error)}") from None
+            raise ConfigError(f"{source}: {_explain(error, changes)}") from None
 
 
 def is_address(remote: str) -> bool:
@@ -292,10 +292,20 @@ def load_settings(folders: Folders, environment: Mapping[str, str] = os.environ)
     return settings
 
 
-def _explain(error: msgspec.ValidationError) -> str:
-    """msgspec's message in plain words, with the names of the settings."""
+def _no_key(value: object, name: str, tables: int = 2) -> str | None:
+    """The name of the first action that has no text for its keys, within this many nested tables."""
+    if not isinstance(value, dict) or not tables:
+        return None if isinstance(value, str) else name
+    inside = (_no_key(keys, f"{name}.{action}", tables - 1) for action, keys in value.items())
+    return next(filter(None, inside), None)
+
+
+def _explain(error: msgspec.ValidationError, changes: Mapping[str, object]) -> str:
+    """msgspec's message about these settings in plain words, with their names."""
     sentence, _, place = str(error).replace("`", "'").partition(" - at '$.")
     name = place.rstrip("'")
+    if name.startswith("keys["):
+        return f"{_no_key(changes['keys'], 'keys')}: write a key in quotes, such as \"f11\" or \"f11,ctrl+n\""
     if "unknown field" in sentence:
         wrong = sentence.removeprefix("Object contains unknown field ")
         return f"there is no setting {wrong}; the settings are {', '.join(Settings.__struct_fields__)}"

@@ -56,6 +56,8 @@ def test_a_bad_file_is_explained(folders: Folders) -> None:
         ('second_stage = "perhaps"', "second_stage: expected true or false"),
         ('remote = "ftp://example.org"', "http://"),
         ("keys = 3", "keys: expected a table"),
+        ('[keys.chat]\nnew = "f11"\npanel = 3', "keys.chat.panel: write a key in quotes"),
+        ('[keys.chat.panel]\nto = "f11"', "keys.chat.panel: write a key in quotes"),
     ):
         write(folders, text)
         with pytest.raises(ConfigError) as caught:
