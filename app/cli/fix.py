@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+from functools import partial
 from itertools import chain
 from typing import Annotated
 
@@ -94,10 +95,11 @@ def _piped() -> str:
     """The end of the piped text. A person at a terminal sees all of it as it arrives."""
     if sys.stdin is None or sys.stdin.isatty():
         return ""
+    lines = iter(partial(sys.stdin.readline, MOST_READ), "")  # A line may be endless.
     with told_after(PIPE_SECONDS, WAITING):
-        first = sys.stdin.readline()
+        first = next(lines, "")
     kept = ""
-    for line in chain([first], sys.stdin):
+    for line in chain([first], lines):
         if sys.stderr.isatty():
             sys.stderr.write(line)
         kept = (kept + line)[-MOST_READ:]
