@@ -67,10 +67,16 @@ class Cache(Protocol):
 class DraftCache:
     """Runs the drafter's steps for one conversation and keeps their rows.
 
-    `memory_layers`: (heads, size) of each memory row.
+    `memory_layers`: (heads, size) of each memory row. `first`: a token, and its memory if a conversation begins with
+    it.
     """
 
-    def __init__(self, step: DraftStep, memory_layers: Sequence[tuple[int, int]]) -> None:
+    def __init__(
+        self,
+        step: DraftStep,
+        memory_layers: Sequence[tuple[int, int]],
+        first: tuple[int, Sequence[MemoryRow]] | None = None,
+    ) -> None:
         self.tokens: list[int] = []
         self.drafted = NOTHING
         """Drafted nodes whose rows lie after those of the tokens."""
@@ -92,6 +98,7 @@ class DraftCache:
         self._memory_changes = 0
         """How often the known memory has changed."""
         self._memory_layers = list(memory_layers)
+        self._first = first
         self._memory = step.slab(*memory_layers[0])
         self._known = np.zeros(0, bool)
         """For each token, whether its memory is here."""
@@ -138,6 +145,8 @@ class DraftCache:
         self.drafted = NOTHING
         self.tokens += tokens
         self._known = np.append(self._known, np.zeros(len(tokens), bool))
+        if self._first is not None and not length and self.tokens[:1] == [self._first[0]]:
+            self.remember(0, self._first[1])
 
     def truncate(self, length: int) -> None:
         """Forget all tokens from position `length` on, and their memory."""

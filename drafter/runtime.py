@@ -7,17 +7,20 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
+from msgspec import UnsetType
+
 from drafter.cache import DraftCache
 from drafter.context import DraftContext
 from drafter.ngram import NGramIndex, load_datastore
 from drafter.second_stage import SecondStage
 from drafter.step import Correction, DraftStep, StepGraph
 from drafter.whole_model import NOBODY, ModelCache, WholeModel
-from models.config import DATASTORE, GRAPH, DrafterConfig, DrafterError, read_config
+from models.config import DATASTORE, GRAPH, DrafterConfig, DrafterCorrupt, DrafterError, read_config
 from models.extras import how_to_install
 from models.guide.names import Marks, NoMarks
 from models.guide.prompt import Prompt
 from models.guide.recipe import open_prompt
+from models.memory import MalformedMemory, MemoryRow, unpack_memory
 from models.text.chat_text import ChatText
 
 Runtime = Literal["onnx", "torch"]
@@ -46,6 +49,7 @@ class Drafter:
         self.version = 0
         """Number of the learnt version that drafts now, or 0."""
         self._step = step
+        self._first = self._first_memory()
         self._graph: Path | None = None
         """The learnt graph that drafts now, or None for the drafter's own."""
         self._folder = folder
@@ -158,7 +162,16 @@ class Drafter:
         step, vocabulary = self._step, self.config.vocabulary
         if isinstance(step, WholeModel):
             return DraftContext(ModelCache(step, vocabulary), vocabulary, second_stage)
-        return DraftContext(DraftCache(step, self.memory_layers), vocabulary, second_stage)
+        return DraftContext(DraftCache(step, self.memory_layers, self._first), vocabulary, second_stage)
+
+    def _first_memory(self) -> tuple[int, list[MemoryRow]] | None:
+        first = self.config.first_memory
+        if isinstance(first, UnsetType) or not self.memory_layers:
+            return None
+        try:
+            return first.token, unpack_memory(first.memory, 1, self.memory_layers)
+        except MalformedMemory as error:
+            raise DrafterCorrupt(f"The drafter's memory of the first token is damaged ({error}).") from None
 
 
 def _torch_step(folder: Path, device: str | None, bits: Literal[8, 4] | None) -> DraftStep:

@@ -87,6 +87,14 @@ WRITTEN = 64
 """Tokens of an answer that a drafter writes alone for the measurement."""
 
 
+class FirstMemory(msgspec.Struct, frozen=True):
+    """Memory of the token with which every conversation begins, known before a server has sent any."""
+
+    token: int
+    memory: bytes
+    """Packed as on the wire."""
+
+
 class DrafterConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The `config.json` of a drafter's folder."""
 
@@ -155,6 +163,9 @@ class DrafterConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     memory: str = ""
     """Digest of the target, LSA and the cross-attention projections, hex. Stored memory is valid while it stays the
     same."""
+    first_memory: FirstMemory | msgspec.UnsetType = msgspec.UNSET
+    """Most heads of a pretrained model attend to the first token where nothing else matters (attention sinks, arXiv
+    2309.17453). Without its memory, such a model's last layers write noise. Unset in drafters of earlier versions."""
     prompt_recipe: PromptRecipe | msgspec.UnsetType = msgspec.UNSET
     """Unset: questions are sent as they are."""
     measured: Measured | msgspec.UnsetType = msgspec.UNSET

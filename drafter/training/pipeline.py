@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 import numpy as np
+import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from drafter.model import MemoryEncoder, load_draft_model, memory_digest, save_weights
@@ -24,7 +25,7 @@ from drafter.training.export import Parity, StepInputs, compare, export_graph, p
 from drafter.training.loop import LOG, Unseen, read_unseen, trained_parameters
 from drafter.training.processes import processes
 from drafter.training.recipe import Recipe
-from drafter.training.target import UnsupportedTarget, check_head, drafter_config, packed_parts
+from drafter.training.target import UnsupportedTarget, check_head, drafter_config, features, packed_parts
 from drafter.training.text_side import read_text_side
 from models.config import (
     DATASTORE,
@@ -36,6 +37,7 @@ from models.config import (
     TOKENIZER,
     Bits,
     DrafterConfig,
+    FirstMemory,
     Scheme,
     read_config,
     write_config,
@@ -43,6 +45,7 @@ from models.config import (
 from models.engines.quantise import quantise_graph
 from models.files import PACKED
 from models.graph_file import weights_inside
+from models.memory import pack_memory, quantise_row
 from models.packed import read_packed
 from models.text.chat_text import ChatText
 
@@ -201,7 +204,20 @@ def write_folder(
     text = ChatText.load(out)
     if datastore:
         save_datastore(out / DATASTORE, datastore_texts(data, text.answer_opening(), datastore))
-    return write_config(out, msgspec.structs.replace(config, tokenizer=text.digest.hex()))
+    first = _first_memory(model, target, text)
+    return write_config(out, msgspec.structs.replace(config, tokenizer=text.digest.hex(), first_memory=first))
+
+
+@torch.no_grad()
+def _first_memory(model: Distiller, target: PreTrainedModel, text: ChatText) -> FirstMemory:
+    """The memory of the first token that a question begins with."""
+    token = text.render([("user", "")])[0]
+    ids = torch.tensor([[token]], device=target.device)
+    keys_values = features(target, ids, ids * 0, (ids == ids)[None], model.config).keys_values
+    rows = model.encoder(keys_values.flatten(0, 1).float(), ids[0] * 0)
+    bits = model.config.memory_bits
+    packed = [quantise_row(keys.cpu().numpy(), values.cpu().numpy(), bits) for keys, values in rows]
+    return FirstMemory(token, pack_memory(packed, bits))
 
 
 INHERITED = (

@@ -10,16 +10,21 @@ import numpy as np
 import pytest
 
 from drafter.delivery import delivery
+from drafter.model import MemoryEncoder
 from drafter.model.draft_model import load_draft_model
 from drafter.runtime import Drafter
+from drafter.step import StepGraph
 from drafter.training.birth import Shape, born
 from drafter.training.graph_weights import read_weights, write_weights
 from drafter.training.pipeline import requantise, write_folder
 from drafter.training.text_side import read_text_side
-from models.config import FLOAT, GRAPH, TEMPLATE, TOKENIZER, DrafterCorrupt, read_config
+from models.config import FLOAT, GRAPH, TEMPLATE, TOKENIZER, DrafterCorrupt, FirstMemory, read_config
 from models.engines.target import load_target
+from models.engines.torch_engine import TorchEngine
 from models.files import PACKED, TARGET_GRAPH
+from models.memory import dequantise, unpack_memory
 from models.packed import Packed, floats, read_packed
+from models.tree import DraftTree
 from recipes.shell_guide.graph import write_graph
 
 
@@ -81,3 +86,26 @@ def test_what_its_own_layers_learn_is_written_and_the_targets_stay(made: Path, t
     after = read_weights(tmp_path / GRAPH, config)
     np.testing.assert_allclose(after[name], -before[name], atol=1e-6)
     assert all(np.array_equal(after[other], before[other]) for other in before if other != name)
+
+
+def test_a_conversation_begins_with_the_targets_memory_of_its_first_token(made: Path) -> None:
+    drafter = Drafter.load(made / "drafter")
+    target, encoder = load_target(str(made / "target"), device="cpu").model, MemoryEncoder.load(made / "drafter")
+    engine, prompt = TorchEngine(target, encoder), drafter.asked_as("Is it there?")
+    context = engine.context()
+    context.assign(0, prompt)
+    engine.verify(context, DraftTree.empty())
+    first = drafter.config.first_memory
+    assert isinstance(first, FirstMemory)
+    sides = [unpack_memory(data, 1, drafter.memory_layers) for data in (first.memory, engine.memory(context, 0, 1))]
+    for ours, theirs in zip(*sides, strict=True):
+        assert np.allclose(dequantise(*ours[:2]), dequantise(*theirs[:2]), atol=0.02)
+        assert np.allclose(dequantise(*ours[2:]), dequantise(*theirs[2:]), atol=0.02)
+    draft = drafter.context()
+    draft.commit(prompt)
+    assert draft.memory_length == 1
+    draft.follow([prompt[1], *prompt])
+    assert draft.memory_length == 0, "it begins with another token"
+    damaged = msgspec.structs.replace(drafter.config, first_memory=FirstMemory(first.token, first.memory[1:]))
+    with pytest.raises(DrafterCorrupt, match="first token"):
+        Drafter(damaged, drafter.text, StepGraph.load(made / "drafter", drafter.config))
