@@ -40,7 +40,7 @@ _FORMULA = re.compile(
     # Prices and shell variables are not formulas: "$5 or $6", "$HOME/$USER".
     rf"|(?<![\w$\\])\$(?![\s$])[^`$\n]{{1,{LONGEST_FORMULA}}}(?<![\s\\])\$(?![\w$])"
 )
-_IN_CODE = re.compile(r"[A-Za-z0-9/^.\\\]]\\[(\[]|\\[)\]](?:[\\/+{]|\*(?!\*))|\$[{(]")
+_IN_CODE = re.compile(r"(?:[A-Za-z0-9/^.\\\]]|(?<=\\) )\\[(\[]|\\[)\]](?:[\\/+{]|\*(?!\*)|\.\w)|\$[{(]")
 """What a regular expression or a shell command around a formula has: `s/\\(a\\)/\\1/`, `${x}/${y}`."""
 _OPENS_FORMULA = re.compile(r"(?:\$\$|\\\[|\\begin\{(?P<name>\w+\*?)\})")
 _NAME = re.compile(r"(?<=[0-9A-Za-z])\*(?=[0-9A-Za-z])|(?<![\w*])__[a-z][a-z0-9_]*__(?!\w)")
@@ -223,7 +223,9 @@ def _formula(state: StateInline, silent: bool) -> bool:
         return False
     if not silent:
         start, end = found.span()
-        if _IN_CODE.match(state.src, max(0, start - 1)) or _IN_CODE.match(state.src, end - 2 + (found[0][0] == "$")):
+        if (start and _IN_CODE.match(state.src, start - 1)) or _IN_CODE.match(
+            state.src, end - 2 + (found[0][0] == "$")
+        ):
             state.append_pending(found[0])
         else:
             state.push("formula_inline", "", 0).content = found[0]

@@ -17,7 +17,6 @@ from app.files import NotText, read_text
 
 MNEMONIC = re.compile(r"\[(\w+)\]")
 """The mark of tldr pages for the letter of an option: `[c]reate an archive`."""
-EMPTY_LINES = re.compile(r"(?:[^\S\n]*\n)+")
 WHOLE_TURNS = 2
 """The last questions that a summary leaves as they are, with their answers."""
 SUM_UP = (
@@ -50,8 +49,7 @@ def trimmed(text: str) -> str:
 
     The indentation of its first line stays: it means something in code, in diffs and in `git status -s`.
     """
-    empty = EMPTY_LINES.match(text)
-    return text[empty.end() if empty else 0 :].rstrip()
+    return text[text.rfind("\n", 0, len(text) - len(text.lstrip())) + 1 :].rstrip()
 
 
 def read_prompts(path: Path) -> list[PromptEntry]:

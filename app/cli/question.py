@@ -168,9 +168,15 @@ def _files(typed: str, settings: Settings, folders: Folders, options: AskOptions
     servers = _mcp_servers(folders, options)
     files = files_of(typed, options.files, stays_here=here, servers=servers)
     if files.resources or RESOURCE.search(typed):
+        from app.config import ConfigError
         from app.tools.mcp_file import McpFile
 
-        known = McpFile(folders)
+        try:
+            known = McpFile(folders)
+        except ConfigError:
+            if files.resources:
+                raise
+            return files  # The question names none for sure.
         for resource in files.resources:
             known.get(resource.partition(":")[0])
         for mention in mentions(typed, current_folder(), [name for name, _ in known if name not in servers]):

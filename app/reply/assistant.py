@@ -552,6 +552,7 @@ class Assistant:
             if not told:
                 told = True
                 yield replace(self.status(), why="waits until another answer has ended")
+                continue  # While the reader had it, the other answer may have ended.
             await first_of(stopping.wait(), self.outbox.stirred())
         if told:
             yield self.status()  # It waits no more.

@@ -1,8 +1,8 @@
 r"""Formulas in Unicode, where a line of text can say them: `\(x^2 \le \frac{1}{2}\)` is drawn as `x² ≤ ½`.
 
 What cannot be said well stays as it was written, as a whole: matrices, unknown commands, unbalanced braces. Nothing is
-evaluated or left out but braces, alignment and spacing. pylatexenc knows more commands, but writes `\frac{a+b}{2}` as
-`a+b/2` and `x^2` as `x^2`, takes 0.1 s to import, and fails on deep braces.
+evaluated or left out but braces, alignment, typefaces and spacing. pylatexenc knows more commands, but writes
+`\frac{a+b}{2}` as `a+b/2` and `x^2` as `x^2`, takes 0.1 s to import, and fails on deep braces.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ _WORD = r"(?!d[a-z]\b)[A-Za-z]{2,}"
 WORDS = re.compile(rf"(?<!\\)[\w,.)]\s+{_WORD}(?![A-Za-z(])|\b{_WORD}\s+[\w(]|[A-Za-z]{{2}}\\\|")
 """Words side by side: prose between two prices or two brackets, not a formula."""
 PATTERN = re.compile(
-    r"(?:^|\s)-[A-Za-z]+\s+(?:[\w'\"{]|-[A-Za-z])|\.[*+?]|\[\^|\[\w-\w|^\s*\?|\w[+*?]\s*$|^\w+(?:\|\w+)+$"
+    r"(?:^|\s)-[A-Za-z]+\s+(?:[\w'\"{]|-[A-Za-z])|\.[*+?]|\[\^|\[\w-\w|^\s*\?|\w[+*?]\s*$"
+    r"|^\w+(?:\|\w+)+$|^[A-Za-z\d]+(?:\\\|[A-Za-z\d]+)+$"
 )
 """What regular expressions and the conditions of `find` and `test` have between `\\(` and `\\)`."""
 ESCAPED = re.compile(r"(?!\s)[^\\^_=<>]*|\^.*", re.DOTALL)
@@ -53,9 +54,12 @@ UNDECIDED = 20
 """Characters after which brackets count as escaped if nothing has shown that they hold a formula."""
 OPERATOR = re.compile(r"[\\^=<>+*/\d]")
 LONE_WORD = re.compile(r"[a-z]{3}|^\s*[A-Z_]{3,}\b")
-NO_FORMULA = re.compile(r"\d[\d.,\s]*[-–—,][\d.,\s]+|.*[,;:/]|\{\w.*|\([a-z]{2,}\b.*", re.DOTALL)
+NO_FORMULA = re.compile(r"\d[\d.,\s]*[-–—,][\d.,\s]+|.*[,;:/]|\{\w.*|\([a-z]{2,}\b.*|[)\"'@].*|\|\^.*", re.DOTALL)
 """Between dollars: two prices, a list of variables, `${name}`, `$(command)`."""
-NAMES = re.compile(r"\\(?:text|textbf|textit|mathrm|operatorname\*?)\s*\{[^{}]*\}|\\[A-Za-z]+")
+NAMES = re.compile(r"\\(?:text|textbf|textit|textrm|mbox|mathrm|operatorname\*?)\s*\{[^{}]*(?:\}|\Z)|\\[A-Za-z]+")
+
+
+RAISED, LOWERED = (frozenset(SCRIPTS[mark].values()) - set("′″†°") for mark in "^_")
 
 
 class Unsayable(Exception):
@@ -187,6 +191,8 @@ class _Reader:
         scripts = dict[str, str]()
         if top:
             self._pass()
+        while self._peek() in ("\\limits", "\\nolimits"):
+            self._next()
         while (mark := self._peek()) in ("^", "_", "'"):
             self._next()
             if mark == "'":
@@ -286,7 +292,12 @@ class _Reader:
                 return "".join(words)
             if found[0][0] in "{$" or (found[0][0] == "\\" and found[0][1:].isalpha()):
                 raise Unsayable
-            words.append(" " if found[0].isspace() else found[0].removeprefix("\\"))
+            if found[0] == "\\":
+                raise Unfinished
+            sign, kind = SIGNS.get(found[0], (found[0], "ord"))
+            if not found[0].isspace() and (not found[0].isprintable() or sign[0:1] == "\\"):
+                raise Unsayable
+            words.append(" " if found[0].isspace() else sign if found[0][0] == "\\" or kind == "space" else found[0])
         raise Unfinished
 
 
@@ -308,6 +319,8 @@ def _scripted(base: Atom, scripts: dict[str, str]) -> Atom:
     apart = False
     for mark in "_^":
         if said := scripts.get(mark):
+            if text[-1:] in (RAISED if mark == "^" else LOWERED):
+                raise Unsayable  # `{x^2}^3` is not x²³.
             small = [SCRIPTS[mark].get(char, "") for char in said]
             if all(small):
                 text += "".join(small)
@@ -339,7 +352,10 @@ def _root(index: str, inside: Sequence[Atom]) -> Atom:
     if "\0" in sign or not inside:
         raise Unsayable
     enclosed = f"{sign}({_joined(inside)})"
-    return Atom(f"{sign}{_joined(inside)}", "ord", enclosed) if _is_factor(inside) else Atom(enclosed, "ord", enclosed)
+    text = _joined(inside)
+    alone = len(inside) == 1 or text.replace(".", "").isdigit()  # `dx` and `n!` are factors below a line only.
+    plain = alone and _is_factor(inside) and not RAISED & {*text}
+    return Atom(f"{sign}{text}" if plain else enclosed, "ord", enclosed)
 
 
 def _is_product(atoms: Sequence[Atom]) -> bool:
@@ -358,8 +374,14 @@ def _is_factor(atoms: Sequence[Atom]) -> bool:
     """Whether these need no brackets below a line: a number, a letter, a name, a differential."""
     text = _joined(atoms)
     if len(atoms) == 1:
-        return atoms[0].kind in ("ord", "text") and re.search(r"[\s/()^]", text) is None
-    return re.fullmatch(r"\d+(\.\d+)?|[d∂Δ]\w\W?|\w!|\w\([^()]*\)", text) is not None
+        names = atoms[0].kind == "text" and " " not in text
+        return names or (atoms[0].kind == "ord" and re.search(r"[\s/()^]|^−|[A-Za-zΑ-ω]{2}", text) is None)
+    return re.fullmatch(r"\d+(\.\d+)?|[d∂Δ]\w[^A-Za-z0-9(]?|\w!|[fghpqP]\(\w\)", text) is not None
+
+
+def _takes(before: Atom) -> bool:
+    """Whether this is a function of what follows, unlike a limit: `sin (x/2)`, `lim 1/x`."""
+    return before.kind == "function" and not before.text.startswith(("lim", "max", "min", "sup", "inf", "arg"))
 
 
 def _joined(atoms: Sequence[Atom], *, tight: bool = False) -> str:
@@ -371,7 +393,7 @@ def _joined(atoms: Sequence[Atom], *, tight: bool = False) -> str:
         after = shown[at + 1] if at + 1 < len(shown) else None
         text = one.text
         follows = after is not None and after.kind in ("ord", "open", "function", "fraction", "big")
-        factor = before is not None and before.kind in ("ord", "close", "fraction")
+        factor = before is not None and (before.kind in ("ord", "close", "fraction") or _takes(before))
         if one.beside and (follows or (one.kind == "fraction" and factor)):
             text = one.beside
         left = before is not None and before.kind in ("ord", "close", "fraction", "text")
@@ -386,6 +408,8 @@ def _joined(atoms: Sequence[Atom], *, tight: bool = False) -> str:
                 text = f"{' ' * left}{text}{' ' * (after is not None and after.kind not in ('open', 'close', 'comma'))}"
             case "big":
                 text = f"{' ' * left}{text}{' ' * (after is not None and after.kind not in ('close', 'comma'))}"
+        if before is not None and before.kind in ("ord", "close", "fraction") and text[:1] in RAISED | LOWERED:
+            text = f" {text}"  # It would be an exponent.
         pieces.append(text)
         before = None if one.kind == "space" else one
         if one.kind == "space" and left:

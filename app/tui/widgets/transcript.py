@@ -180,12 +180,13 @@ class Transcript(AnchoredScroll, can_focus=True):
 
     async def choose(self, at: int, part: Part) -> None:
         """Puts the cursor on the question or the answer of `turns[at]`, and brings that into view."""
-        self.cursor, self.block = (self.turns[at], part), 0
+        chosen = self.cursor = (self.turns[at], part)
+        self.block = 0
         self.turn_list.cancel_jump()
         async with self.turn_list.lock:  # While it is waited for, turns come and go.
             mounted = self.turn_list.first <= at < self.turn_list.last
-            if self.cursor is None:
-                return  # Another conversation is shown.
+            if self.cursor is not chosen:
+                return  # Something else was chosen, or another conversation is shown.
             if mounted:
                 self._mark_cursor()
                 message = self._message(at, part)
