@@ -305,7 +305,7 @@ def _explain(error: msgspec.ValidationError, changes: Mapping[str, object]) -> s
     sentence, _, place = str(error).replace("`", "'").partition(" - at '$.")
     name = place.rstrip("'")
     if name.startswith("keys["):
-        return f"{_no_key(changes['keys'], 'keys')}: write a key in quotes, such as \"f11\" or \"f11,ctrl+n\""
+        return f'{_no_key(changes["keys"], "keys")}: write a key in quotes, such as "f11" or "f11,ctrl+n"'
     if "unknown field" in sentence:
         wrong = sentence.removeprefix("Object contains unknown field ")
         return f"there is no setting {wrong}; the settings are {', '.join(Settings.__struct_fields__)}"

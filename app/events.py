@@ -117,7 +117,7 @@ class ToolsLeftOut:
     writer: str
 
     def __str__(self) -> str:
-        return f"{self.writer} takes no tools, and answers without them."
+        return f"{self.writer} does not support tools, and answers without them."
 
 
 @dataclass(frozen=True)

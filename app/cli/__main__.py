@@ -195,7 +195,7 @@ def ask(
         typer.Option(
             "--allow",
             metavar="TOOL",
-            help="Allow calls of this tool. May be repeated. Calls of all other tools are refused.",
+            help="Allow calls of this tool without asking. May be repeated. Calls of all other tools are refused.",
         ),
     ] = None,
     no_save: Annotated[

@@ -113,7 +113,7 @@ def local_models(folders: Folders, settings: Settings) -> Iterator[Finding]:
             yield Finding("warning" if why else "ok", "local", f"{name}: {absent(name, path, why) if why else path}")
         if (duty := models.duty(settings)) is not None:
             does = "answers while a server is away" if duty.answers else "drafts if the tokenizers agree"
-            yield Finding("ok", "local", f"{duty.name} {does}, for servers without their own model")
+            yield Finding("ok", "local", f"{duty.name} {does}, unless a server's own settings say otherwise")
     except ConfigError as error:
         yield Finding("broken", "local", str(error))
 

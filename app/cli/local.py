@@ -70,7 +70,8 @@ def find_models(
             print(sanitise(f"{one.name}  {size_text(one.size)}  {one.program}  {one.path}"))
     if not found:
         fail(
-            "No model was found. To search a folder: outrider local find FOLDER. To fetch: outrider local catalogue",
+            "No model was found. To search a folder: outrider local find FOLDER. "
+            "To fetch one: outrider local catalogue",
             UNREACHABLE,
         )
     complain("To use one: outrider local add FILE --name NAME")

@@ -137,7 +137,7 @@ class Answers:
         """The answer of that id. Raises `GatewayRefused`."""
         if (answer := self._known.get(name)) is None:
             raise GatewayRefused(
-                f"There is no answer {name!r}; only the last {MOST_ANSWERS} since its start are kept.",
+                f"There is no answer {name!r}; only the last {MOST_ANSWERS} since the gateway started are kept.",
                 status=404,
                 code="not_found",
             )

@@ -70,7 +70,7 @@ class Duty(NamedTuple):
 
 def absent(name: str, path: Path, why: str) -> str:
     """A sentence that the file of a model is absent, and what to do."""
-    return f"{path} is {why}: restore it, or remove it with `outrider local rm {name}`"
+    return f"{path} is {why}: restore it, or forget the model with `outrider local rm {name}`"
 
 
 class LocalModels:

@@ -286,7 +286,7 @@ def _auto_mode(card: Card, config: DrafterConfig) -> str:
     begins = f"auto: the server {'drafts' if card.drafts else 'writes'} at first; the first answers show what is faster"
     if isinstance(config.measured, UnsetType) or _foreign(card, config):
         return begins
-    return f"{begins}; the small model gained {config.measured.tau:.1f} tokens a round when it was tested"
+    return f"{begins}; the small model yielded {config.measured.tau:.1f} tokens a round when it was tested"
 
 
 async def _round(client: VerifierClient, card: Card, drafter: Drafter) -> Finding:

@@ -126,9 +126,7 @@ class KnownServer:
             return self._endpoint(chat, found, speed)
         memory = None if found.memory is None else found.memory.digest
         await self._note(memory)  # A drafter may be here but not good enough.
-        made_for_it = await self._find_drafters(found, memory)
-        if found.drafter is not None and not made_for_it:
-            self.offer = Offer(found, source.name or client.host)
+        await self._find_drafters(found, memory, source.name or client.host)
         if not self.drafters and (texts := self._texts()) is not None:
             reader = await asyncio.to_thread(texts.known, found)
             self.drafters = [] if reader is None else [reader]
@@ -147,10 +145,12 @@ class KnownServer:
             meter.drafter = sanitise(one.runtime) if one.is_model else small
         return Verifier(client, found, source.name)
 
-    async def _find_drafters(self, card: Card, memory: bytes | None) -> bool:
-        """Find the drafters here that can draft for a verifier. Returns whether one was made for its model."""
+    async def _find_drafters(self, card: Card, memory: bytes | None, name: str) -> None:
+        """Find the drafters here that can draft for a verifier, and what it offers if none was made for its model."""
         drafter = await asyncio.to_thread(self._drafters.fitting, card.tokenizer, card.vocabulary, memory)
         made_for_it = drafter is not None and drafter.memory_digest == memory
+        if card.drafter is not None and not made_for_it:
+            self.offer = Offer(card, name)
         # With a recipe, only its own drafter reads what its model reads.
         self.takes_local = drafter is None or not made_for_it or drafter.prompt is None
         local = None
@@ -158,7 +158,6 @@ class KnownServer:
             local = await asyncio.to_thread(maker.fitting, card, drafter.text if made_for_it and drafter else None)
         both = (drafter, local) if made_for_it else (local or drafter,)
         self.drafters = [one for one in both if one is not None]
-        return made_for_it
 
     def _endpoint(self, chat: CompletionsClient, models: tuple[Model, ...], speed: Speed) -> Endpoint:
         speed.greeted(chat.rtt_seconds)

@@ -151,7 +151,7 @@ def signed_in(
         provider = _Provider(_Store(tokens, name, url, place, noted), url, "http://127.0.0.1/")
         secrets = provider.restore()
     except (TokenError, ValueError):
-        raise TokenError(f"your sign-in to {name} has expired: outrider mcp login {name}") from None
+        raise TokenError(f"your sign-in to {name} is missing or damaged: outrider mcp login {name}") from None
     return provider, [secret for secret in (secrets.access_token, secrets.refresh_token) if secret]
 
 

@@ -103,7 +103,7 @@ def _translate(path: Path, folder: Path, why: str) -> None:
     except ImportError as error:
         raise MissingPackage(
             f"{why}, and {error.name} is missing: {how_to_install('server,gguf')}, "
-            "or put its tokenizer.json and config.json beside it."
+            "or put its tokenizer.json and config.json next to it."
         ) from error
     try:
         config = AutoConfig.from_pretrained(path.parent, gguf_file=path.name, local_files_only=True)

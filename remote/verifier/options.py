@@ -142,7 +142,7 @@ class ServeOptions:
     learn: Literal["own", "shared"] | None = _option(
         None,
         "Let drafters learn from answers. own: one drafter per token holder. shared: one for all. "
-        "Default: learn and keep nothing.",
+        "Default: nothing is learnt or kept.",
     )
     learn_holders: int = _option(5, "Minimum number of token holders for --learn shared.", "N", least=2)
     watch_stdin: bool = _option(False, "Exit when stdin is closed.")

@@ -13,7 +13,7 @@ from drafter.learning.parts import FEWEST
 from drafter.learning.versions import Version, Versions
 from drafter.step import Correction
 from models.config import GRAPH, read_config, write_config
-from remote.verifier.learning.artefacts import Artefacts, Learnt
+from remote.verifier.learning.artefacts import Artefacts, Gain
 from tests.app.cli.test_learn import LEARNT
 from tests.support.commands import Outrider, answer_many
 from tests.support.figures import on_shelf
@@ -23,7 +23,7 @@ from tests.support.serving import VerifierProcess
 
 pytestmark = pytest.mark.training
 
-ABOUT = Learnt(number=0, created="2030", answers=1, before=1.0, after=2.0, low=0.1, high=0.2, fixed=0.0)
+GAIN = Gain(answers=1, before=1.0, after=2.0, low=0.1, high=0.2, fixed=0.0)
 
 
 @pytest.fixture(scope="session")
@@ -64,7 +64,7 @@ def serve(tmp_path: Path) -> Iterator[Serve]:
             artefacts = Artefacts(home / "data/drafters/made/learnt", base, read_config(base))
             graph = artefacts.scratch("everyone")
             shutil.copyfile(taught / "drafter" / GRAPH, graph)
-            artefacts.publish("everyone", graph, ABOUT)
+            artefacts.publish("everyone", graph, GAIN)
         one = VerifierProcess(pair, options=("--learn", "own"), home=home)
         for before in started:
             one.port = before.port
@@ -112,7 +112,7 @@ def test_a_better_one_is_taken_after_a_look_that_was_agreed_to(
     history = outrider("drafter", "history").out
     assert ", from 127.0.0.1" in history, "what was learnt on top of it may be in use"
     assert outrider("drafter", "rollback").code == 0
-    assert "judged before" in outrider("drafter", "fetch", url).err
+    assert "evaluated before" in outrider("drafter", "fetch", url).err
     assert outrider("ask", "what is it").out == before, "a drafter changes no text"
 
 
