@@ -209,7 +209,7 @@ def test_a_model_is_fetched_and_added(start: Start, server: HubServer, tmp_path:
     folder = Path(out.strip())
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == server.files
     assert folder.is_relative_to(tmp_path / "hf/hub")
-    for said in ("licence: apache-2.0", " bytes to fetch into", "Only 127.0.0.1:", "Added mine."):
+    for said in ("licence: apache-2.0", " bytes to fetch into", "Requests go only to 127.0.0.1:", "Added mine."):
         assert said in err
     size = size_text((folder / "model.safetensors").stat().st_size)
     assert ended(start("list"))[1].split() == ["mine", *size.split(), str(folder)]
