@@ -35,25 +35,16 @@ DRAWN = {
     r"\(2\sqrt[n]{x} + z^*z\)": "2 ⁿ√x + z^* z",
     r"$(x+1)^2 = 4$": "(x + 1)² = 4",
 }
+PARTS_AS_WRITTEN = r"""
+\(\begin{pmatrix}1&2\\3&4\end{pmatrix}\) \(\unknown{x}\) \(\frac{a}\) \(x}\) \({x\) \(x^a^b\) \({x^2}^3\) \(\left(\)\)
+\(\color{white}{x}\) \({}\) \(\text{$x$}\) $5-$10 $HOME/bin:$PATH$ ${x}/${y}$ ^[a]$|^[b]$
+"""
 AS_WRITTEN = [
-    *(
-        r"\(\begin{pmatrix}1&2\\3&4\end{pmatrix}\)",
-        r"\(\unknown{x}\)",
-        r"\(\frac{a}\)",
-        r"\(x}\)",
-        r"\({x\)",
-        r"\(a & b\)",
-    ),
-    *(r"\(x^a^b\)", r"\(\color{white}{x}\)", r"\(\left(\)\)", r"\({}\)", r"\( and \)", r"\(\text{$x$}\)"),
-    *("between $5 and $10, or 5$ and 10$", "$5-$10 or $5,10$", "$HOME/bin:$PATH$", "${x}/${y}$", "$(ls -l)$ $?,$!"),
-    *(
-        r"find . \( -name a -o -name b \) -print",
-        r"sed 's/\(a\)\(b\)/\2\1/'",
-        r"grep 'foo\(bar\|baz\)'",
-        r"\([^)]*\) \(.*\)",
-    ),
-    *(r"\({x^2}^3\)", r"cp a\ b \(1\).txt", r"grep '\(a\|b\)'", "'$' + '$'", '("$", "$")', "^[a]$|^[b]$"),
-    *(r"see \[1\] and \[link\], and a\[0\]", r"\[^a-z\]", r"test \( -f x \)", r"\(a|b\)"),
+    *PARTS_AS_WRITTEN.split(),
+    *(r"\(a & b\)", r"\( and \)", "between $5 and $10, or 5$ and 10$", "$5,10$", "$(ls -l)$ $?,$!", "'$' + '$'"),
+    *(r"find . \( -name a -o -name b \) -print", r"sed 's/\(a\)\(b\)/\2\1/'", r"grep 'foo\(bar\|baz\)'"),
+    *(r"\([^)]*\) \(.*\)", r"see \[1\] and \[link\], and a\[0\]", r"\[^a-z\]", r"test \( -f x \)", r"\(a|b\)"),
+    *(r"cp a\ b \(1\).txt", r"grep '\(a\|b\)'", '("$", "$")'),
 ]
 
 
@@ -113,44 +104,10 @@ def test_each_drawn_character_has_a_place_in_its_formula() -> None:
                 assert counts[text.index(last, first) + len(last)] == formula.end
 
 
-PARTS = [
-    *(
-        "{",
-        "}",
-        "\\frac",
-        "\\sqrt",
-        "\\hat",
-        "\\not",
-        "^",
-        "_",
-        "'",
-        "\\",
-        "x",
-        "1",
-        " ",
-        ",",
-        "&",
-        "\\\\",
-        "\\text{",
-        "(",
-        ")",
-    ),
-    *(
-        "\\left",
-        "\\begin{align}",
-        "\\end{align}",
-        "\\alpha",
-        "+",
-        "=",
-        "\\sum",
-        "\u202e",
-        "\x1b[2J",
-        "\u0301",
-        "🙂",
-        "$",
-        "\\(",
-    ),
-]
+TOKENS = (
+    r"{ } \frac \sqrt \hat \not ^ _ ' \ x 1 , & \\ \text{ ( ) \left \begin{align} \end{align} \alpha + = \sum $ \( 🙂"
+)
+PARTS = [*TOKENS.split(), " ", "\u202e", "\x1b[2J", "\u0301"]
 
 
 @given(st.lists(st.sampled_from(PARTS)).map("".join))
