@@ -49,7 +49,7 @@ async def greeted(reply: bytes) -> RemoteError:
 
 PAGES: dict[str, tuple[bytes, type[RemoteError], tuple[str, ...]]] = {
     "Cloudflare blocks": (
-        page("403 Forbidden", "Attention Required! | Cloudflare"), Refused, ("403", "Cloudflare", "refuses")),
+        page("403 Forbidden", "Attention Required! | Cloudflare"), Refused, ("403", "Cloudflare", "denies")),
     "nginx, too large": (
         page("413 Request Entity Too Large", "413 Request Entity Too Large"), Refused, ("413", "size", "images")),
     "nginx, too often": (page("429 Too Many Requests", "429 Too Many Requests"), Busy, ("429", "too many requests")),

@@ -75,7 +75,8 @@ async def test_prompts_and_resources_come_from_servers_that_are_asked(store: Sto
         await wait_until(pilot, lambda: offered(app)[0].split("  ")[0] == "/t:review path [focus]")
         await press(pilot, "enter", until=lambda: app.prompt.text == "/t:review ")
         await press(pilot, "enter", until=lambda: app.prompt.text == "/t:review path=")
-        assert app.toasted("review needs path") and len(core.prompts) == 1
+        await wait_until(pilot, lambda: app.toasted("review needs path"))
+        assert len(core.prompts) == 1
         await pilot.press(*'"a b.py" f')
         await wait_until(pilot, lambda: [one.split()[0] for one in offered(app)] == ["focus="])
         await press(pilot, "tab", *"speed", until=lambda: app.prompt.text == '/t:review path="a b.py" focus=speed')
