@@ -375,7 +375,11 @@ def _is_factor(atoms: Sequence[Atom]) -> bool:
     text = _joined(atoms)
     if len(atoms) == 1:
         names = atoms[0].kind == "text" and " " not in text
-        return names or (atoms[0].kind == "ord" and re.search(r"[\s/()^]|^−|[A-Za-zΑ-ω]{2}", text) is None)
+        return (
+            names
+            or re.fullmatch(r"[√∛∜]\([^()]*\)", text) is not None
+            or (atoms[0].kind == "ord" and re.search(r"[\s/()^]|^−|[A-Za-zΑ-ω]{2}", text) is None)
+        )
     return re.fullmatch(r"\d+(\.\d+)?|[d∂Δ]\w[^A-Za-z0-9(]?|\w!|[fghpqP]\(\w\)", text) is not None
 
 

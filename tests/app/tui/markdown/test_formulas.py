@@ -34,6 +34,7 @@ DRAWN = {
     r"\(\operatorname{arg\,max}_x \sum\limits_{i=1}^n 5\,\text{kg if~any}\)": "arg maxₓ ∑ᵢ₌₁ⁿ 5 kg if any",
     r"\(2\sqrt[n]{x} + z^*z\)": "2 ⁿ√x + z^* z",
     r"$(x+1)^2 = 4$": "(x + 1)² = 4",
+    r"\(\frac{1}{\sqrt{2\pi\sigma^2}} e^{-x}\)": "(1/√(2πσ²))e⁻ˣ",
 }
 PARTS_AS_WRITTEN = r"""
 \(\begin{pmatrix}1&2\\3&4\end{pmatrix}\) \(\unknown{x}\) \(\frac{a}\) \(x}\) \({x\) \(x^a^b\) \({x^2}^3\) \(\left(\)\)
