@@ -212,9 +212,10 @@ def write_folder(
 def _first_memory(model: Distiller, target: PreTrainedModel, text: ChatText) -> FirstMemory:
     """The memory of the first token that a question begins with."""
     token = text.render([("user", "")])[0]
-    ids = torch.tensor([[token]], device=target.device)
-    keys_values = features(target, ids, ids * 0, (ids == ids)[None], model.config).keys_values
-    rows = model.encoder(keys_values.flatten(0, 1).float(), ids[0] * 0)
+    ids, start = torch.tensor([[token]], device=target.device), torch.zeros(1, dtype=torch.long, device=target.device)
+    itself = torch.ones(1, 1, 1, 1, dtype=torch.bool, device=target.device)
+    keys_values = features(target, ids, start[None], itself, model.config).keys_values
+    rows = model.encoder(keys_values.flatten(0, 1).float(), start)
     bits = model.config.memory_bits
     packed = [quantise_row(keys.cpu().numpy(), values.cpu().numpy(), bits) for keys, values in rows]
     return FirstMemory(token, pack_memory(packed, bits))

@@ -27,7 +27,7 @@ from app.tui.markdown.formula_signs import (
 )
 
 LONGEST = 2_000
-"""Most characters of a formula that is drawn, which takes 8 ms at worst."""
+"""Most characters of a formula that is drawn."""
 DEEPEST = 20
 """Most levels of braces."""
 CLOSES = {"\\(": "\\)", "\\[": "\\]", "$$": "$$", "$": "$"}
@@ -54,11 +54,11 @@ UNDECIDED = 20
 """Characters after which brackets count as escaped if nothing has shown that they hold a formula."""
 OPERATOR = re.compile(r"[\\^=<>+*/\d]")
 LONE_WORD = re.compile(r"[a-z]{3}|^\s*[A-Z_]{3,}\b")
-NO_FORMULA = re.compile(r"\d[\d.,\s]*[-–—,][\d.,\s]+|.*[,;:/]|\{\w.*|\([a-z]{2,}\b.*|[)\"'@].*|\|\^.*", re.DOTALL)
+NO_FORMULA = re.compile(
+    r"\d(?:[\d.\s]*,|[\d.,\s]*[-–—])[\d.,\s]+|.*[,;:/]|\{\w.*|\([a-z]{2,}\b.*|[)\"'@].*|\|\^.*", re.DOTALL
+)
 """Between dollars: two prices, a list of variables, `${name}`, `$(command)`."""
 NAMES = re.compile(r"\\(?:text|textbf|textit|textrm|mbox|mathrm|operatorname\*?)\s*\{[^{}]*(?:\}|\Z)|\\[A-Za-z]+")
-
-
 RAISED, LOWERED = (frozenset(SCRIPTS[mark].values()) - set("′″†°") for mark in "^_")
 
 
@@ -78,7 +78,7 @@ class Atom(NamedTuple):
     beside: str = ""
 
 
-@lru_cache(maxsize=128)
+@lru_cache(maxsize=2_048)
 def drawn(source: str) -> str | None:
     """A formula with its marks as text, with several lines if it has; None if it has to stay as it was written."""
     whole = source.strip()
