@@ -17,6 +17,7 @@ from tests.app.reply.conftest import Connect
 from tests.support.conversing import Heard, ask, connection, hear, until, working_off
 from tests.support.fault_proxy import FaultProxy
 from tests.support.nothing_lost import target_alone, violations
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.serving import VerifierProcess
 
 QUESTIONS = ("list files", "show disk usage", "unpack a tarball")
@@ -95,6 +96,26 @@ async def test_a_question_that_follows_an_answer_needs_no_server_and_one_that_is
         assert stopped.why[0] == "waits until another answer has ended" != stopped.why[-1], "it waits no more"
         assert not done[0].done.stopped and not any(done[0].done.provenance)
         assert [one.text for one in opened.outbox.queued()] == ["for the server"], "and the answer is not checked"
+
+
+async def test_an_answer_begins_if_the_other_one_ended_while_nobody_read_that_it_waits(connect: Connect) -> None:
+    async with connect(None, settings=Settings(mode="offline", max_tokens=24)) as opened:
+        waiting = list[asyncio.Task[Heard]]()
+        told, ended = asyncio.Event(), asyncio.Event()
+
+        async def hold(heard: Heard) -> None:
+            if heard.why[:1] == ["waits until another answer has ended"]:
+                told.set()
+                await ended.wait()
+
+        async def queue(heard: Heard) -> None:
+            if not waiting:
+                waiting.append(asyncio.create_task(ask(opened, "elsewhere", None, hold)))
+                await told.wait()
+
+        await ask(opened, "list files", None, queue)
+        ended.set()
+        assert (await asyncio.wait_for(waiting[0], PATIENCE_SECONDS)).done
 
 
 async def test_what_follows_a_question_that_has_to_wait_comes_after_it(
