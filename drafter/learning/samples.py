@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 from drafter.cache import DraftCache
 from drafter.context import DraftContext
 from drafter.learning.distributions import MOST, NOTHING, Distributions
-from drafter.step import Correction, Floats, Step, StepGraph
+from drafter.step import Correction, Floats, KeysValues, Step, StepGraph
 from models.config import DrafterConfig
 from models.memory import MemoryRow
 
@@ -149,8 +148,15 @@ class _Recorder:
         self.last: Step | None = None
         self._graph = graph
 
-    def __call__(self, *given: Any, **named: Any) -> Step:
-        self.last = self._graph(*given, **named)
+    def __call__(
+        self,
+        tokens: NDArray[np.int64],
+        positions: NDArray[np.int64],
+        mask: Floats,
+        past: Sequence[KeysValues],
+        memory: KeysValues,
+    ) -> Step:
+        self.last = self._graph(tokens, positions, mask, past, memory)
         return self.last
 
 
