@@ -22,8 +22,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -31,6 +29,7 @@ from typing import Any
 
 from benchmarks.bundled import DRAFTER, REPOSITORY, TARGET, write
 from benchmarks.processes import cpu_seconds, resident_mb
+from benchmarks.real_run import Serving
 from tests.support.terminal import Terminal
 
 TORCH = f"torch=={version('torch')}"
@@ -131,32 +130,13 @@ def _read_for(terminal: Terminal, seconds: float) -> None:
         terminal.read(left)
 
 
-@contextmanager
-def serving(installed: Installed, engine: str, home: Path) -> Iterator[tuple[subprocess.Popen[str], float, int]]:
-    """A server of the bundled model: its process, the seconds until it was ready, and its port."""
-    command = [installed.outrider, "serve", "--engine", engine, "--port", "0", "--watch-stdin"]
-    command += [
-        "--model",
-        str(TARGET),
-        "--drafter",
-        str(DRAFTER),
-    ]  # An install has no weights for PyTorch.
-    begun, pipe = time.perf_counter(), subprocess.PIPE
-    with subprocess.Popen(command, cwd=home, env=environment(home), stdin=pipe, stdout=pipe, text=True) as process:
-        assert process.stdout is not None and process.stdin is not None
-        line = process.stdout.readline()
-        if (found := re.search(r"ready at http://[^:]+:(\d+)", line)) is None:
-            raise SystemExit(f"outrider serve --engine {engine} did not start: {line!r}")
-        yield process, time.perf_counter() - begun, int(found[1])
-        process.stdin.close()
-
-
 def served(installed: Installed, engine: str, home: Path) -> dict[str, float]:
-    """A server alone, with one engine, and one question to it."""
-    with serving(installed, engine, home) as (process, ready, port):
-        command = [installed.outrider, "ask", "--json", QUESTION, "--remote", f"http://127.0.0.1:{port}"]
-        subprocess.run(command, cwd=home, env=environment(home), check=True, capture_output=True)
-        return {"ready_seconds": ready, "resident_mb": resident_mb(process.pid)}
+    """A server of the bundled model alone, with one engine, and one question to it."""
+    pair = (f"--model={TARGET}", f"--drafter={DRAFTER}")  # An install has no weights for PyTorch.
+    with Serving((installed.outrider, "serve", f"--engine={engine}", "--port=0", *pair), home / "own") as serving:
+        ask = [installed.outrider, "ask", "--json", QUESTION, "--remote", serving.url]
+        subprocess.run(ask, cwd=home, env=environment(home), check=True, capture_output=True)
+        return {"ready_seconds": serving.seconds, "resident_mb": resident_mb(serving.process)}
 
 
 def once(way: Way) -> dict[str, Any]:

@@ -9,15 +9,12 @@ loopback, so nothing else may listen there. `endless` is the bundled model witho
 that there is time to stop an answer. It is written by `--write-endless`; convert it and the bundled model with
 llama.cpp's `convert_hf_to_gguf.py`.
 
-With `--local`, that model on this device continues an answer whose server is killed, and answers while it is away.
-
 Every check is a command of Outrider in a home of its own. A row has the exit code and what was said.
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import os
 import shlex
@@ -25,9 +22,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,20 +29,16 @@ from typing import Any
 
 from app.cli.machine import machine
 from benchmarks.bundled import REPOSITORY, TARGET, write
+from benchmarks.service import Running, Server
 
 KEY, WRONG_KEY = "a-key-that-tests-may-know", "a-key-that-is-wrong"
 QUESTION = "unpack a.tar.gz"
-START_SECONDS = 180.0
 ANSWER_SECONDS = 300.0
 
 
-class NotStarted(Exception):
-    """A server did not start; the message says why."""
-
-
 @dataclass(frozen=True)
-class Server:
-    """A program that serves a model.
+class Program:
+    """A program that serves a model at its usual port.
 
     `command`: with `{model}` and `{port}`; `key`: the options that set its key, empty if it supports none. `models`:
     the bundled model, and the endless one. `name`: under which it lists the first, or None for the first one listed.
@@ -62,48 +52,10 @@ class Server:
     asked: bool = False
     """Whether its model is requested by path."""
 
-
-class Running:
-    """A server's process at its usual port, as a context manager. Raises `NotStarted`."""
-
-    def __init__(self, server: Server, model: str, *, key: bool = False) -> None:
-        filled = [part.format(model=model, port=server.port) for part in server.command]
-        self._command = [*filled, *(part.format(key=KEY) for part in (server.key if key else ()))]
-        self.url = f"http://127.0.0.1:{server.port}"
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def __enter__(self) -> Running:
-        self._process = subprocess.Popen(
-            self._command, cwd=REPOSITORY, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
-        )
-        deadline = time.monotonic() + START_SECONDS
-        while not self._answers():
-            if self._process.poll() is not None:
-                raise NotStarted(f"{self._command[0]} ended with {self._process.returncode}; run it by hand to see why")
-            if time.monotonic() > deadline:
-                self.kill()
-                raise NotStarted(f"{self._command[0]} did not answer within {START_SECONDS:g} s")
-            time.sleep(0.2)
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.kill()
-
-    def kill(self) -> None:
-        """End it and what it started, at once."""
-        assert self._process is not None
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
-
-    def _answers(self) -> bool:
-        try:
-            with urllib.request.urlopen(f"{self.url}/v1/models", timeout=5):
-                return True
-        except urllib.error.HTTPError as error:
-            return error.code in (401, 403, 404)  # It requires its key, or lists nothing. 503: it is loading the model.
-        except (OSError, TimeoutError):
-            return False
+    def running(self, model: str, *, key: bool = False) -> Running:
+        """Its process, as a context manager. Exits with a message if it does not start."""
+        command = (*self.command, *(part.format(key=KEY) for part in (self.key if key else ())))
+        return Running(Server(self.title, tuple(part.replace("{model}", model) for part in command), port=self.port))
 
 
 class Person:
@@ -154,7 +106,7 @@ def hear_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def row(server: Server, check: str, right: bool | None, said: str) -> dict[str, object]:
+def row(server: Program, check: str, right: bool | None, said: str) -> dict[str, object]:
     """`right`: None if there is nothing to check on the server."""
     return {"server": server.title, "check": check, "right": right, "said": " ".join(said.split())[:300]}
 
@@ -165,29 +117,27 @@ def told_last(text: str) -> str:
     return lines[-1] if lines else ""
 
 
-def checks(server: Server, local: Path | None = None) -> Iterator[dict[str, object]]:
-    """A row for each check, some only with a `local` model. Raises `NotStarted`."""
+def checks(server: Program) -> Iterator[dict[str, object]]:
+    """A row for each check."""
     bundled, endless = server.models
     with tempfile.TemporaryDirectory() as home:
         person = Person(home)
-        with Running(server, bundled) as running:
+        with server.running(bundled) as running:
             yield from _greeted(server, running, person)
             yield from _answered(server, person)
-        with Running(server, endless) as running:
+        with server.running(endless) as running:
             yield from _broken_off(server, running, person)
-        if local is not None:
-            yield from _stood_in(server, person, local)
         if not server.key:
             yield row(server, "wrong key", None, "it takes no key")
             return
-        with Running(server, bundled, key=True):
+        with server.running(bundled, key=True):
             wrong = person.run("remote", "token", "tried", "--token-stdin", typed=WRONG_KEY)
             ran = person.run("ask", "--remote", "tried", QUESTION)
             refused = wrong.returncode == 0 and ran.returncode != 0 and WRONG_KEY not in ran.stderr
             yield row(server, "wrong key", refused, f"exit {ran.returncode}: {told_last(ran.stderr)}")
 
 
-def _greeted(server: Server, running: Running, person: Person) -> Iterator[dict[str, object]]:
+def _greeted(server: Program, running: Running, person: Person) -> Iterator[dict[str, object]]:
     """Found, added and picked."""
     found = person.run("remote", "find", "--json")
     here = [line for line in found.stdout.splitlines() if f":{server.port}" in line]
@@ -200,7 +150,7 @@ def _greeted(server: Server, running: Running, person: Person) -> Iterator[dict[
     yield row(server, "picked", listed.returncode == 0 and bool(lines), lines[0] if lines else told_last(listed.stderr))
 
 
-def _answered(server: Server, person: Person) -> Iterator[dict[str, object]]:
+def _answered(server: Program, person: Person) -> Iterator[dict[str, object]]:
     """An answer that ends by itself, and a question that is too long."""
     ran = person.run("ask", "--remote", "tried", "--json", QUESTION)
     answer = json.loads(ran.stdout) if ran.returncode == 0 else {}
@@ -209,7 +159,7 @@ def _answered(server: Server, person: Person) -> Iterator[dict[str, object]]:
     yield row(server, "context", long.returncode != 0, f"exit {long.returncode}: {told_last(long.stderr)}")
 
 
-def _broken_off(server: Server, running: Running, person: Person) -> Iterator[dict[str, object]]:
+def _broken_off(server: Program, running: Running, person: Person) -> Iterator[dict[str, object]]:
     """Stopped by Ctrl+C, and killed in the middle of an answer: the received part is kept."""
     model = ["--model", server.models[1]] if server.asked else []
     asked = ("ask", "--remote", "tried", *model, QUESTION)
@@ -220,31 +170,6 @@ def _broken_off(server: Server, running: Running, person: Person) -> Iterator[di
     code, said, told = person.interrupted(*asked, then=lambda process: running.kill())
     kept = str(person.last_answer()["text"])
     yield row(server, "killed", bool(kept.strip()), f"exit {code}, {len(kept)} characters kept: {told_last(told)}")
-
-
-def _stood_in(server: Server, person: Person, local: Path) -> Iterator[dict[str, object]]:
-    """A model on this device continues an answer whose server is killed, answers the next question, and steps back."""
-    person.run("local", "add", str(local), "--name", "here")
-    model = ["--model", server.models[1]] if server.asked else []
-    asked = ("ask", "--remote", "tried", "--local", "here", *model, QUESTION)
-    with Running(server, server.models[1]) as running:
-        code, said, told = person.interrupted(*asked, then=lambda process: running.kill())
-        answer = person.last_answer()
-        here = [bool(one.get("here")) for one in answer["stats"].get("stretches", ())]
-        right = code == 0 and here == [False, True] and str(answer["text"]).startswith(said.strip()[:20])
-        yield row(server, "continued", right, f"exit {code}, stretches {here}: {told_last(told)}")
-    ran = person.run(*asked, "--json")
-    yield row(server, "away", *_by(ran, "here"))
-    with Running(server, server.models[1]):
-        ran = person.run(*asked, "--json", "--max-tokens", "24")
-        right, said = _by(ran, "here")
-        yield row(server, "back", ran.returncode == 0 and not right, said)
-
-
-def _by(ran: subprocess.CompletedProcess[str], name: str) -> tuple[bool, str]:
-    """Whether a model of this name wrote the answer, and what there is to say."""
-    answer = json.loads(ran.stdout) if ran.returncode == 0 else {}
-    return answer.get("model") == name, f"exit {ran.returncode}, by {answer.get('model')}: {told_last(ran.stderr)}"
 
 
 def write_endless(folder: Path) -> None:
@@ -265,10 +190,8 @@ def main() -> None:
     parser.add_argument("--llama-server", metavar="PROGRAM", help="llama.cpp's server, with options if it needs any")
     parser.add_argument("--llama-cpp-python", metavar="PYTHON", help="a Python with llama-cpp-python[server]")
     parser.add_argument("--transformers", metavar="PYTHON", help="a Python with transformers[serving]")
-    parser.add_argument("--ollama", metavar="PROGRAM", help="an Ollama that has created `shell-guide` and `endless`")
     parser.add_argument("--gguf", type=Path, help="the bundled model for llama.cpp")
     parser.add_argument("--endless-gguf", type=Path, help="the endless model for llama.cpp")
-    parser.add_argument("--local", type=Path, metavar="GGUF", help="a model on this device that answers meanwhile")
     parser.add_argument("--write-endless", type=Path, metavar="DIR", help="write the endless model there, and end")
     parser.add_argument("--json", type=Path, metavar="OUT")
     arguments = parser.parse_args()
@@ -281,14 +204,14 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as work:
         write_endless(Path(work))
         for server in servers(arguments, Path(work)):
-            for found in checks(server, arguments.local):
+            for found in checks(server):
                 mark = {True: "✓", False: "✗", None: "–"}[found["right"]]  # type: ignore[index]
                 print(f"{mark} {found['server']:<20} {found['check']:<10} {found['said']}", flush=True)
                 rows.append(found)
     write(arguments.json, rows, machine())
 
 
-def servers(arguments: argparse.Namespace, endless: Path) -> Iterator[Server]:
+def servers(arguments: argparse.Namespace, endless: Path) -> Iterator[Program]:
     """The servers to try."""
     checkpoints = (str(TARGET), str(endless))
     own = (sys.executable, "-m", "app.cli", "serve", "--model", "{model}", "--no-drafter")
@@ -297,22 +220,20 @@ def servers(arguments: argparse.Namespace, endless: Path) -> Iterator[Server]:
         file.write(KEY)
         file.flush()
         os.chmod(file.name, 0o600)
-        yield Server("outrider serve", 8000, own, ("--token-file", file.name), checkpoints)
+        yield Program("outrider serve", 8000, own, ("--token-file", file.name), checkpoints)
     if arguments.llama_server:
         files = (str(arguments.gguf), str(arguments.endless_gguf))
         command = (*shlex.split(arguments.llama_server), "-m", "{model}", "--port", "{port}")
         command += ("-t", "1", "-c", "2048", "-np", "1")
-        yield Server("llama.cpp", 8080, command, ("--api-key", "{key}"), files)
+        yield Program("llama.cpp", 8080, command, ("--api-key", "{key}"), files)
     if arguments.llama_cpp_python:
         files = (str(arguments.gguf), str(arguments.endless_gguf))
         command = (arguments.llama_cpp_python, "-m", "llama_cpp.server", "--model", "{model}", "--port", "{port}")
-        yield Server("llama-cpp-python", 8000, command, ("--api_key", "{key}"), files)
+        yield Program("llama-cpp-python", 8000, command, ("--api_key", "{key}"), files)
     if arguments.transformers:
         launcher = str(Path(arguments.transformers).with_name("transformers"))
         command = (launcher, "serve", "--host", "127.0.0.1", "--port", "{port}", "--device", "cpu")
-        yield Server("transformers serve", 8000, command, (), checkpoints, asked=True)
-    if arguments.ollama:
-        yield Server("Ollama", 11434, (arguments.ollama, "serve"), (), ("shell-guide", "endless"), asked=True)
+        yield Program("transformers serve", 8000, command, (), checkpoints, asked=True)
 
 
 if __name__ == "__main__":

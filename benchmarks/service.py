@@ -32,6 +32,7 @@ import os
 import random
 import re
 import shutil
+import signal
 import socket
 import statistics
 import subprocess
@@ -73,7 +74,7 @@ TEXT_FILES = ("config.json", "tokenizer.json", "tokenizer_config.json", "chat_te
 
 @dataclass(frozen=True)
 class Server:
-    """A program that serves the bundled target."""
+    """A program that serves a model. `command`: with `{port}` in it."""
 
     title: str
     command: tuple[str, ...]
@@ -81,6 +82,8 @@ class Server:
     """Its name there."""
     ours: bool = False
     """Whether it also speaks Outrider's own protocol."""
+    port: int = 0
+    """Where it listens. 0: at a free port."""
 
 
 class Running:
@@ -90,21 +93,24 @@ class Running:
         self.server = server
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
-        self.url = f"http://127.0.0.1:{self.port}"
+            self._port = server.port or free.getsockname()[1]
+        self.url = f"http://127.0.0.1:{self._port}"
         self.alone: dict[str, dict[str, str]] = {}
         """The answers to a single client, by the way of asking and the question."""
 
     def __enter__(self) -> Running:
-        command = [part.format(port=self.port) for part in self.server.command]
+        command = [part.format(port=self._port) for part in self.server.command]
         self._home = tempfile.TemporaryDirectory()
         environment = {**os.environ, "OUTRIDER_HOME": self._home.name, "HF_HUB_OFFLINE": "1"}
         quiet = subprocess.DEVNULL
-        self._process = subprocess.Popen(command, cwd=REPOSITORY, env=environment, stdout=quiet, stderr=quiet)
+        self._process = subprocess.Popen(
+            command, cwd=REPOSITORY, env=environment, stdout=quiet, stderr=quiet, start_new_session=True
+        )
         deadline = time.monotonic() + START_SECONDS
         while True:
             with contextlib.suppress(httpx.HTTPError):
-                if httpx.get(f"{self.url}/v1/models", timeout=5, trust_env=False).status_code == 200:
+                # It may want its key, or list nothing. While it loads the model, it says 503.
+                if httpx.get(f"{self.url}/v1/models", timeout=5, trust_env=False).status_code in (200, 401, 403, 404):
                     return self
             if self._process.poll() is not None or time.monotonic() > deadline:
                 self.__exit__()
@@ -115,6 +121,12 @@ class Running:
         self._process.terminate()
         self._process.wait()
         self._home.cleanup()
+
+    def kill(self) -> None:
+        """End it and what it started, at once."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
 
     def passes(self) -> int | None:
         """Forward passes of the target so far, each for all sessions at once, or None if not reported."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from drafter.runtime import Drafter
@@ -82,21 +82,22 @@ async def by_tokens(
     """
     asked, waiting = Asked(), list(reversed(questions))
 
-    async def one(client: VerifierClient) -> None:
-        while waiting:
-            question = waiting.pop()
-            for _ in range(TRIES):
-                try:
-                    await answered(client, question)
-                    break
-                except Refused as refused:
-                    if not refused.retry:
-                        asked.failed += 1
+    async def one() -> None:
+        async with VerifierClient(url) as client:
+            while waiting:
+                question = waiting.pop()
+                for _ in range(TRIES):
+                    try:
+                        await answered(client, question)
                         break
-                    asked.refused += 1
-                    await asyncio.sleep(PAUSE)
-            else:
-                asked.failed += 1
+                    except Refused as refused:
+                        if not refused.retry:
+                            asked.failed += 1
+                            break
+                        asked.refused += 1
+                        await asyncio.sleep(PAUSE)
+                else:
+                    asked.failed += 1
 
     async def answered(client: VerifierClient, question: str) -> None:
         session, said = client.session(), list[int]()
@@ -116,7 +117,7 @@ async def by_tokens(
     begun = time.monotonic()
     async with asyncio.TaskGroup() as group:
         for _ in range(clients):
-            group.create_task(alone(url, one))
+            group.create_task(one())
     return asked, time.monotonic() - begun
 
 
@@ -152,9 +153,3 @@ async def in_rounds(
         tokens += new
         if verdict.finished:
             break
-
-
-async def alone(url: str, work: Callable[[VerifierClient], Awaitable[None]]) -> None:
-    """Run with a separate client, as each device is one."""
-    async with VerifierClient(url) as client:
-        await work(client)
