@@ -36,7 +36,7 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from app.prompts import read_prompts
-from benchmarks.bundled import DRAFTER, PROMPTS, TARGET, write
+from benchmarks.bundled import DRAFTER, PROMPTS, TARGET, interval, write
 from benchmarks.eagle2 import (
     EagleConfig,
     EagleRecipe,
@@ -72,10 +72,13 @@ BITS: Bits = 4
 UNTRAINED = "layers"
 ENTRANTS = ("moa", "eagle2-f", "eagle2", UNTRAINED)
 RESULT = "result.json"
+FIRST_LAYERS = 3
+"""F of MoA."""
+RATES = (1e-3, 2.5e-3, 6e-3)
+ROW = 384
+"""Tokens of a row in training. The rest of a conversation is cut."""
 FALL = 0.4
 """Share of the steps of a trial over which its rate falls."""
-DRAWS = 2000
-"""Draws of the bootstrap."""
 
 
 @dataclass(frozen=True)
@@ -107,22 +110,18 @@ class Setting:
     data: list[AnsweredConversation]
     asker: Drafter
     """A drafter of this target, for its text side."""
-    first_layers: int
-    """F of MoA."""
     prompts: list[list[int]]
-    most: int
-    """Longest answer that is measured."""
 
     @property
     def moa(self) -> DrafterConfig:
         """MoA's shapes."""
-        config = drafter_config(self.target, "comparison", first_layers=self.first_layers, inference_layers=1)
+        config = drafter_config(self.target, "comparison", first_layers=FIRST_LAYERS, inference_layers=1)
         stops = self.asker.config.stop_tokens
         return msgspec.structs.replace(config, memory_bits=BITS, correctable=False, stop_tokens=stops)
 
     def config(self, name: str) -> DrafterConfig | EagleConfig:
         """The shapes of a drafter."""
-        moa, first = self.moa, self.first_layers
+        moa, first = self.moa, FIRST_LAYERS
         if name == "moa":
             return moa
         depth = moa.target_layers
@@ -150,7 +149,7 @@ class Setting:
             draft.commit(prompt)
             new = []
             with telling(draft) as tell:
-                for each in rounds(engine, prompt, lambda _, draft=draft: draft.draft(pace), stops, self.most):
+                for each in rounds(engine, prompt, lambda _, draft=draft: draft.draft(pace), stops, MOST_TOKENS):
                     draft.commit(each.new)
                     tell(each.context, each.tree, each.accepted)
                     new.append(len(each.new))
@@ -253,7 +252,7 @@ def row(name: str, seeds: Sequence[dict[str, Any]]) -> dict[str, Any]:
     return {
         "drafter": name,
         "tau": round(float(tokens.sum() / counts.sum()), 3),
-        "ci95": list(interval(tokens, counts)),
+        "ci95": interval(tokens.sum(axis=0), counts.sum(axis=0)),
         "seeds": [round(float(one.sum() / count.sum()), 3) for one, count in zip(tokens, counts)],
         "steps": [one.get("steps") for one in seeds],
         "flat": [one.get("flat") for one in seeds],
@@ -261,24 +260,13 @@ def row(name: str, seeds: Sequence[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def interval(tokens: np.ndarray, counts: np.ndarray) -> tuple[float, float]:
-    """A 95 % interval of tau by a bootstrap over prompts, each drawn with all its seeds.
-
-    `tokens`, `counts` (seeds, prompts): gained in this many rounds.
-    """
-    gained, took = tokens.sum(axis=0), counts.sum(axis=0)
-    picks = np.random.default_rng(0).integers(len(took), size=(DRAWS, len(took)))
-    low, high = np.quantile(gained[picks].sum(1) / np.maximum(took[picks].sum(1), 1), (0.025, 0.975))
-    return round(float(low), 3), round(float(high), 3)
-
-
 def answered(arguments: argparse.Namespace, target: PreTrainedModel) -> list[AnsweredConversation]:
     """The target's answers to questions of its recipe, perhaps from an earlier run."""
-    answers, index = arguments.work / "answers.jsonl", arguments.moa / FILE
+    answers, index = arguments.work / "answers.jsonl", DRAFTER / FILE
     if not answers.exists() or len(answers.read_bytes().splitlines()) < arguments.conversations:
         questions = draw_questions(Mixture(arguments.pages, index, SEED, strange=STRANGE), arguments.conversations)
-        prompt = Prompt(Pages.open(index), platforms_of("linux"), marks_names=has_marks(Path(arguments.target)))
-        tokenizer = read_text_side(str(arguments.target), "shell-guide", several_turns=True).tokenizer
+        prompt = Prompt(Pages.open(index), platforms_of("linux"), marks_names=has_marks(TARGET))
+        tokenizer = read_text_side(str(TARGET), "shell-guide", several_turns=True).tokenizer
         generate_answers(
             target, tokenizer, questions, answers, batch=1000, new_tokens=200, half=True, asked_as=prompt.asked_as
         )
@@ -287,17 +275,10 @@ def answered(arguments: argparse.Namespace, target: PreTrainedModel) -> list[Ans
 
 def opened(arguments: argparse.Namespace) -> Setting:
     """The target and its answers."""
-    target = load_target(str(arguments.target), device="cpu").model.requires_grad_(False)
-    asker = Drafter.load(arguments.moa)
-    asked = evenly([prompt.turns[0] for prompt in read_prompts(arguments.prompts)], arguments.limit)
-    return Setting(
-        target,
-        answered(arguments, target),
-        asker,
-        arguments.first_layers,
-        [asker.asked_as(question) for question in asked],
-        arguments.max_tokens,
-    )
+    target = load_target(str(TARGET), device="cpu").model.requires_grad_(False)
+    asker = Drafter.load(DRAFTER)
+    asked = evenly([prompt.turns[0] for prompt in read_prompts(PROMPTS)], arguments.limit)
+    return Setting(target, answered(arguments, target), asker, [asker.asked_as(question) for question in asked])
 
 
 def claim(arguments: argparse.Namespace) -> dict[str, object]:
@@ -319,35 +300,27 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pages", type=Path, required=True, help="tldr pages, as the recipe reads them")
     parser.add_argument("--work", type=Path, required=True, help="a folder for all pieces")
-    parser.add_argument("--target", type=Path, default=TARGET)
-    parser.add_argument("--moa", type=Path, default=DRAFTER, metavar="DIR", help="a drafter of it, for how it is asked")
-    parser.add_argument("--drafters", choices=ENTRANTS, nargs="+", default=ENTRANTS)
     parser.add_argument("--conversations", type=int, default=2000, help="that the target answers, to learn from")
-    parser.add_argument("--first-layers", type=int, default=3, help="F")
-    parser.add_argument("--rates", type=float, nargs="+", default=[1e-3, 2.5e-3, 6e-3])
     parser.add_argument("--trial", type=int, default=80, help="steps of the trial of a rate")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--bound", type=int, default=patience.bound, help="most steps before the rate falls")
     parser.add_argument("--fall", type=int, default=patience.fall, help="steps over which it falls")
     parser.add_argument("--every", type=int, default=patience.every, help="steps between looks at held-out answers")
     parser.add_argument("--rows", type=int, default=8)
-    parser.add_argument("--row", type=int, default=384, help="tokens a row; the rest of a conversation is cut")
-    parser.add_argument("--prompts", type=Path, default=PROMPTS)
     parser.add_argument("--limit", type=int, default=200, help="prompts that tau is measured on, spread evenly")
-    parser.add_argument("--max-tokens", type=int, default=MOST_TOKENS)
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args(argv)
     plan, work = claim(arguments), arguments.work
     patience = Patience(arguments.bound, arguments.every, arguments.fall)
-    recipe = EagleRecipe(rows=arguments.rows, row=arguments.row)
+    recipe = EagleRecipe(rows=arguments.rows, row=ROW)
     setting, rows = opened(arguments), []
-    for name in arguments.drafters:
+    for name in ENTRANTS:
         rate, seeds = recipe.rate, list(arguments.seeds)
         if name == UNTRAINED:
             seeds = seeds[:1]
         else:
             trials = {}
-            for each in arguments.rates:
+            for each in RATES:
                 out, trial = work / f"rates/{name}-{each:g}", replace(recipe, rate=each, steps=arguments.trial)
                 trials[each] = once(out, partial(tried, setting, name, trial, out))["divergence"]
             rate = min(trials, key=trials.__getitem__)

@@ -1,7 +1,7 @@
 """Seconds per draft step: each quantisation scheme on ONNX Runtime, the float model in PyTorch, and the least possible.
 
     python -m benchmarks.draft_step [--drafter DIR] [--threads N] [--json OUT]
-    python -m benchmarks.draft_step --shapes 8b [--first-layers 0,1,2] [--inference-layers N] [--threads N] [--json OUT]
+    python -m benchmarks.draft_step --shapes 8b [--first-layers 0,1,2] [--threads N] [--json OUT]
 
 Each step sees 256 cached tokens and their memory, with 1 row (the first of a round) or 8 rows (a level of the tree). A
 step reads every weight once, except the embedding, of which it reads only the rows of its tokens. So it cannot be
@@ -192,7 +192,6 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--drafter", type=Path, default=DRAFTER)
     parser.add_argument("--shapes", choices=["8b"], help="random weights instead of a drafter's")
-    parser.add_argument("--inference-layers", type=int, default=0, metavar="N", help="with --shapes")
     parser.add_argument("--first-layers", type=whole_numbers, default=[0], metavar="F,...", help="with --shapes")
     parser.add_argument("--scheme", choices=get_args(Scheme), nargs="+", default=list(get_args(Scheme)))
     parser.add_argument("--threads", type=int, default=1)
@@ -203,9 +202,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     rows = []
     if arguments.shapes:
         for first in arguments.first_layers:
-            config = msgspec.structs.replace(
-                LLAMA_8B, inference_layers=arguments.inference_layers, first_layers=first, from_target=first > 0
-            )
+            config = msgspec.structs.replace(LLAMA_8B, first_layers=first, from_target=first > 0)
             model = DraftModel(config).eval().requires_grad_(False)
             rows += measured(model, arguments.scheme, None, arguments.threads, LARGE_REPEATS)
     else:

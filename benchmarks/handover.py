@@ -29,7 +29,7 @@ from app.remotes.loopback import Loopback
 from app.remotes.source import AddressSource
 from app.reply.assistant import Assistant
 from app.reply.routing import Options
-from benchmarks.bundled import machine_and_pair, write
+from benchmarks.bundled import write
 from benchmarks.replicas import Replica
 from drafter.runtime import Drafter
 from drafter.shelf import Drafters
@@ -134,16 +134,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--fault", choices=("kill", "silence"), default="kill")
     parser.add_argument("--profile", choices=read_profiles(PROFILES), metavar="NAME")
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--target", default=Settings().target)
-    parser.add_argument("--drafter", default=Settings().drafter, metavar="DIR")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args(argv)
     if arguments.fault == "kill" and arguments.profile:
         parser.error("--profile: the verifier that is killed is on loopback")
-    settings = Settings(target=arguments.target, drafter=arguments.drafter)
-    rows = asyncio.run(run(settings, arguments.fault, arguments.profile, arguments.repeats))
+    rows = asyncio.run(run(Settings(), arguments.fault, arguments.profile, arguments.repeats))
     print(f"median {statistics.median(row['seconds'] for row in rows):.3f} s to the next word")
-    write(arguments.json, rows, machine_and_pair(Path(arguments.drafter)))
+    write(arguments.json, rows)
 
 
 if __name__ == "__main__":

@@ -24,8 +24,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import os
-import shutil
 import sys
 import tempfile
 import time
@@ -84,7 +82,7 @@ class Stream:
     def layers(
         self, lessons: Sequence[Lesson], seed: int, way: str = "layers", *, judged: Sequence[Lesson] = ()
     ) -> tuple[Path, float]:
-        """The graph that these answers train, and the CPU seconds of it. An earlier run may have trained it.
+        """The graph that these answers train, and the CPU seconds of it. Each is trained once.
 
         `judged`: answers that say when to stop, instead of a part of these.
         """
@@ -192,54 +190,37 @@ def _line(row: dict[str, Any]) -> str:
     return f"seed {row['seed']}  after {row['requests']:4}  {told}  layers {spread}  {row['cpu_seconds']}"
 
 
-def _fifths(text: str) -> list[int]:
-    numbers = sorted({int(part) for part in text.split(",")})
-    if not numbers or not 1 <= numbers[0] <= numbers[-1] <= 4:
-        raise argparse.ArgumentTypeError("numbers from 1 to 4")
-    return numbers
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--target", default=str(TARGET))
-    parser.add_argument("--drafter", type=Path, help="this drafter in place of a born one")
     parser.add_argument("--budget", type=int, default=BUDGET, help="bytes of the born drafter")
     parser.add_argument("--platform", default="windows")
     parser.add_argument("--requests", type=int, default=640)
     parser.add_argument("--other", default="common", help="platform of the other traffic")
-    parser.add_argument("--fifths", type=_fifths, default=[1, 2, 3, 4], help="after which fifths to judge, as in 2,4")
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--work", type=Path, help="keep drafter, answers and graphs here, for another run")
     parser.add_argument("--json", type=Path, metavar="OUT")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
-        work = arguments.work or Path(scratch)
-        work.mkdir(parents=True, exist_ok=True)
-        drafter = arguments.drafter or work / "drafter"
-        if not drafter.exists():
-            making, usual = str(work / "making"), tuple(usual_questions())
-            task = MakingTask(arguments.target, str(drafter), making, arguments.budget, usual)
-            print(newborn(task, lambda _: None), file=sys.stderr)
+        work = Path(scratch)
+        drafter, making = work / "drafter", str(work / "making")
+        task = MakingTask(arguments.target, str(drafter), making, arguments.budget, tuple(usual_questions()))
+        print(newborn(task, lambda _: None), file=sys.stderr)
         asked, others = requests(arguments.platform, arguments.requests, 0), requests(arguments.other, OTHERS, 0)
         for name, questions in {"outrider": asked, "other": others}.items():
-            if not (work / f"{name}.db").exists():
-                part = work / f"{name}-part"
-                shutil.rmtree(part, ignore_errors=True)
-                part.mkdir()
-                asyncio.run(answer_all(arguments.target, drafter, part / f"{name}.db", questions))
-                os.replace(part / f"{name}.db", work / f"{name}.db")
+            (work / name).mkdir()
+            asyncio.run(answer_all(arguments.target, drafter, work / name / "outrider.db", questions))
         write(arguments.json, **measured(arguments, work, drafter))
 
 
 def measured(arguments: argparse.Namespace, work: Path, drafter: Path) -> dict[str, Any]:
     """All figures, from the answers in `work`."""
-    with Store.open(work / "outrider.db") as store, Store.open(work / "other.db") as other:
+    with Store.open(work / "outrider/outrider.db") as store, Store.open(work / "other/outrider.db") as other:
         learner = Learner(store, drafter, work / "learnt")
         started = time.process_time()
         lessons = learner.lessons()
         reading, seen = time.process_time() - started, sum(len(one.samples) for one in lessons)
         print(f"{len(lessons)} answers, {seen} tokens, read in {reading:.0f} s of CPU", file=sys.stderr)
-        blocks = [max(1, len(lessons) * fifths // 5) for fifths in arguments.fifths]
+        blocks = [max(1, len(lessons) * fifths // 5) for fifths in range(1, 5)]
         stream = Stream(learner, work)
         ordered = in_order(lessons, 0)
         oracle, _ = stream.layers(ordered, 0, "oracle", judged=ordered[::STOPPING])

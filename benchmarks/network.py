@@ -25,16 +25,13 @@ until the last outage is over.
 
 Every answer is checked against the target's own, and a difference ends the run. On lines without losses, it has to be
 verified to its end. On the others, the app may have to continue alone or give up; such tokens and answers are counted
-in the row.
-
-A run that was killed continues where it was: samples are kept in OUT.samples until the rows in OUT are whole.
+in the row. The results are written anew with each row.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import hashlib
 import itertools
 import json
 import random
@@ -42,7 +39,7 @@ import statistics
 import sys
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -50,8 +47,7 @@ import numpy as np
 
 from app.prompts import PromptsError, read_prompts
 from benchmarks.answer_cells import MODES, Cell, CellStack, Counted, Sample, plainly
-from benchmarks.bundled import DRAFTER, PROMPTS, TARGET, machine_and_pair
-from benchmarks.journal import Journal, Key, OtherPlan
+from benchmarks.bundled import DRAFTER, PROMPTS, TARGET, interval, machine_and_pair, write
 from benchmarks.served import REFERENCE, NotServed, Served
 from drafter.runtime import Drafter
 from models.config import DrafterError
@@ -82,12 +78,10 @@ def check(profile: LinkProfile, mode: str, sample: Sample, wanted: Sequence[int]
 # ---- a row -----------------------------------------------------------------------------------------------------------
 
 
-def row(key: Key, samples: Sequence[Sample]) -> dict[str, Any]:
+def row(profile: str, mode: str, paced_ms: float, samples: Sequence[Sample]) -> dict[str, Any]:
     """The result of all prompts of one mode."""
     tokens = np.array([len(sample.tokens) for sample in samples])
     seconds = np.array([sample.seconds for sample in samples])
-    picks = np.random.default_rng(0).integers(len(samples), size=(2000, len(samples)))
-    low, high = np.quantile(tokens[picks].sum(1) / seconds[picks].sum(1), (0.025, 0.975))
     total, rounds = max(1, int(tokens.sum())), sum(sample.rounds for sample in samples)
     verified = sum(sample.verified for sample in samples)
 
@@ -108,11 +102,13 @@ def row(key: Key, samples: Sequence[Sample]) -> dict[str, Any]:
     }
     parts["rest"] = float(seconds.sum()) - sum(parts.values())
     return {
-        **key._asdict(),
+        "profile": profile,
+        "mode": mode,
+        "paced_ms": paced_ms,
         "prompts": len(samples),
         "tokens": int(tokens.sum()),
         "tokens_per_second": round(float(tokens.sum() / seconds.sum()), 2),
-        "ci95": [round(float(low), 2), round(float(high), 2)],
+        "ci95": interval(tokens, seconds, 2),
         "passes_per_100_tokens": round(100 * per_token("passes"), 2),
         "tau": per_round(verified),
         "bytes_up": round(per_token("bytes_up"), 1),
@@ -126,41 +122,42 @@ def row(key: Key, samples: Sequence[Sample]) -> dict[str, Any]:
         "nodes": per_round(sum(sample.nodes for sample in samples)),
         "ahead_hits": round(hits / tries, 3) if tries else None,
         "ms_per_round": {name: per_round(1000 * part) for name, part in parts.items()},
-        "dimmed": _dimmed(samples, picks),
+        "dimmed": _dimmed(samples),
         "chose": dict(Counter(sample.chose for sample in samples)),
         "why": samples[-1].why,
     }
 
 
-def _dimmed(samples: Sequence[Sample], picks: np.ndarray) -> dict[str, Any]:
-    """The fate of text that was shown dimmed. `picks`: indices of samples, one row for each bootstrap draw."""
+def _dimmed(samples: Sequence[Sample]) -> dict[str, Any]:
+    """The fate of text that was shown dimmed."""
     confirmed, withdrawn = (np.array([getattr(each, name) for each in samples]) for name in ("confirmed", "withdrawn"))
     found = {"shown": sum(each.dimmed for each in samples)}
     found |= {"confirmed": int(confirmed.sum()), "withdrawn": int(withdrawn.sum())}
-    decided = (confirmed + withdrawn)[picks].sum(1)
-    if not confirmed.sum() + withdrawn.sum():
+    if not (decided := confirmed + withdrawn).sum():
         return {**found, "share": None, "ci95": None}
-    low, high = np.quantile(withdrawn[picks].sum(1)[decided > 0] / decided[decided > 0], (0.025, 0.975))
-    share = withdrawn.sum() / (confirmed.sum() + withdrawn.sum())
-    return {**found, "share": round(float(share), 4), "ci95": [round(float(low), 4), round(float(high), 4)]}
+    share = round(float(withdrawn.sum() / decided.sum()), 4)
+    return {**found, "share": share, "ci95": interval(withdrawn, decided, 4)}
 
 
 # ---- the run ---------------------------------------------------------------------------------------------------------
 
 
 class NetworkRun:
-    """Asks the plan's questions in all modes on all lines. The first question is a warm-up; rides use all others."""
+    """Asks questions in all modes on all lines. The first question is a warm-up; rides use all others.
+
+    `finish` receives each row.
+    """
 
     def __init__(
         self,
-        journal: Journal,
+        finish: Callable[[dict[str, Any]], None],
         drafter: Drafter,
         asked: Sequence[str],
         questions: Sequence[str],
         max_tokens: int,
         paced_ms: float,
     ) -> None:
-        self._journal = journal
+        self._finish = finish
         self._drafter = drafter
         self._warm_up, *self._questions = questions
         self._others = random.Random(SEED).sample(asked, len(asked))
@@ -170,47 +167,34 @@ class NetworkRun:
         """The target's own answers."""
 
     async def over(self, served: Served, profiles: Sequence[LinkProfile], modes: Sequence[str]) -> None:
-        """Yield the rows of all modes on all lines. Raises `WrongAnswer`."""
+        """Measure all modes on all lines. Raises `WrongAnswer`."""
         for profile in profiles:
-            left = [mode for mode in modes if not self._journal.whole(self._key(profile, mode))]
             if not profile.outages:
-                await self._in_turns(served, profile, left)
+                await self._in_turns(served, profile, modes)
                 continue
-            for mode in left:
-                if not self._journal.samples(self._key(profile, mode)):
-                    await self._ride(served, profile, mode)
-                self._finish(profile, mode)
-
-    def _key(self, profile: LinkProfile, mode: str) -> Key:
-        return Key(profile.name, mode, self._paced_ms)
+            for mode in modes:
+                await self._ride(served, profile, mode)
 
     async def _in_turns(self, served: Served, profile: LinkProfile, modes: Sequence[str]) -> None:
         """Ask the questions of one mode after the other."""
-        missing = {
-            mode: set(range(len(self._questions))) - set(self._journal.samples(self._key(profile, mode)))
-            for mode in modes
-        }
+        samples: dict[str, list[Sample]] = {mode: [] for mode in modes}
         async with Counted(served.url) as counted, CellStack() as lines:
             cells: dict[str, Cell] = {}
             for mode in modes:
-                if missing[mode]:
-                    cells[mode] = await self._cell(lines, served, profile, mode)
-                    await counted.ask(cells[mode], self._warm_up)
-            for number, question in enumerate(self._questions):
-                samples = {}
-                for mode in modes:
-                    if number in missing[mode]:
-                        sample = await counted.ask(cells[mode], question)
-                        await self._check(served, profile, mode, question, sample)
-                        self._journal.add(self._key(profile, mode), {number: sample})
-                        samples[mode] = sample
-                self._say(profile, f"prompt {number + 1} of {len(self._questions)}", samples)
+                cells[mode] = await self._cell(lines, served, profile, mode)
+                await counted.ask(cells[mode], self._warm_up)
+            for number, question in enumerate(self._questions, 1):
+                for mode, cell in cells.items():
+                    samples[mode].append(await counted.ask(cell, question))
+                    await self._check(served, profile, mode, question, samples[mode][-1])
+                newest = {mode: found[-1] for mode, found in samples.items()}
+                self._say(profile, f"prompt {number} of {len(self._questions)}", newest)
         for mode in modes:
-            self._finish(profile, mode)
+            self._finish(row(profile.name, mode, self._paced_ms, samples[mode]))
 
     async def _ride(self, served: Served, profile: LinkProfile, mode: str) -> None:
         """Ask questions on a line that begins now, until all its outages are over."""
-        samples: dict[int, Sample] = {}
+        samples: list[Sample] = []
         ends = sum(profile.outages[-1])
         asked = itertools.cycle(self._others)
         async with Counted(served.url) as counted, CellStack() as lines:
@@ -218,12 +202,11 @@ class NetworkRun:
             cell = await self._cell(lines, served, profile, mode)
             await counted.ask(cell, self._warm_up)
             while (gone := time.monotonic() - begun) < ends or not samples:
-                question = next(asked)
-                sample = samples[len(samples)] = await counted.ask(cell, question)
-                self._say(profile, f"second {gone:.0f} of {ends:g}", {mode: sample})
-        for question, sample in zip(itertools.cycle(self._others), samples.values()):
+                samples.append(await counted.ask(cell, next(asked)))
+                self._say(profile, f"second {gone:.0f} of {ends:g}", {mode: samples[-1]})
+        for question, sample in zip(itertools.cycle(self._others), samples):
             await self._check(served, profile, mode, question, sample)
-        self._journal.add(self._key(profile, mode), samples)
+        self._finish(row(profile.name, mode, self._paced_ms, samples))
 
     async def _cell(self, lines: CellStack, served: Served, profile: LinkProfile, mode: str) -> Cell:
         emulator = Emulator(profile, "127.0.0.1", served.port, seed=SEED)
@@ -239,12 +222,6 @@ class NetworkRun:
     def _say(self, profile: LinkProfile, place: str, samples: Mapping[str, Sample]) -> None:
         said = ", ".join(f"{mode} {len(sample.tokens) / sample.seconds:.1f}/s" for mode, sample in samples.items())
         print(f"{profile.name}, {self._paced_ms:g} ms, {place}: {said}", file=sys.stderr, flush=True)
-
-    def _finish(self, profile: LinkProfile, mode: str) -> None:
-        key = self._key(profile, mode)
-        samples = self._journal.samples(key)
-        self._journal.finish(row(key, [samples[number] for number in sorted(samples)]))
-        print(json.dumps(self._journal.rows[-1]), flush=True)
 
 
 def asked_of(paths: Sequence[Path], limit: int) -> tuple[list[str], list[str]]:
@@ -262,44 +239,29 @@ async def measure(arguments: argparse.Namespace, profiles: Sequence[LinkProfile]
     if len(questions) < 2:
         raise PromptsError(f"{arguments.prompts[0]} holds one prompt; it takes two, as the first only warms up.")
     modes, drafter = list(arguments.mode or MODES), Drafter.load(arguments.drafter)
-    plan = {
-        "prompts": hashlib.blake2b(json.dumps(questions).encode(), digest_size=8).hexdigest(),
-        "limit": len(questions) - 1,
-        "max_tokens": arguments.max_tokens,
-        "drafter": drafter.config.memory,
-    }
-    journal = Journal(arguments.json, plan, machine_and_pair(arguments.drafter))
+    rows: list[dict[str, Any]] = []
+
+    def finish(found: dict[str, Any]) -> None:
+        rows.append(found)
+        print(json.dumps(found), flush=True)
+        write(arguments.json, rows, machine_and_pair(arguments.drafter))
+
     for paced_ms in arguments.forward:
-        keys = [Key(profile.name, mode, paced_ms) for profile in profiles for mode in modes]
-        if all(journal.whole(key) for key in keys):
-            continue
         async with Served(arguments.target, arguments.drafter, paced_ms) as served:
-            run = NetworkRun(journal, drafter, asked, questions, arguments.max_tokens, paced_ms)
+            run = NetworkRun(finish, drafter, asked, questions, arguments.max_tokens, paced_ms)
             await run.over(served, profiles, modes)
-
-
-def forwards(written: str) -> list[float]:
-    """Read milliseconds, separated by commas."""
-    try:
-        values = [float(part) for part in written.split(",")]
-    except ValueError:
-        values = [-1.0]
-    if min(values) < 0:
-        raise argparse.ArgumentTypeError(f"{written!r} is no list of milliseconds such as 0,25,60")
-    return values
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--prompts", type=Path, nargs="+", default=[PROMPTS], metavar="FILE")
     parser.add_argument("--profiles", type=Path, default=PROFILES, help="a JSON file of profiles")
-    parser.add_argument(
-        "--json", type=Path, default=Path("network.json"), help="the results; a later run completes them"
-    )
+    parser.add_argument("--json", type=Path, default=Path("network.json"), metavar="OUT", help="the results")
     parser.add_argument("--limit", type=int, default=8, help="prompts, spread evenly over each file; one more warms up")
     parser.add_argument("--only-profile", nargs="+", metavar="NAME", help="only these lines")
     parser.add_argument("--mode", choices=MODES, nargs="+", help="only these modes")
-    parser.add_argument("--forward", type=forwards, default=[0.0, 25.0, 60.0], metavar="MS,...", help="see above")
+    forwards = [0.0, 25.0, 60.0]
+    parser.add_argument("--forward", type=lambda text: [float(part) for part in text.split(",")], default=forwards)
     parser.add_argument("--max-tokens", type=int, default=160, help="most tokens of an answer")
     parser.add_argument("--target", default=str(TARGET))
     parser.add_argument("--drafter", type=Path, default=DRAFTER, metavar="DIR")
@@ -310,7 +272,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         if unknown := [name for name in names if name not in profiles]:
             parser.error(f"there is no profile {unknown[0]!r}; there are {', '.join(profiles)}")
         asyncio.run(measure(arguments, [profiles[name] for name in names]))
-    except (BadProfile, PromptsError, DrafterError, WrongAnswer, NotServed, OtherPlan) as error:
+    except (BadProfile, PromptsError, DrafterError, WrongAnswer, NotServed) as error:
         parser.exit(1, f"{error}\n")
 
 

@@ -18,13 +18,6 @@ def resident_mb(process: int) -> float:
     return _sum(process, lambda one: one.memory_info().rss / 1e6)
 
 
-def proportional_mb(process: int) -> float | None:
-    """Megabytes of one, with its share of shared pages (PSS), or None if the system does not say."""
-    with contextlib.suppress(psutil.Error, AttributeError):
-        return float(psutil.Process(process).memory_full_info().pss / 1e6)
-    return None
-
-
 def _sum(process: int, of: Callable[[psutil.Process], float]) -> float:
     total, found = 0.0, list[psutil.Process]()
     with contextlib.suppress(psutil.Error):

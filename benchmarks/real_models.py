@@ -45,7 +45,7 @@ import msgspec
 
 from app.cli.machine import machine
 from app.config import REPOSITORY
-from benchmarks.processes import proportional_mb, resident_mb
+from benchmarks.processes import resident_mb
 from benchmarks.real_answers import answers, speed
 from benchmarks.real_run import KEPT, POEM, QUESTIONS, START_SECONDS, Count, Figures, NotStarted, Run, kept
 from benchmarks.reference import Reference
@@ -87,8 +87,6 @@ def start(run: Run) -> Figures:
                 if number == run.repeats - 1 and which == "second":
                     asyncio.run(_asked(serving.url, run.questions[1:]))
                     figures[f"memory after {len(run.questions)} answers, RSS: MB"].append(resident_mb(serving.process))
-                    if (share := proportional_mb(serving.process)) is not None:
-                        figures[f"memory after {len(run.questions)} answers, PSS: MB"].append(share)
     return {name: round(statistics.median(values), 2) for name, values in figures.items()}
 
 

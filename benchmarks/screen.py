@@ -1,9 +1,9 @@
 """The screen under load: how long its event loop stalls while a long chat opens, scrolls and streams.
 
-    python -m benchmarks.screen [--messages N ...] [--tokens-per-second N] [--lines N] [--columns N] [--json OUT]
+    python -m benchmarks.screen [--messages N ...] [--json OUT]
 
 The real application runs over a real store. Its one conversation has N messages of Markdown with code. The core streams
-an answer with a code fence of `--lines` lines, in rounds like those of a line of 60 ms. Each frame is drawn and turned
+an answer with a code fence of 200 lines, in rounds like those of a line of 60 ms. Each frame is drawn and turned
 into the bytes for a terminal, but not written to one. A task that is due every 2 ms records how late it ran.
 
 - `open`: from opening the conversation until its last answer is drawn at the end of the view
@@ -22,7 +22,7 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +46,7 @@ ROUND_SECONDS = 0.06
 TOKEN_CHARACTERS = 4
 """Characters of a token of English text and code, on average."""
 PAGES = 10
+TOKENS_PER_SECOND = 100
 SIZE = (120, 40)
 
 
@@ -71,11 +72,11 @@ ANSWERS = (
 QUESTIONS = ("How do I unpack a .tar.gz file?", "What is eating my disk?", "Tidy a folder every night", "Sort numbers")
 
 
-def long_answer(lines: int) -> str:
-    """Prose, a fence with this many lines, and prose again."""
+def long_answer() -> str:
+    """Prose, a fence with 200 lines, and prose again."""
     code = (
         f"    total += weigh(items[{line}], by={line % 7})  # the {line}th of them, by its weight"
-        for line in range(lines)
+        for line in range(200)
     )
     return f"{ANSWERS[0]}\nAll of it, spelt out:\n\n```python\n" + "\n".join(code) + f"\n```\n\n{ANSWERS[1]}"
 
@@ -110,11 +111,11 @@ class StreamingCore:
     offer = None
     """Nobody offers a small model."""
 
-    def __init__(self, store: Store, text: str, tokens_per_second: float) -> None:
+    def __init__(self, store: Store) -> None:
         self.store, self.outbox = store, EmptyOutbox(store)
-        self._text = text
-        self._per_round = max(1, round(tokens_per_second * ROUND_SECONDS))
-        self._seconds = self._per_round / tokens_per_second
+        self._text = long_answer()
+        self._per_round = max(1, round(TOKENS_PER_SECOND * ROUND_SECONDS))
+        self._seconds = self._per_round / TOKENS_PER_SECOND
 
     def status(self) -> ModeChanged:
         return ModeChanged("edge", "drafting here, verified by a script")
@@ -199,8 +200,6 @@ class Part:
     stall_cpu_ms: float = 0.0
     """The most CPU time of the loop's thread between two runs of the watcher."""
     stalls_over_50_ms: int = 0
-    stalls: list[float] = field(default_factory=list, repr=False)
-    """All stalls above 10 ms, in milliseconds, in order."""
 
 
 class Watcher:
@@ -218,8 +217,6 @@ class Watcher:
             part.stall_ms = max(part.stall_ms, stall)
             part.stall_cpu_ms = max(part.stall_cpu_ms, 1000 * (working - worked))
             part.stalls_over_50_ms += stall > 50
-            if stall > 10:
-                part.stalls.append(round(stall, 1))
             last, worked = now, working
 
     @contextmanager
@@ -253,14 +250,14 @@ async def turn_pages(pilot: Pilot[None], transcript: Transcript, key: str, pages
     return took
 
 
-async def measure(messages: int, text: str, speed: float, size: tuple[int, int]) -> dict[str, Any]:
+async def measure(messages: int) -> dict[str, Any]:
     """Measure one row: a conversation with this many messages."""
     with tempfile.TemporaryDirectory() as folder:
         store = Store.open(Path(folder) / "outrider.db")
         conversation = write_conversation(store, messages)
-        app, watcher = Painting(StreamingCore(store, text, speed), on_painted=lambda: None), Watcher()
+        app, watcher = Painting(StreamingCore(store), on_painted=lambda: None), Watcher()
         row: dict[str, Any] = {"messages": messages}
-        async with app.run_test(size=size) as pilot:
+        async with app.run_test(size=SIZE) as pilot:
             watching = asyncio.create_task(watcher.watch())
             await until(lambda: isinstance(app.screen, ChatScreen))
             screen = app.screen
@@ -322,15 +319,11 @@ def show(row: dict[str, Any]) -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--messages", type=int, nargs="+", default=[10, 1000])
-    parser.add_argument("--tokens-per-second", type=float, default=100.0)
-    parser.add_argument("--lines", type=int, default=200)
-    parser.add_argument("--columns", type=int, default=SIZE[0])
     parser.add_argument("--json", type=Path)
     options = parser.parse_args(arguments)
     rows = []
     for messages in options.messages:
-        text = long_answer(options.lines)
-        rows.append(asyncio.run(measure(messages, text, options.tokens_per_second, (options.columns, SIZE[1]))))
+        rows.append(asyncio.run(measure(messages)))
         show(rows[-1])
     write(options.json, rows, machine())
 

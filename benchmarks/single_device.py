@@ -41,7 +41,7 @@ from transformers import PreTrainedModel
 from app.config import Settings
 from app.prompts import read_prompts
 from app.reply.edge import UNHEARD
-from benchmarks.bundled import DRAFTER, PROMPTS, TARGET, machine_and_pair
+from benchmarks.bundled import DRAFTER, PROMPTS, TARGET, interval, machine_and_pair
 from drafter.calibration import Calibration
 from drafter.cost import CostMeter
 from drafter.model import MemoryEncoder
@@ -233,13 +233,11 @@ def run(ways: dict[str, Decode], prompts: Sequence[list[int]], *, strict: bool =
 
 def row(name: str, timed: Timed, plain: Timed, drafting: Drafting | None = None) -> dict[str, object]:
     seconds, base = np.array(timed.seconds), np.array(plain.seconds)
-    picks = np.random.default_rng(0).integers(len(base), size=(2000, len(base)))
-    ratios = base[picks].sum(1) / seconds[picks].sum(1)
     return {
         "name": name,
         "tokens_per_second": round(timed.rate, 1),
         "speedup": round(float(base.sum() / seconds.sum()), 3),
-        "ci95": [round(float(bound), 3) for bound in np.quantile(ratios, (0.025, 0.975))],
+        "ci95": interval(base, seconds),
         "prompts": len(base),
         "tokens": sum(timed.tokens),
         "alike": timed.alike,

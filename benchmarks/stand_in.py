@@ -1,11 +1,11 @@
 """A server goes away in mid-answer, and a model on this device continues: how soon, and with every character or not.
 
-    python -m benchmarks.stand_in MODEL.gguf [--cuts N] [--tokens N] [--silent] [--json OUT]
+    python -m benchmarks.stand_in MODEL.gguf [--cuts N] [--tokens N] [--json OUT]
 
 The server's part is the beginning of the model's own greedy answer, sent at 50 words a second and cut at a random
-character; with --silent the line stays open and says nothing more. So an answer with nothing lost or duplicated is the
-whole answer again. Warm, the model has read along; cold, the server is away when the question is asked, and the model
-has to be loaded. Seconds are counted from the moment at which the app knows that the server is away.
+character. So an answer with nothing lost or duplicated is the whole answer again. Warm, the model has read along; cold,
+the server is away when the question is asked, and the model has to be loaded. Seconds are counted from the moment at
+which the app knows that the server is away.
 """
 
 from __future__ import annotations
@@ -33,14 +33,12 @@ from app.reply.routing import Options
 from benchmarks.bundled import PROMPTS, write
 from drafter.runtime import Drafter
 from drafter.shelf import Drafters
-from remote import TransportOptions
 from remote.protocol import Sampling
 from storage import Store
 from storage.database import MEMORY
 from tests.support.chat_server import ChatServer, Script
 
 WORD_SECONDS = 0.02
-SILENCE_SECONDS = 1.0
 
 
 async def whole(model: LocalModel, question: str, most: int) -> str:
@@ -62,7 +60,6 @@ async def cut(model: LocalModel, drafters: Drafters, script: Script, question: s
     with Store.open(MEMORY) as store:
         async with server.listening() as port:
             source = AddressSource(f"http://127.0.0.1:{port}/v1")
-            source.options = TransportOptions(read_seconds=SILENCE_SECONDS)
             async with Assistant(store, Options(drafters, source, settings, stand_in=lambda name: model)) as assistant:
                 status = await assistant.settled()
                 while begun and status.mode != "hosted":
@@ -90,8 +87,8 @@ async def cut(model: LocalModel, drafters: Drafters, script: Script, question: s
 
 
 async def measure(arguments: argparse.Namespace) -> list[dict[str, Any]]:
-    drafters, rng = Drafters(Drafter.load(BUNDLED_DRAFTER)), random.Random(arguments.seed)
-    questions = [prompt.turns[0] for prompt in read_prompts(arguments.prompts)]
+    drafters, rng = Drafters(Drafter.load(BUNDLED_DRAFTER)), random.Random(0)
+    questions = [prompt.turns[0] for prompt in read_prompts(PROMPTS)]
     model = LocalModel("here", arguments.model)
     model.shared = True
     rows, answers = list[dict[str, Any]](), dict[str, str]()
@@ -104,7 +101,7 @@ async def measure(arguments: argparse.Namespace) -> list[dict[str, Any]]:
             warm = number % 4 != 3
             at = rng.randrange(1, max(2, len(answer))) if warm else 0
             pieces = re.findall(r"\S+\s*|\s+", answer[:at])
-            script = Script(pieces, cut=not arguments.silent, hold=arguments.silent, pause=WORD_SECONDS)
+            script = Script(pieces, cut=True, pause=WORD_SECONDS)
             if not warm:
                 await model.close()
             seconds, text = await cut(model, drafters, script, question, arguments.tokens)
@@ -130,9 +127,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("model", type=Path)
     parser.add_argument("--cuts", type=int, default=100)
     parser.add_argument("--tokens", type=int, default=150, help="most tokens of an answer")
-    parser.add_argument("--silent", action="store_true", help="the line stays open")
-    parser.add_argument("--prompts", type=Path, default=PROMPTS)
-    parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args(argv)
     rows = asyncio.run(measure(arguments))

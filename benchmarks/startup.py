@@ -1,6 +1,6 @@
 """Seconds from the start of a process to its first painted frame, and to the first key that it takes, on a real pty.
 
-    python -m benchmarks.startup [--repeats 10] [--install FOLDER | --oterm PATH --elia PATH --llm PATH] [--json OUT]
+    python -m benchmarks.startup [--repeats 10] [--install FOLDER] [--json OUT]
 
 Two other chat screens, and two commands that only print a version, run in turns with ours, on the same machine in the
 same minutes, each with a home of its own. The first round only warms up the caches. `--install` puts the others into
@@ -53,9 +53,9 @@ class Program:
     environment: tuple[tuple[str, str], ...] = ()
 
 
-def programs(others: Mapping[str, Path], outrider: Sequence[str]) -> Iterator[Program]:
-    """The programs under test: ours, and those of the others that are available."""
-    ours = tuple(outrider)
+def programs(others: Mapping[str, Path]) -> Iterator[Program]:
+    """The programs under test: ours, and those of the others that are installed."""
+    ours = (sys.executable, "-m", "app.start")
     own = (("PYTHONPATH", str(REPOSITORY)),)
     yield Program("outrider", ours, quit=QUIT, environment=own)
     yield Program("outrider, offline", ours, quit=QUIT, environment=(*own, ("OUTRIDER_MODE", "offline")))
@@ -165,15 +165,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeats", type=int, default=10)
     parser.add_argument("--install", type=Path, metavar="FOLDER")
-    for name in PACKAGES:
-        parser.add_argument(f"--{name}", type=Path, metavar="PATH")
-    parser.add_argument("--outrider", type=Path, metavar="PATH", help="Default: this source tree.")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     others = install(arguments.install) if arguments.install else {}
-    others |= {name: path for name in PACKAGES if (path := getattr(arguments, name)) is not None}
-    ours = [str(arguments.outrider)] if arguments.outrider else [sys.executable, "-m", "app.start"]
-    rows = run(list(programs(others, ours)), arguments.repeats)
+    rows = run(list(programs(others)), arguments.repeats)
     for row in rows:
         figures = (
             f"{what} {row[f'{what}_median']:.3f} s" for what in ("frame", "key", "end") if f"{what}_median" in row

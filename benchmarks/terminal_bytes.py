@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import itertools
 import os
-import re
 import sys
 import tempfile
 import time
@@ -24,7 +23,7 @@ from benchmarks.bundled import REPOSITORY, write
 from benchmarks.screen import ANSWERS, TOKEN_CHARACTERS, write_conversation
 from storage import Store
 from tests.support.chat_server import ChatServer, Script, in_thread
-from tests.support.terminal import SEQUENCES, Terminal
+from tests.support.terminal import Terminal
 
 SIZES = ((24, 80), (36, 120))
 """Lines and columns."""
@@ -32,7 +31,6 @@ OTHERS = 40
 """Conversations in the list besides the open one."""
 SETTLED_SECONDS = 1.0
 """After the last token."""
-STYLE = re.compile(r"\x1b\[[\d;:]*m")
 
 
 class Stream:
@@ -53,7 +51,7 @@ class Stream:
 
 
 def measure(size: tuple[int, int], tokens_per_second: float, seconds: float, *, ssh: bool = False) -> dict[str, float]:
-    """Bytes of all kinds, and bytes a second, of one answer."""
+    """Bytes a second of one answer."""
     stream = Stream(tokens_per_second, seconds)
     with (
         tempfile.TemporaryDirectory() as home,
@@ -85,19 +83,8 @@ def measure(size: tuple[int, int], tokens_per_second: float, seconds: float, *, 
             raw, took = terminal.raw[before:], time.monotonic() - stream.begun
             terminal.type("\x11")
             terminal.end()
-    return {"lines": size[0], "columns": size[1], "tokens_per_second": tokens_per_second, **kinds(raw, took)}
-
-
-def kinds(raw: bytes, seconds: float) -> dict[str, float]:
-    """What the bytes are: colours and weights, other sequences (mostly moves of the cursor), and text."""
-    text = raw.decode(errors="replace")
-    styles = sum(map(len, STYLE.findall(text)))
-    sequences = sum(len(found.group()) for found in SEQUENCES.finditer(text))
-    return {
-        "bytes_per_second": round(len(raw) / seconds),
-        "style_share": round(styles / len(raw), 3),
-        "move_share": round((sequences - styles) / len(raw), 3),
-    }
+    row = {"lines": size[0], "columns": size[1], "tokens_per_second": tokens_per_second}
+    return {**row, "bytes_per_second": round(len(raw) / took)}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -110,12 +97,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     rows = []
     for size, speed in itertools.product(SIZES, options.tokens_per_second):
         rows.append(measure(size, speed, options.seconds, ssh=options.ssh))
-        row = rows[-1]
-        print(
-            f"{size[1]}x{size[0]}, {speed:3.0f} tokens/s: {row['bytes_per_second'] / 1000:5.1f} kB/s, of which styles"
-            f" {row['style_share']:.0%}, moves {row['move_share']:.0%}",
-            flush=True,
-        )
+        kilobytes = rows[-1]["bytes_per_second"] / 1000
+        print(f"{size[1]}x{size[0]}, {speed:3.0f} tokens/s: {kilobytes:5.1f} kB/s", flush=True)
     write(options.json, rows, machine(), ssh=options.ssh)
 
 
