@@ -10,30 +10,32 @@ BIN := $(VENV)/bin
 CONSTRAINTS ?= constraints.txt
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint $(CONSTRAINTS)
 
+# Python keeps what it compiled: the tests start hundreds of processes, which would compile it all again. They import a
+# fraction of PyTorch, transformers and the tools, so that pip does not compile all of those, which takes half a minute.
+unexport PYTHONDONTWRITEBYTECODE
+PIP_AS_USED := $(PIP) --no-compile
+
 # On Linux without an NVIDIA driver the build for CPUs will do; the default one brings gigabytes of CUDA libraries.
 TORCH := $(shell sed -n '/^torch==/p' constraints.txt)
 ifeq ($(shell uname -s)$(shell command -v nvidia-smi),Linux)
-INSTALL_TORCH := $(PIP) $(TORCH)+cpu 2>/dev/null || $(PIP) --requirement requirements-cpu.txt
+INSTALL_TORCH := $(PIP_AS_USED) $(TORCH)+cpu 2>/dev/null || $(PIP_AS_USED) --requirement requirements-cpu.txt
 else
-INSTALL_TORCH := $(PIP) $(TORCH)
+INSTALL_TORCH := $(PIP_AS_USED) $(TORCH)
 endif
-
-# Python keeps what it compiled: the tests start hundreds of processes, which would compile it all again.
-unexport PYTHONDONTWRITEBYTECODE
 
 # One file's tests stay on one worker, in their order; what takes longest starts first (tests/conftest.py).
 PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --maxprocesses 8 --dist loadfile --no-loadscope-reorder
 
-.PHONY: chat test test-all test-latest constraints lint format release clean
+.PHONY: chat test test-all test-latest constraints lint style types format release clean
 
 chat: $(VENV)/.chat
 	@$(BIN)/outrider chat
 
 # What is quick, of every package. With AFFECTED=1 also slow tests, if something that they use has changed since the
-# commit in .ci/passed (tests/support/affected.py).
+# commit in .ci/passed (tools/affected.py).
 test: $(VENV)/.dev
 ifdef AFFECTED
-	left_out=$$($(BIN)/python -m tests.support.affected) && $(PYTEST) $$left_out
+	left_out=$$($(BIN)/python -m tools.affected) && $(PYTEST) $$left_out
 else
 	$(PYTEST) -m "not faults and not pty and not training and not bundled and not benchmarks"
 endif
@@ -53,12 +55,16 @@ test-latest:
 constraints:
 	$(MAKE) test-latest NEWEST=--write
 
-lint: $(VENV)/.dev
+lint: style types
+
+style: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/codespell
+
+types: $(VENV)/.dev
+	$(BIN)/mypy
 
 format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .
@@ -89,5 +95,5 @@ $(VENV)/.torch: $(VENV)/.python constraints.txt
 
 $(VENV)/.dev: $(VENV)/.torch pyproject.toml constraints.txt
 	@echo "Installing Outrider and its development tools into $(VENV) ..."
-	@$(PIP) --editable '.[dev]'
+	@$(PIP_AS_USED) --editable '.[dev]'
 	@touch $@

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.affected import FOLDERS, PASSED, Repository, base, changed
 from tests.support.serving import REPOSITORY
+from tools.affected import FOLDERS, PASSED, Repository, base, changed
 
 EMPTY = (
     "app/__init__.py", "app/cli/__init__.py", "app/cli/style.tcss", "storage/__init__.py", "storage/store.py",

@@ -9,7 +9,7 @@ from recipes.shell_guide.grammar.talk import Talk, read_talk
 
 pytestmark = pytest.mark.training
 
-DRAWS = 300
+DRAWS = 100
 
 
 @pytest.fixture(scope="module")

@@ -299,7 +299,7 @@ async def hundreds_of_sessions(port: int) -> AsyncIterator[None]:
                 assert decode(reply.content, Error).retry and reply.headers["retry-after"]
 
         async def flood() -> None:
-            for start in range(0, 400, 20):
+            for start in range(0, 160, 20):
                 await asyncio.gather(*(open_one(index) for index in range(start, start + 20)))
 
         task = asyncio.create_task(flood())

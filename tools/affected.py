@@ -1,6 +1,6 @@
 """Tests that nothing which changed can affect, for .ci/run to leave out.
 
-    python -m tests.support.affected    # prints an `--ignore` of pytest for each file, and says on stderr what it did
+    python -m tools.affected    # prints an `--ignore` of pytest for each file, and says on stderr what it did
 
 Tests of the benchmarks, the recipes, the bundled pair and the terminals take long, and what they test changes seldom.
 A file of them runs if something differs from the last known good state that it uses: a module that it imports, or runs
@@ -16,7 +16,7 @@ import sys
 from functools import cached_property
 from pathlib import Path
 
-REPOSITORY = Path(__file__).resolve().parents[2]
+REPOSITORY = Path(__file__).resolve().parents[1]
 TOPS = ("app", "benchmarks", "docs", "drafter", "models", "recipes", "remote", "storage", "tests", "tools")
 PASSED = ".ci/passed"
 """The commit on which every test passed last. `make test-all` writes it."""
