@@ -9,8 +9,7 @@ import pytest
 
 from app.config import ConfigError, Folders
 from app.prompts import PromptEntry, PromptsError, read_prompts
-from app.system_prompts import MOST_BYTES, SystemPrompt, SystemPrompts, in_force, name_problem
-from storage import Choices, Message
+from app.system_prompts import MOST_BYTES, SystemPrompt, SystemPrompts, name_problem
 
 
 def read(tmp_path: Path, text: str) -> list[PromptEntry]:
@@ -107,11 +106,3 @@ def test_a_name_of_the_library_goes_before_a_text(prompts: SystemPrompts) -> Non
         prompts.meant_by("@teacher")
     with pytest.raises(ConfigError, match="at most"):
         prompts.meant_by("long " * MOST_BYTES)
-
-
-def test_the_system_message_of_an_import_counts_until_another_is_chosen() -> None:
-    thread = [Message("m", "c", None, "system", "Be brief.", "done", (), (), {}, "2026-01-01")]
-    assert in_force(Choices(), thread) == SystemPrompt("Be brief.")
-    assert in_force(Choices(system="", system_name=None), thread) == SystemPrompt("")
-    assert in_force(Choices(system="Long.", system_name="l"), thread) == SystemPrompt("Long.", "l")
-    assert in_force(Choices(), []) == SystemPrompt("")

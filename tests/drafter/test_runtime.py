@@ -14,12 +14,11 @@ from hypothesis import strategies as st
 from drafter.cache import CHUNK
 from drafter.model.torch_step import TorchStep
 from drafter.runtime import Drafter
-from drafter.search import Pace
 from drafter.step import StepGraph
 from drafter.training.export import compare, export_graph, prompt
 from models.config import CONFIG, FLOAT, GRAPH, DrafterCorrupt, DrafterError, DrafterMissing, read_config, write_config
 from tests.drafter.conftest import draft_model
-from tests.drafter.trees import BUSH, same_tree, seeds, write_alone
+from tests.drafter.trees import BUSH, same_tree, seeds
 
 
 def test_a_missing_folder_or_file_is_named_and_a_damaged_graph_refused_by_its_checksum_or_its_form(folder, tmp_path):
@@ -106,17 +105,6 @@ def test_a_long_conversation_outgrows_its_slabs(tiny, floats):
 
 
 # ---- from a folder ---------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("bits", "name"), [(8, "int8"), (4, "int4"), (None, "float32")])
-def test_a_loaded_drafter_drafts_from_text(tiny_pair, bits, name):
-    drafter = Drafter.load(tiny_pair / "drafter", "torch", device="cpu", bits=bits)
-    assert drafter.runtime == f"PyTorch on cpu, {name}" and not drafter.independent_rows
-    context = drafter.context()
-    context.commit(drafter.text.render([("user", "list all files")]))
-    tree = context.draft(Pace(depth=4, breadth=4, nodes=12))
-    assert len(tree) == 12 and (tree.log_probs <= 0).all()
-    assert drafter.text.decode(write_alone(context, 8))
 
 
 def test_the_runtime_is_onnx_unless_asked_and_a_graph_of_other_layers_is_refused(tiny_pair):

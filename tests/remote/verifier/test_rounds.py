@@ -21,7 +21,7 @@ from remote.verifier.holders import Tokens
 from remote.verifier.http import create_app
 from remote.verifier.options import ServeOptions
 from tests.remote.toy_verifier import cutting_relay
-from tests.remote.verifier.test_http import PATIENT, PROMPT, TOKEN, Gate, connected, counter, message, running
+from tests.remote.verifier.test_http import PATIENT, PROMPT, TOKEN, connected, counter, message, running
 from tests.remote.verifier.tiny import VOCABULARY, generated
 
 
@@ -165,18 +165,6 @@ async def test_a_reply_cut_anywhere_before_the_verdict_is_fetched_again(
             reply = await ask(far.session(), PROMPT)
         assert (reply.verdict.bonus, reply.exchanges) == (whole.verdict.bonus, 2)
     assert await counter(plain, "rounds_total") == 6
-
-
-async def test_a_cancelled_round_leaves_the_session_whole(client: VerifierClient, target: Engine) -> None:
-    session = client.session()
-    async with Gate(target.model) as held:
-        task = asyncio.create_task(ask(session, PROMPT))
-        await held.entered()
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-    reply = await ask(session, [*PROMPT, 4])
-    assert reply.verdict.bonus == generated(target.model, [*PROMPT, 4], 1)[0]
 
 
 async def test_a_refused_round_does_not_spoil_the_next(
