@@ -10,17 +10,19 @@ BIN := $(VENV)/bin
 CONSTRAINTS ?= constraints.txt
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint $(CONSTRAINTS)
 
-# Python keeps what it compiled: the tests start hundreds of processes, which would compile it all again. They import a
-# fraction of PyTorch, transformers and the tools, so that pip does not compile all of those, which takes half a minute.
+# pip compiles what it installs on one processor, which takes half a minute. All of them do it here, and compile PyTorch
+# while pip looks for the rest. (Compiled by the tests themselves, a package's sloppy escape would be an error.)
+PIP_ALONE := $(PIP) --no-compile
+COMPILE := $(BIN)/python -W ignore -m compileall -qq -j 0 $(VENV)/lib
+# Python keeps what it compiled: the tests start hundreds of processes, which would compile it all again.
 unexport PYTHONDONTWRITEBYTECODE
-PIP_AS_USED := $(PIP) --no-compile
 
 # On Linux without an NVIDIA driver the build for CPUs will do; the default one brings gigabytes of CUDA libraries.
 TORCH := $(shell sed -n '/^torch==/p' constraints.txt)
 ifeq ($(shell uname -s)$(shell command -v nvidia-smi),Linux)
-INSTALL_TORCH := $(PIP_AS_USED) $(TORCH)+cpu 2>/dev/null || $(PIP_AS_USED) --requirement requirements-cpu.txt
+INSTALL_TORCH := $(PIP_ALONE) $(TORCH)+cpu 2>/dev/null || $(PIP_ALONE) --requirement requirements-cpu.txt
 else
-INSTALL_TORCH := $(PIP_AS_USED) $(TORCH)
+INSTALL_TORCH := $(PIP_ALONE) $(TORCH)
 endif
 
 # One file's tests stay on one worker, in their order; what takes longest starts first (tests/conftest.py).
@@ -91,9 +93,11 @@ $(VENV)/.chat: $(VENV)/.python pyproject.toml constraints.txt
 $(VENV)/.torch: $(VENV)/.python constraints.txt
 	@echo "Installing PyTorch (about 200 MB) into $(VENV) ..."
 	@$(INSTALL_TORCH)
+	@$(COMPILE) &
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.torch pyproject.toml constraints.txt
 	@echo "Installing Outrider and its development tools into $(VENV) ..."
-	@$(PIP_AS_USED) --editable '.[dev]'
+	@$(PIP_ALONE) --editable '.[dev]'
+	@$(COMPILE) || true
 	@touch $@
