@@ -102,10 +102,10 @@ class Child(Transport):
             for task in self._tasks:
                 task.cancel()
             self._in.close()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        with suppress(TimeoutError):  # Its code; a descendant that left the group may hold its pipes open for ever.
-            await asyncio.wait_for(self._process.wait(), GRACE_SECONDS)
-        self._close_pipes()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+            with suppress(TimeoutError):  # Its code; a descendant that left the group may hold its pipes for ever.
+                await asyncio.wait_for(self._process.wait(), GRACE_SECONDS)
+            self._close_pipes()
 
     async def _receive(self) -> None:
         assert self._process.stdout is not None

@@ -56,6 +56,7 @@ MOST_NAME = 500
 """Longest name and URI of a prompt or resource, in characters. A person types or reads it: a longer one is left out."""
 MOST_ARGUMENTS = 20
 """Most arguments of a prompt. One with more is left out."""
+ENDING = "the program is about to end"
 SHORTEST_SECRET = 6
 """Shortest value of a variable or header that is hidden in logs and messages. A shorter one may be an ordinary word."""
 
@@ -100,7 +101,7 @@ class Servers:
 
     def _server(self, name: str) -> _Server:
         if self._closed:
-            raise ToolGone("the program is about to end", begun=False)
+            raise ToolGone(ENDING, begun=False)
         if name not in self._servers:
             self._servers[name] = _Server(name, self._folders, self._environment)
         return self._servers[name]
@@ -114,6 +115,7 @@ class _Server:
         self._link: _Link | None = None
         self._turn = asyncio.Lock()
         """Held while it is started, so that two calls do not start it twice."""
+        self._closed = False
 
     async def ask(self, question: Callable[[_Link], Awaitable[T]]) -> T:
         """Ask for something that changes nothing on the server. Raises `ToolGone`."""
@@ -133,9 +135,9 @@ class _Server:
         return await link.call(tool, arguments)
 
     async def aclose(self) -> None:
-        async with self._turn:
-            if self._link is not None:
-                await self._link.aclose()
+        self._closed = True
+        if self._link is not None:
+            await self._link.aclose()
 
     async def _linked(self) -> _Link:
         """The link, new if the last one has ended. Raises `ToolGone`."""
@@ -150,8 +152,10 @@ class _Server:
                     link = _Link(self.name, *await asyncio.to_thread(self._configured))
                 except ConfigError as error:
                     raise ToolGone(str(error), begun=False) from None
-                await link.open()
+                if self._closed:
+                    raise ToolGone(ENDING, begun=False)
                 self._link = link
+                await link.open()
             return self._link
 
     def _configured(self) -> tuple[McpServer, Mapping[str, str], frozenset[str], httpx2.Auth | None]:
@@ -233,14 +237,15 @@ class _Link:
             async with asyncio.timeout(START_SECONDS):
                 await self._ready.wait()
         except TimeoutError:
-            await self._abandon()
+            await self.aclose()
             raise ToolGone(self._why_not_started(None), begun=False) from None
         except BaseException:
-            await self._abandon()
+            await self.aclose()
             raise
         if self._error is not None or self._session is None:
             await asyncio.wait([self._task])
-            raise ToolGone(self._why_not_started(self._error), begun=False) from None
+            why = ENDING if self._error is None else self._why_not_started(self._error)
+            raise ToolGone(why, begun=False) from None
         self._heard = time.monotonic()
         log.info("the MCP server %s started in %.1f s", self.name, self._heard - begun)
 
@@ -342,8 +347,11 @@ class _Link:
         return _bounded(text, failed=result.is_error)
 
     async def aclose(self) -> None:
+        """End the connection, whatever it is waiting for."""
         self._stop.set()
         if self._task is not None:
+            if not self._ready.is_set() and not self._task.cancelling():
+                self._task.cancel()
             await asyncio.wait([self._task])
 
     async def _ask(
@@ -363,7 +371,7 @@ class _Link:
             if error.code == types.REQUEST_TIMEOUT:
                 raise ToolGone(f"{self.name} did not answer within {seconds:.0f} s{unknown}", begun=begun) from None
             if error.code == types.CONNECTION_CLOSED:
-                await self._abandon()
+                await self.aclose()
                 raise ToolGone(f"{self.name} {self._how_it_ended()}{unknown}", begun=begun) from None
             if self._unread:
                 raise ToolGone(f"{self.name} {self._unread}{unknown}", begun=begun) from None
@@ -428,14 +436,6 @@ class _Link:
 
     def _give_up_reading(self, why: str) -> None:
         self._unread = why
-
-    async def _abandon(self) -> None:
-        """End the connection, whatever it is waiting for."""
-        self._stop.set()
-        if self._task is not None:
-            if not self._ready.is_set():
-                self._task.cancel()
-            await asyncio.wait([self._task])
 
     def _why_not_started(self, error: BaseException | None) -> str:
         """What went wrong, and what to do. `error`: None if it did not answer in time."""

@@ -220,6 +220,29 @@ async def test_what_does_not_start_is_explained_and_leaves_nothing_behind(
     await until(lambda: not alive(process))
 
 
+async def test_closing_ends_a_server_that_is_starting_and_starts_none_for_those_who_wait(
+    place: Place, close: Callable[[Servers], Servers], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "START_SECONDS", 1e9)
+    monkeypatch.setattr("app.tools.child.GRACE_SECONDS", 0.2)
+    stubborn = f"trap '' TERM; echo $$ >> {place.folder}/calls; while :; do sleep 1; done"
+    servers = close(place.servers(s={"command": "sh", "args": ["-c", stubborn]}))
+    asked = [asyncio.create_task(servers.offered(["s"])) for _ in range(2)]
+    await until(lambda: len(place.calls) == 1)
+    link = servers._servers["s"]._link
+    assert link is not None and link._task is not None and (child := link.child) is not None
+    await until(lambda: bool(child._tasks))
+    asked[0].cancel()
+    await until(lambda: child._process.stdin is not None and child._process.stdin.is_closing())
+    link._task.cancel()  # As `asyncio.run` does, once the window has ended.
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        await servers.aclose()
+        with pytest.raises(ToolGone, match="about to end"):
+            await asked[1]
+    assert child.exit_code == -signal.SIGKILL and len(place.calls) == 1
+    assert not alive(int(place.calls[0]))
+
+
 async def test_a_server_over_http_takes_its_token_and_may_be_restarted_between_calls(
     place: Place, close: Callable[[Servers], Servers], monkeypatch: pytest.MonkeyPatch
 ) -> None:
