@@ -1,14 +1,18 @@
-"""Tokens of an MCP sign-in: renewed in one window at a time, and no window waits for another one's calls."""
+"""Tokens of an MCP sign-in: renewed in one window at a time, and no window waits for another one's calls.
+
+A window whose tokens are refused continues with those that another one has stored.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import os
+from urllib.parse import parse_qs
 
 import httpx2
 import msgspec
 import pytest
-from mcp.client.auth import OAuthClientProvider
+from mcp.client.auth import OAuthClientProvider, OAuthFlowError
 from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
 from pydantic import AnyUrl
 
@@ -66,3 +70,52 @@ async def test_a_renewal_beside_a_long_call_holds_up_no_other_window(folders: Fo
     assert (long.result().text, short.result().text) == ("Bearer old", "Bearer new")
     (asked,) = renewed
     assert "refresh_token=later+again" in asked and "client_id=second" in asked
+
+
+@pytest.mark.usefixtures("no_ring")
+async def test_a_window_whose_tokens_are_refused_continues_with_those_of_another_window(
+    folders: Folders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each renewal revokes the earlier tokens, and the server never says when they expire."""
+    valid, asked, both = "later", list[str](), asyncio.Event()
+
+    async def answer(request: httpx2.Request) -> httpx2.Response:
+        nonlocal valid
+        if request.url.path != "/token":
+            taken = request.headers.get("authorization") == f"Bearer {valid}"
+            return httpx2.Response(200, text=valid) if taken else httpx2.Response(401)
+        (refresh,) = parse_qs(request.content.decode())["refresh_token"]
+        asked.append(refresh)
+        first = len(asked) == 1
+        if len(asked) == 2:
+            both.set()
+        await both.wait()
+        if not first and refresh != f"{valid} again":
+            return httpx2.Response(400, json={"error": "invalid_grant"})
+        valid = f"new{len(asked)}"
+        tokens = {"access_token": valid, "token_type": "Bearer", "refresh_token": f"{valid} again"}
+        return httpx2.Response(200, json=tokens)
+
+    tokens = Tokens(folders)
+    place = tokens.keep(login_name("wiki"), URL, kept("old", "first"))
+    transport = httpx2.MockTransport(answer)
+    with monkeypatch.context() as unlocked:
+        unlocked.setattr("app.tools.sign_in.RENEWAL_SECONDS", 0.0)
+        windows = [
+            httpx2.AsyncClient(auth=signed_in(tokens, "wiki", URL, place, lambda place: True)[0], transport=transport)
+            for _ in range(2)
+        ]
+        answers = await asyncio.gather(*(window.get(URL) for window in windows))
+    assert [one.text for one in answers] == ["new2"] * 2 and asked == ["old again"] * 2
+    valid = "newer"
+    tokens.keep(login_name("wiki"), URL, kept(valid, "second"))  # The person has signed in again in a third one.
+    assert [(await window.get(URL)).text for window in windows] == ["newer"] * 2 and len(asked) == 2
+    valid = "revoked"
+    tokens.keep(login_name("wiki"), URL, kept("newer", "second"))
+    monkeypatch.setattr("app.tools.sign_in.STORING_TRIES", 1)
+    with pytest.raises(OAuthFlowError):
+        await windows[0].get(URL)
+    valid = "newer"
+    assert (await windows[0].get(URL)).text == "newer"
+    for window in windows:
+        await window.aclose()
