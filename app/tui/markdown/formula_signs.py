@@ -21,7 +21,10 @@ HALVES = dict(zip(_HALVES.split(), "½⅓⅔¼¾⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞")
 ACCENTS = {"hat": "\u0302", "widehat": "\u0302", "bar": "\u0304", "overline": "\u0305", "vec": "\u20d7",
            "dot": "\u0307", "ddot": "\u0308", "tilde": "\u0303", "underline": "\u0332"}  # fmt: skip
 ROOTS = {"": "√", "2": "√", "3": "∛", "4": "∜"}
-DOUBLE = dict(zip("CHNPQRZ", "ℂℍℕℙℚℝℤ"))
+_SCRIPT = dict(zip("BEFHILMRego", "ℬℰℱℋℐℒℳℛℯℊℴ"))
+TYPEFACES = {"\\mathbb": dict(zip("CHNPQRZ", "ℂℍℕℙℚℝℤ")), "\\mathcal": _SCRIPT, "\\mathscr": _SCRIPT,
+             "\\mathfrak": dict(zip("CHIRZ", "ℭℌℑℜℨ"))}  # fmt: skip
+"""Letters of typefaces. Those that are missing here stay as they are."""
 
 
 _FUNCTIONS = (
@@ -70,13 +73,13 @@ SIGNS: dict[str, tuple[str, Kind]] = {
     **{char: (char, "binary") for char in "+*×·±"}, "-": ("−", "binary"), "−": ("−", "binary"),
     **{char: (char, "relation") for char in "=<>≤≥≠≈∈→⇒↔⇔≡"}, **{char: (char, "comma") for char in ",;:"},
     **{char: (char, "open") for char in "(["}, **{char: (char, "close") for char in ")]"},
-    **{space: (" ", "space") for space in ("\\,", "\\:", "\\;", "\\ ", "~", "\\quad", "\\qquad")},
+    **{space: (" ", "space") for space in ("\\,", "\\:", "\\;", "\\ ", "~")},
+    "\\quad": ("  ", "space"), "\\qquad": ("  ", "space"),
     **{nothing: ("", "space") for nothing in (
         "\\!", "\\left", "\\right", "\\middle", "\\big", "\\Big", "\\bigg", "\\Bigg", "\\bigl", "\\bigr", "\\Bigl",
         "\\Bigr", "\\biggl", "\\biggr", "\\displaystyle", "\\textstyle", "\\limits", "\\nolimits")},
 }  # fmt: skip
 DELIMITER = ("\\left", "\\right", "\\middle")
-LETTERS = ("\\mathrm", "\\mathbf", "\\mathit", "\\mathsf", "\\mathtt", "\\mathcal", "\\mathscr", "\\mathfrak",
-           "\\boldsymbol", "\\bm", "\\boxed")  # fmt: skip
+LETTERS = ("\\mathrm", "\\mathbf", "\\mathit", "\\mathsf", "\\mathtt", "\\boldsymbol", "\\bm", "\\boxed")
 TEXTS = ("\\text", "\\textbf", "\\textit", "\\textrm", "\\mbox", "\\operatorname")
 NEGATED = {"=": "≠", "∈": "∉", "<": "≮", ">": "≯", "≡": "≢", "⊂": "⊄", "⊆": "⊈", "∃": "∄", "≤": "≰", "≥": "≱"}

@@ -15,7 +15,6 @@ from typing import NamedTuple
 from app.tui.markdown.formula_signs import (
     ACCENTS,
     DELIMITER,
-    DOUBLE,
     HALVES,
     LETTERS,
     NEGATED,
@@ -23,6 +22,7 @@ from app.tui.markdown.formula_signs import (
     SCRIPTS,
     SIGNS,
     TEXTS,
+    TYPEFACES,
     Kind,
 )
 
@@ -55,9 +55,11 @@ UNDECIDED = 20
 OPERATOR = re.compile(r"[\\^=<>+*/\d]")
 LONE_WORD = re.compile(r"[a-z]{3}|^\s*[A-Z_]{3,}\b")
 NO_FORMULA = re.compile(
-    r"\d(?:[\d.\s]*,|[\d.,\s]*[-–—])[\d.,\s]+|.*[,;:/]|\{\w.*|\([a-z]{2,}\b.*|[)\"'@].*|\|\^.*", re.DOTALL
+    r"\d(?:[\d.\s]*,|[\d.,\s]*[-–—])[\d.,\s]+|.*[,;:/]|\{\w.*|\([a-z]{2,}\b.*|[)\"'@].*|\|\^.*"
+    r"|\w*(?:[A-Z]{2}|[a-z]{3})\d+",
+    re.DOTALL,
 )
-"""Between dollars: two prices, a list of variables, `${name}`, `$(command)`."""
+"""Between dollars: two prices, a list of variables, `${name}`, `$(command)`, `PS1`."""
 NAMES = re.compile(r"\\(?:text|textbf|textit|textrm|mbox|mathrm|operatorname\*?)\s*\{[^{}]*(?:\}|\Z)|\\[A-Za-z]+")
 RAISED, LOWERED = (frozenset(SCRIPTS[mark].values()) - set("′″†°") for mark in "^_")
 
@@ -221,6 +223,9 @@ class _Reader:
             return Atom(" d")
         if token == "." and not self._body[self._at : self._at + 1].isdigit():
             return Atom(".", "comma")
+        if token == ":" and self._peek() == "=":
+            self._next()
+            return Atom(":=", "relation")
         if token in SIGNS:
             if token in DELIMITER and self._peek() == ".":
                 self._next()
@@ -236,9 +241,6 @@ class _Reader:
                     self._next()
                     index = _joined(self._group("]"), tight=True)
                 return _root(index, self._argument())
-            case "\\mathbb":
-                letters = _joined(self._argument())
-                return Atom("".join(DOUBLE.get(letter, letter) for letter in letters))
             case "\\pmod":
                 return Atom(f" (mod {_joined(self._argument())})", "text")
             case "\\not":
@@ -249,6 +251,8 @@ class _Reader:
         if token in TEXTS:
             words = self._words()
             return Atom(words, "function" if token == "\\operatorname" else "text")
+        if token in TYPEFACES:
+            return Atom("".join(TYPEFACES[token].get(letter, letter) for letter in _joined(self._argument())))
         if token in LETTERS:
             return _as_one(self._argument())
         if token[1:] in ACCENTS and token[0] == "\\":
@@ -393,10 +397,12 @@ def _joined(atoms: Sequence[Atom], *, tight: bool = False) -> str:
     pieces: list[str] = []
     before: Atom | None = None
     shown = [one for one in atoms if one.text]
+    open_bars = 0
     for at, one in enumerate(shown):
         after = shown[at + 1] if at + 1 < len(shown) else None
         text = one.text
-        follows = after is not None and after.kind in ("ord", "open", "function", "fraction", "big")
+        behind = at + 1 + (after is not None and after.text == " ")
+        follows = behind < len(shown) and shown[behind].kind in ("ord", "open", "function", "fraction", "big")
         factor = before is not None and (before.kind in ("ord", "close", "fraction") or _takes(before))
         if one.beside and (follows or (one.kind == "fraction" and factor)):
             text = one.beside
@@ -415,7 +421,10 @@ def _joined(atoms: Sequence[Atom], *, tight: bool = False) -> str:
         if before is not None and before.kind in ("ord", "close", "fraction") and text[:1] in RAISED | LOWERED:
             text = f" {text}"  # It would be an exponent.
         pieces.append(text)
-        before = None if one.kind == "space" else one
+        opens = one.text[0] in "|‖" and not (open_bars and left)
+        if one.text[0] in "|‖":
+            open_bars += 1 if opens else -1
+        before = None if opens or one.kind == "space" else one
         if one.kind == "space" and left:
             before = one
     return re.sub(" +", " ", "".join(pieces)).strip(" ")

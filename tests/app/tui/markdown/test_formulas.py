@@ -35,10 +35,13 @@ DRAWN = {
     r"\(2\sqrt[n]{x} + z^*z\)": "2 ⁿ√x + z^* z",
     r"$(x+1)^2 = 4$": "(x + 1)² = 4",
     r"\(\frac{1}{\sqrt{2\pi\sigma^2}} e^{-x}\)": "(1/√(2πσ²))e⁻ˣ",
+    r"\(\mathcal{L}(\theta) := -\mathbb{E} + \mathfrak{R}\mathcal{D}\)": "ℒ(θ) := −E + ℜD",
+    r"\(\frac{a}{b}\,c \quad \frac{a}{b} \quad c\)": "(a/b) c a/b c",
+    r"\(|-x| = 2|x|-\||y|\|^2 - |-y|\)": "|−x| = 2|x| − ‖|y|‖² − |−y|",
 }
 PARTS_AS_WRITTEN = r"""
 \(\begin{pmatrix}1&2\\3&4\end{pmatrix}\) \(\unknown{x}\) \(\frac{a}\) \(x}\) \({x\) \(x^a^b\) \({x^2}^3\) \(\left(\)\)
-\(\color{white}{x}\) \({}\) \(\text{$x$}\) $5-$10 $HOME/bin:$PATH$ ${x}/${y}$ ^[a]$|^[b]$
+\(\color{white}{x}\) \({}\) \(\text{$x$}\) $5-$10 $HOME/bin:$PATH$ $PS1$ $eth0$ ${x}/${y}$ ^[a]$|^[b]$
 """
 AS_WRITTEN = [
     *PARTS_AS_WRITTEN.split(),
