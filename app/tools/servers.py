@@ -14,7 +14,7 @@ import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import httpx2
 import mcp_types as types
@@ -31,7 +31,7 @@ from app.remotes.tokens import Place, Tokens
 from app.sanitise import one_line, sanitise
 from app.tools.child import MOST_LINE, Child
 from app.tools.mcp_file import McpFile, McpServer, token_name
-from app.tools.tool import Argument, ServerPrompt, ServerResource, Tool, ToolGone, ToolResult, innermost
+from app.tools.tool import Argument, Blank, ServerPrompt, ServerResource, Tool, ToolGone, ToolResult, innermost
 from remote.transport import system_trust
 
 Answer = TypeVar("Answer", bound=types.Result)
@@ -54,6 +54,8 @@ MOST_DESCRIPTION = 8_000
 """Longest description of one of them, in characters."""
 MOST_NAME = 500
 """Longest name and URI of a prompt or resource, in characters. A person types or reads it: a longer one is left out."""
+MOST_VALUES = 100
+"""Most values of a variable or an argument."""
 MOST_ARGUMENTS = 20
 """Most arguments of a prompt. One with more is left out."""
 ENDING = "the program is about to end"
@@ -83,8 +85,12 @@ class Servers:
         return await self._server(server).ask(_Link.prompts)
 
     async def resources(self, server: str) -> Sequence[ServerResource]:
-        """What can be read from it. Raises `ToolGone`."""
+        """What can be read from it, and templates. Raises `ToolGone`."""
         return await self._server(server).ask(_Link.resources)
+
+    async def values(self, of: ServerPrompt | ServerResource, blank: Blank) -> Sequence[str]:
+        """What the server proposes to fill in. Raises `ToolGone`."""
+        return await self._server(of.server).ask(lambda link: link.values(of, blank))
 
     async def fill(self, prompt: ServerPrompt, values: Mapping[str, str]) -> str:
         """The question that a prompt makes of these arguments. Raises `ToolGone`."""
@@ -265,24 +271,43 @@ class _Link:
         )
 
     async def resources(self) -> tuple[ServerResource, ...]:
-        """What can be read from it. Raises `ToolGone`."""
+        """What can be read from it, and templates. Raises `ToolGone`."""
         found: list[types.Resource] = await self._list(
             "resources", types.ListResourcesRequest, types.ListResourcesResult
         )
+        templates: list[types.ResourceTemplate] = []
+        with contextlib.suppress(ToolGone):  # No server says beforehand whether it has some.
+            templates = await self._list(
+                "resource_templates", types.ListResourceTemplatesRequest, types.ListResourceTemplatesResult
+            )
+        both = [*((one.uri, one, False) for one in found), *((one.uri_template, one, True) for one in templates)]
         return tuple(
-            ServerResource(self.name, one.uri, (one.title or one.name)[:MOST_NAME])
-            for one in found
-            if len(one.uri) <= MOST_NAME
+            ServerResource(self.name, uri, (one.title or one.name)[:MOST_NAME], template)
+            for uri, one, template in both
+            if len(uri) <= MOST_NAME
         )
 
-    async def _list(
-        self, what: Literal["tools", "prompts", "resources"], request: Callable[..., types.Request[Any, Any]], kind: Any
-    ) -> list[Any]:
+    async def values(self, of: ServerPrompt | ServerResource, blank: Blank) -> Sequence[str]:
+        """What the server proposes to fill in. Raises `ToolGone`."""
+        if self._session is None or (can := self._session.server_capabilities) is None or can.completions is None:
+            return ()
+        params = types.CompleteRequestParams(
+            ref=types.PromptReference(name=of.name)
+            if isinstance(of, ServerPrompt)
+            else types.ResourceTemplateReference(uri=of.uri),
+            argument=types.CompletionArgument(name=blank.name, value=blank.value),
+            context=types.CompletionContext(arguments=dict(blank.known)) if blank.known else None,
+        )
+        result = await self._ask(types.CompleteRequest(params=params), types.CompleteResult, LIST_SECONDS)
+        values = () if isinstance(result, str) else result.completion.values[:MOST_VALUES]
+        return [one for one in values if len(one) <= MOST_NAME]
+
+    async def _list(self, what: str, request: Callable[..., types.Request[Any, Any]], kind: Any) -> list[Any]:
         """All of these that it has. Raises `ToolGone`."""
         found: list[Any] = []
         cursor: str | None = None
         can = self._session and self._session.server_capabilities
-        unsaid = can is not None and getattr(can, what) is None
+        unsaid = can is not None and getattr(can, "resources" if what == "resource_templates" else what) is None
         if unsaid and what != "tools":
             return []
         while len(found) < MOST_LISTED:

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
+from urllib.parse import unquote
+
+VARIABLE = re.compile(r"\{\+?(\w+)\*?\}")
+"""A variable of a URI template (RFC 6570) that a person can fill in while typing."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +72,19 @@ class ServerPrompt:
     arguments: tuple[Argument, ...]
 
 
+class Blank(NamedTuple):
+    """The part of a prompt or of a URI template that a person is filling in."""
+
+    name: str
+    value: str
+    """As far as it is typed."""
+    known: Mapping[str, str]
+    """The values before it."""
+    before: str = ""
+    behind: str = ""
+    """What is before it, and behind it up to the next variable, in the URI."""
+
+
 @dataclass(frozen=True)
 class ServerResource:
     """Something that can be read from an MCP server."""
@@ -74,6 +92,21 @@ class ServerResource:
     server: str
     uri: str
     name: str
+    template: bool = False
+    """Whether the URI has variables in braces."""
+
+    def blank(self, begun: str) -> Blank | None:
+        """The variable of the template at the end of what is typed of its URI, or None."""
+        literal, *others = VARIABLE.split(self.uri)
+        if not self.template or not begun.startswith(literal):
+            return None
+        done, known = len(literal), dict[str, str]()
+        for name, behind in zip(others[::2], others[1::2]):
+            value, found, _ = begun[done:].partition(behind) if behind else (begun[done:], "", "")
+            if not found:
+                return Blank(name, unquote(value), known, begun[:done], behind.partition("{")[0])
+            done, known[name] = done + len(value + behind), unquote(value)
+        return None
 
 
 class ToolGone(Exception):
@@ -97,7 +130,10 @@ class Tools(Protocol):
         """Its prompts. As all that follow, starts the server if need be, and raises `ToolGone`."""
 
     async def resources(self, server: str) -> Sequence[ServerResource]:
-        """What can be read from it."""
+        """What can be read from it, and the templates of what else can be."""
+
+    async def values(self, of: ServerPrompt | ServerResource, blank: Blank) -> Sequence[str]:
+        """What the server proposes to fill in."""
 
     async def fill(self, prompt: ServerPrompt, values: Mapping[str, str]) -> str:
         """The question that a prompt makes of these arguments. Cleaned for a terminal."""

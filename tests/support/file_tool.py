@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from app.tools.tool import ServerPrompt, ServerResource, Tool, ToolGone, ToolResult
+from app.tools.tool import Blank, ServerPrompt, ServerResource, Tool, ToolGone, ToolResult
 
 APPEND = "import sys; open(sys.argv[1], 'a').write(sys.argv[2] + '\\n'); print('wrote', sys.argv[2])"
 
@@ -49,6 +49,9 @@ class FileTools:
         return ()
 
     async def resources(self, server: str) -> tuple[ServerResource, ...]:
+        return ()
+
+    async def values(self, of: ServerPrompt | ServerResource, blank: Blank) -> tuple[str, ...]:
         return ()
 
     async def fill(self, prompt: ServerPrompt, values: Mapping[str, str]) -> str:

@@ -26,7 +26,14 @@ from mcp.server.auth.provider import (
 from mcp.server.auth.settings import AuthSettings, ClientRegistrationOptions
 from mcp.server.mcpserver import Image, MCPServer
 from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
-from mcp_types import ToolAnnotations
+from mcp_types import (
+    Completion,
+    CompletionArgument,
+    CompletionContext,
+    PromptReference,
+    ResourceTemplateReference,
+    ToolAnnotations,
+)
 from pydantic import AnyHttpUrl
 from starlette.applications import Starlette
 from starlette.middleware.base import BaseHTTPMiddleware, RequestResponseEndpoint
@@ -118,6 +125,20 @@ def today() -> str:
 @server.resource("memo://\u202eyad", name="hidden")
 def hidden() -> str:
     return "hidden"
+
+
+@server.resource("note://{shelf}/{title}", name="A note")
+def note(shelf: str, title: str) -> str:
+    return f"{title}, {shelf}"
+
+
+@server.completion()  # type: ignore[no-untyped-call, untyped-decorator]
+async def proposed(
+    ref: PromptReference | ResourceTemplateReference, argument: CompletionArgument, context: CompletionContext | None
+) -> Completion:
+    shelf = (context and context.arguments or {}).get("shelf")
+    known = {"focus": ["speed", "error handling"], "shelf": ["in", "out"], "title": [f"a b {shelf}", "\x1b[2J"]}
+    return Completion(values=[one for one in known.get(argument.name, []) if one.startswith(argument.value)])
 
 
 def _guarded() -> Starlette:

@@ -79,8 +79,11 @@ async def test_prompts_and_resources_come_from_servers_that_are_asked(store: Sto
         assert len(core.prompts) == 1
         await pilot.press(*'"a b.py" f')
         await wait_until(pilot, lambda: [one.split()[0] for one in offered(app)] == ["focus="])
-        await press(pilot, "tab", *"speed", until=lambda: app.prompt.text == '/t:review path="a b.py" focus=speed')
-        filled = r"Review a b.py for speed, as \@notes.txt says."
+        await press(pilot, "tab", until=lambda: offered(app) == ["speed", "error handling"])
+        await press(pilot, "e", until=lambda: offered(app) == ["error handling"])
+        wanted = '/t:review path="a b.py" focus="error handling" '
+        await press(pilot, "tab", until=lambda: app.prompt.text == wanted)
+        filled = r"Review a b.py for error handling, as \@notes.txt says."
         await press(pilot, "enter", until=lambda: app.prompt.text == filled)
         await press(pilot, "enter", until=lambda: len(core.prompts) == 2 and app.prompt.text == "")
         (asked, _) = store.branches.thread(core.prompts[1][0])
@@ -95,9 +98,20 @@ async def test_prompts_and_resources_come_from_servers_that_are_asked(store: Sto
         asked = store.branches.thread(core.prompts[2][0])[2]
         assert asked.attachments == (Attachment("t:memo://today", "text/plain", b"buy milk\n"),)
         await wait_until(pilot, lambda: not app.prompt.answering)
+        core.scripts.append([*verified("Noted."), finished(3)])
+        await type_in(app, pilot, "what @t:no")
+        await wait_until(pilot, lambda: [one.split()[0] for one in offered(app)] == ["note://{shelf}/{title}"])
+        await press(pilot, "tab", until=lambda: offered(app) == ["in", "out"])
+        await press(pilot, "i", until=lambda: offered(app) == ["in"])
+        await press(pilot, "tab", until=lambda: offered(app) == ["a b in"])
+        await press(pilot, "tab", until=lambda: app.prompt.text == "what @t:note://in/a%20b%20in")
+        await press(pilot, "enter", until=lambda: len(core.prompts) == 4 and app.prompt.text == "")
+        asked = store.branches.thread(core.prompts[3][0])[4]
+        assert asked.attachments == (Attachment("t:note://in/a%20b%20in", "text/plain", b"a b in, in"),)
+        await wait_until(pilot, lambda: not app.prompt.answering)
         await type_in(app, pilot, "and @gone:memo://today")
         await press(pilot, "enter", until=lambda: app.toasted("gone ended (exit code 1)"))
-        assert len(core.prompts) == 3 and app.prompt.text == "and @gone:memo://today"
+        assert len(core.prompts) == 4 and app.prompt.text == "and @gone:memo://today"
         Path("go").touch()
         await wait_until(pilot, lambda: bool(app.chat._listings._lists.get(("resources", "late"), Listed()).trouble))
 

@@ -1,4 +1,5 @@
-"""Lists what the MCP servers of the open conversation offer: prompts after `/NAME:`, resources after `@NAME:`.
+"""Lists what the MCP servers of the open conversation offer: prompts after `/NAME:`, resources after `@NAME:`, and what
+can be filled in there.
 
 A server is asked in the background once its name and a colon are typed, and started for that if need be. Until it has
 answered, the list says so. What it lists is another program's words: what a terminal could not show is left out.
@@ -13,25 +14,29 @@ from collections.abc import Collection, Sequence
 from functools import partial
 from itertools import islice
 from typing import Literal, NamedTuple
+from urllib.parse import quote
 
 from app.attachments.mentions import mentions
 from app.attachments.reader import one_line
 from app.files import current_folder
 from app.log import log
 from app.reply.assistant import NotLoaded
-from app.tools.tool import ServerPrompt, ServerResource, ToolGone
+from app.tools.tool import Blank, ServerPrompt, ServerResource, ToolGone
 from app.tui.background import begin
 from app.tui.completion import MOST, TYPED, Candidate, Completion, Provider
 from app.tui.open_conversation import OpenConversation
 from app.tui.slash import Misused, PromptOfServer
 from app.tui.widgets.prompt import Prompt
 
-Kind = Literal["prompts", "resources"]
+Kind = Literal["prompts", "resources", "values"]
+About = tuple[ServerPrompt | ServerResource, Blank]
 FRESH_SECONDS = 10.0
 """Age of a list from which the server is asked again. The old one is shown until it has answered."""
 SLASH = re.compile(r"/([A-Za-z0-9_-]*)(?::(\S*)(\s.*)?)?", re.DOTALL)
 """The name of a server so far, and of its prompt, and what follows that."""
 ARGUMENT = re.compile(r"""(?<!\S)([^\s=]+)=(?:"([^"]*)"|'([^']*)'|(\S*))""")
+BEGUN = re.compile(r"""(?<!\S)([^\s=]+)=(?:"([^"\n]*)|'([^'\n]*)|([^\s"']*))\Z""")
+"""An argument whose value is being typed."""
 MOST_HELP = 200
 """Characters of a description that are shown."""
 MOST_SAID = 1000
@@ -43,11 +48,13 @@ SLOW_SECONDS = 0.5
 
 
 class Listed(NamedTuple):
-    """The last answer of a server. `asked`: when, on the monotonic clock; `trouble`: why there is nothing."""
+    """The last answer of a server. `asked`: when, on the monotonic clock; `trouble`: why there is nothing; `about`: for
+    which prompt or template, and what was typed."""
 
     asked: float = float("-inf")
-    found: Sequence[ServerPrompt | ServerResource] = ()
+    found: Sequence[ServerPrompt | ServerResource | str] = ()
     trouble: str = ""
+    about: About | None = None
 
 
 class Listings:
@@ -82,7 +89,8 @@ class Listings:
             listed = self._listed("prompts", server)
             prompts = [one for one in listed.found if isinstance(one, ServerPrompt)]
             if typed[3] is not None:
-                return _completion_of_arguments(prompts, begun, typed[3], cursor)
+                named = next((one for one in prompts if one.name == begun), None)
+                return None if named is None else self._in_arguments(named, typed[3], cursor)
             prompts = sorted(prompts, key=lambda one: one.name)
             fitting = [one for one in prompts if one.name.lower().startswith(begun.lower())]
             offered = [
@@ -103,13 +111,17 @@ class Listings:
             server, colon, begun = typed[1].partition(":")
             if colon and server in self.servers():
                 listed = self._listed("resources", server)
+                resources = [one for one in listed.found if isinstance(one, ServerResource)]
+                blanks = [(one, blank) for one in resources if (blank := one.blank(begun)) is not None]
                 fitting = (
-                    Candidate(f"{server}:{one.uri}", one.uri, _help(one.name))
-                    for one in listed.found
-                    if isinstance(one, ServerResource)
-                    and (begun.lower() in one.uri.lower() or begun.lower() in one.name.lower())
+                    Candidate(
+                        f"{server}:{one.uri.partition('{')[0] if one.template else one.uri}", one.uri, _help(one.name)
+                    )
+                    for one in resources
+                    if (begun.lower() in one.uri.lower() or begun.lower() in one.name.lower())
+                    and one.blank(begun) is None
                 )
-                offered = tuple(islice(fitting, MOST))
+                offered = (*islice(fitting, MOST), *(self._in_template(*blanks[0]) if blanks else ()))
                 return _or_trouble(Completion(typed.start(1), cursor, offered), text, listed, server)
             found = paths(text, cursor) or Completion(typed.start(1), cursor, ())
             names = [one for one in self.servers() if one.startswith(typed[1])]
@@ -118,21 +130,46 @@ class Listings:
 
         return complete
 
-    def _listed(self, kind: Kind, server: str) -> Listed:
+    def _in_arguments(self, prompt: ServerPrompt, typed: str, cursor: int) -> Completion:
+        """The values that the server proposes for the argument at the cursor, or the names of others."""
+        begun = BEGUN.search(typed)
+        if begun is not None and begun[1] in [one.name for one in prompt.arguments]:
+            known = {one[1]: _value(one) for one in ARGUMENT.finditer(typed, 0, begun.start())}
+            values = self._values(prompt, Blank(begun[1], _value(begun), known))
+            offered = [Candidate(f"{begun[1]}={quoted} ", one) for one in values if (quoted := _quoted(one))]
+            return Completion(cursor - len(begun[0]), cursor, tuple(offered))
+        return _names_of_arguments(prompt, typed, cursor)
+
+    def _in_template(self, template: ServerResource, blank: Blank) -> list[Candidate]:
+        """The values that the server proposes for the variable at the cursor, or the template as a reminder."""
+        before, safe = f"{template.server}:{blank.before}", "/:" if f"{{+{blank.name}" in template.uri else ""
+        values = self._values(template, blank)
+        typed = Candidate(before + quote(blank.value, safe), template.uri, _help(template.name))
+        return [Candidate(before + quote(one, safe) + blank.behind, one) for one in values] or [typed]
+
+    def _values(self, of: ServerPrompt | ServerResource, blank: Blank) -> list[str]:
+        return [one for one in self._listed("values", of.server, (of, blank)).found if isinstance(one, str)]
+
+    def _listed(self, kind: Kind, server: str, about: About | None = None) -> Listed:
         """What is known now. Asks the server if nothing is known, or if it is old."""
         known = self._lists.get((kind, server), Listed())
+        if known.about != about:
+            known = Listed(about=about)
         if time.monotonic() - known.asked > FRESH_SECONDS and (kind, server) not in self._asking:
             self._asking.add((kind, server))
-            begin(self._prompt, partial(self._ask, kind, server), group="listings")
+            begin(self._prompt, partial(self._ask, kind, server, about), group="listings")
         return known
 
-    async def _ask(self, kind: Kind, server: str) -> None:
-        found: Sequence[ServerPrompt | ServerResource] = ()
+    async def _ask(self, kind: Kind, server: str, about: About | None) -> None:
+        found: Sequence[ServerPrompt | ServerResource | str] = ()
         trouble = f"{server} has no {kind}"
         try:
             tools = await self._conversation.core.tools()
-            listed = await (tools.prompts(server) if kind == "prompts" else tools.resources(server))
-            found = await asyncio.to_thread(lambda: [one for one in listed if _can_be_typed(one)])
+            if about is not None:
+                found = [one for one in await tools.values(*about) if one and one_line(one) == one]
+            else:
+                listed = await (tools.prompts(server) if kind == "prompts" else tools.resources(server))
+                found = await asyncio.to_thread(lambda: [one for one in listed if _can_be_typed(one)])
         except (NotLoaded, ToolGone) as error:
             trouble = str(error)
         except Exception as error:  # Whatever a server does, the window stays.
@@ -140,7 +177,7 @@ class Listings:
             trouble = f"{server} cannot list its {kind}: {error}"
         finally:
             self._asking.discard((kind, server))
-        self._lists[kind, server] = Listed(time.monotonic(), found, "" if found else _help(trouble))
+        self._lists[kind, server] = Listed(time.monotonic(), found, "" if found else _help(trouble), about)
         if self._prompt.is_attached:  # Else the window has closed meanwhile.
             self._prompt.offer()
 
@@ -200,7 +237,7 @@ def _values(prompt: ServerPrompt, typed: str) -> dict[str, str]:
     def take(found: re.Match[str]) -> str:
         if found[1] not in names:
             return found[0]
-        values[found[1]] = next(value for value in found.groups()[1:] if value is not None)
+        values[found[1]] = _value(found)
         return ""
 
     if rest := ARGUMENT.sub(take, typed).strip():
@@ -211,13 +248,22 @@ def _values(prompt: ServerPrompt, typed: str) -> dict[str, str]:
     return values
 
 
-def _completion_of_arguments(prompts: Sequence[ServerPrompt], name: str, typed: str, cursor: int) -> Completion | None:
+def _value(argument: re.Match[str]) -> str:
+    return next(value for value in argument.groups()[1:] if value is not None)
+
+
+def _quoted(value: str) -> str | None:
+    """A value as it has to be typed, or None if it cannot be."""
+    if not re.search(r"""[\s"']""", value):
+        return value
+    return next((f"{mark}{value}{mark}" for mark in "\"'" if mark not in value), None)
+
+
+def _names_of_arguments(prompt: ServerPrompt, typed: str, cursor: int) -> Completion:
     """The arguments that are not typed yet, at the beginning of a word."""
     begun = re.split(r"\s", typed)[-1]
     offered = [
         Candidate(f"{one.name}=", f"{one.name}={'' if one.required else ' (may be left out)'}", _help(one.description))
-        for prompt in prompts
-        if prompt.name == name
         for one in prompt.arguments
         if _shown(one.name) and f" {one.name}=" not in typed and one.name.startswith(begun)
     ]
@@ -244,6 +290,8 @@ def _help(text: str) -> str:
 def _can_be_typed(one: ServerPrompt | ServerResource) -> bool:
     if isinstance(one, ServerPrompt):
         return _shown(one.name)
+    if one.template:
+        return _shown(one.uri)
     named = f"{one.server}:{one.uri}"
     found = mentions(f"@{named}", current_folder(), [one.server])
     return _shown(one.uri) and [mention.raw for mention in found] == [named]
