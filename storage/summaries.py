@@ -69,6 +69,18 @@ class Summaries:
             add_message(sql, asked)
             return add_message(sql, answer, self._database.owner.claim())
 
+    def made_together(self, first: Summary, last: Summary) -> bool:
+        """Whether no message was added between them, as between the parts of one summary."""
+        with self._database.read() as sql:
+            (between,) = sql.execute(
+                """
+                SELECT count(*) FROM messages WHERE conversation_id = ? AND NOT summary
+                AND key > (SELECT key FROM messages WHERE id = ?) AND key < (SELECT key FROM messages WHERE id = ?)
+                """,
+                (first.question.conversation_id, first.question.id, last.question.id),
+            ).fetchone()
+            return not between
+
     def read(self, message_id: str) -> list[Message]:
         """The messages before this one as its prompt has them: the older ones as their summary, if there was one.
 

@@ -319,14 +319,17 @@ class OpenConversation:
         return None if summary is None else summary.answer.id
 
     def take_summary_back(self) -> bool:
-        """Make the model read the messages again that the last summary replaced. Returns whether an earlier summary
-        applies now."""
+        """Make the model read the messages again that the last summary replaced, in all its parts. Returns whether an
+        earlier summary applies now."""
         self.check_idle()
-        summary = None if self.id is None else self.core.store.summaries.of(self.id)
-        if summary is None:
+        store = self.core.store
+        last = summary = None if self.id is None else store.summaries.of(self.id)
+        if last is None:
             raise NotPossible("Nothing is summarised here.")
-        self.core.store.bin.delete_message(summary.question.id)
-        return self._summary_in(summary.question.conversation_id) is not None
+        while summary is not None and store.summaries.made_together(summary, last):
+            store.bin.delete_message(summary.question.id)
+            summary = store.summaries.of(last.question.conversation_id)
+        return summary is not None
 
     def send(self, queued: Queued) -> RunningReply:
         """The reply to what waited in the queue."""

@@ -314,6 +314,26 @@ async def test_a_summary_of_another_window_is_shown(store: Store, database: Path
         await wait_until(pilot, lambda: app.answers == SHOWN and line(app) == "")
 
 
+async def test_undo_takes_back_the_last_summary_in_all_its_parts(store: Store) -> None:
+    here = store_turns(store, "long", TURNS)
+
+    def sum_up(turns: int) -> None:
+        pending = store.summaries.begin(store.branches.thread(here)[2 * turns - 1], SUM_UP)
+        store.messages.finish(pending.id, (), (), "Some.", "done", {"reason": "end"})
+
+    sum_up(1)
+    pending = store.messages.ask(here, "more?", parent_id=store.conversations.get(here).tip_id)
+    store.messages.finish(pending.id, (), (), "more", "done", {"reason": "end"})
+    sum_up(2)
+    sum_up(3)
+    async with started(ScriptedCore(store), (80, 24), here) as (app, pilot):
+        await wait_until(pilot, lambda: line(app).startswith("▸ 6 messages"))
+        await send(app, pilot, "/compact undo")
+        await wait_until(pilot, lambda: line(app).startswith("▸ 2 messages") and app.toasted("An earlier one remains"))
+        await send(app, pilot, "/compact undo")
+        await wait_until(pilot, lambda: line(app) == "" and app.toasted("reads the original messages again"))
+
+
 async def test_a_question_that_is_edited_keeps_its_place_while_turns_above_it_fold(
     store: Store, database: Path
 ) -> None:

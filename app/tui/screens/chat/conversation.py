@@ -288,12 +288,12 @@ class ConversationView(Vertical):
             self.messages.transcript.go_to(conversation.summed.turns - 1)
 
     async def take_summary_back(self) -> None:
-        """Make the model read the messages again that the last summary replaced."""
+        """Make the model read the messages again that the last summary replaced, in all its parts."""
         with reporting(self):
             earlier = self._conversation.take_summary_back()
             await self.open(self._conversation.id)
-            more = " An earlier summary remains; /compact undo removes it too." if earlier else ""
-            self.notify(f"The model reads the original messages again.{more}")
+            more = "Only the last summary was undone. An earlier one remains; /compact undo undoes it, too."
+            self.notify(more if earlier else "The model reads the original messages again.")
 
     def stop(self) -> None:
         """End the running reply of this conversation. Its text stays."""
