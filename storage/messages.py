@@ -206,6 +206,20 @@ class Messages:
         )
         return add_message(sql, version, self._database.owner.claim())
 
+    def written_elsewhere(self, message_id: str) -> bool:
+        """Whether another program is writing an answer above this message."""
+        with self._database.read() as sql:
+            (written,) = sql.execute(
+                """
+                WITH RECURSIVE above (id) AS (
+                    VALUES (?) UNION ALL SELECT parent_id FROM above JOIN messages USING (id)
+                )
+                SELECT EXISTS (SELECT 1 FROM messages JOIN above USING (id) WHERE owner != ?)
+                """,
+                (message_id, self._database.owner.name),
+            ).fetchone()
+            return bool(written)
+
     # ---- an answer while it is written --------------------------------------------------------------------------
 
     def checkpoint(

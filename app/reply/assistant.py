@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from app.tools.tool import Tools
 
 log = logging.getLogger("outrider.start")
+LOOK_SECONDS = 1.0
+"""Pause between two looks at an answer that another program writes."""
 
 
 class NotLoaded(Exception):
@@ -502,7 +504,7 @@ class Assistant:
             if pending is not None and self._backend is None:
                 early = True
                 yield Started(pending.conversation_id, pending.id)
-            async with contextlib.aclosing(self._until_room(conversation_id, stopping)) as waiting:
+            async with contextlib.aclosing(self._until_room(conversation_id, pending, stopping)) as waiting:
                 async for why in waiting:
                     if pending is not None and not early:
                         early = True
@@ -537,8 +539,11 @@ class Assistant:
                     note(event)
                     yield event
 
-    async def _until_room(self, conversation_id: str, stopping: asyncio.Event) -> AsyncGenerator[ModeChanged, None]:
-        """Wait until the backend is loaded and the conversation's server has room for a reply, or until `stopping`.
+    async def _until_room(
+        self, conversation_id: str, pending: Message | None, stopping: asyncio.Event
+    ) -> AsyncGenerator[ModeChanged, None]:
+        """Wait until the backend is loaded, the conversation's server has room for a reply and no other program writes
+        an answer above `pending`, or until `stopping`.
 
         Yields why it waits for room, once, if it does, and the plain status if it is stopped. Raises `NotLoaded`,
         `StorageError`.
@@ -547,12 +552,16 @@ class Assistant:
             await first_of(stopping.wait(), self._ready.wait())
         routing, told = None if stopping.is_set() else (await self.until_loaded()).routing, False
         while routing is not None and not stopping.is_set():
-            if routing.has_room(conversation_id, [one.conversation for one in routing.running]):
+            elsewhere = pending is not None and self.store.messages.written_elsewhere(pending.id)
+            if not elsewhere and routing.has_room(conversation_id, [one.conversation for one in routing.running]):
                 return
             if not told:
                 told = True
                 yield replace(self.status(), why="waits until another answer has ended")
                 continue  # While the reader had it, the other answer may have ended.
-            await first_of(stopping.wait(), self.outbox.stirred())
+            await first_of(stopping.wait(), self.outbox.stirred(), timeout=LOOK_SECONDS if elsewhere else None)
+            if elsewhere:
+                with contextlib.suppress(StorageError):
+                    self.store.messages.recover()  # That program may have died.
         if told:
             yield self.status()  # It waits no more.

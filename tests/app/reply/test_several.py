@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from app.config import Settings
 from app.drafting.prompt import conversation_tokens
 from app.events import Judged, Started, Verified
@@ -14,7 +16,8 @@ from remote import VerifierClient
 from remote.protocol import Sampling
 from storage import Store
 from tests.app.reply.conftest import Connect
-from tests.support.conversing import Heard, ask, connection, hear, until, working_off
+from tests.support.chat_server import ChatServer, Script
+from tests.support.conversing import Heard, ask, assistant, connection, hear, until, working_off
 from tests.support.fault_proxy import FaultProxy
 from tests.support.nothing_lost import target_alone, violations
 from tests.support.patience import PATIENCE_SECONDS
@@ -196,3 +199,30 @@ async def test_what_fails_is_not_tried_again_with_the_same_verifier(opened: Assi
     async with working_off(opened) as done:
         await until(lambda: len(done) == 1)
     assert other not in opened.outbox.queued()
+
+
+@pytest.mark.parametrize("ends", [True, False])
+async def test_a_question_below_an_answer_of_another_window_waits_until_that_ends(
+    ends: bool, drafter: Drafter, database: Path
+) -> None:
+    server, waits = ChatServer([Script(["more"])]), asyncio.Event()
+
+    def wait(heard: Heard) -> None:
+        if heard.why[-1:] == ["waits until another answer has ended"]:
+            waits.set()
+
+    async with (
+        server.listening() as port,
+        assistant(drafter, database, f"http://127.0.0.1:{port}/v1", settings=Settings()) as opened,
+    ):
+        conversation = opened.store.conversations.create("shared").id
+        with Store.open(database) as other:
+            pending = other.messages.ask(conversation, "list files", parent_id=None)
+            other.messages.checkpoint(pending.id, (), (), "half")
+            asked = asyncio.create_task(ask(opened, "and hidden ones", conversation, wait))
+            await asyncio.wait_for(waits.wait(), PATIENCE_SECONDS)
+            if ends:
+                other.messages.finish(pending.id, (), (), "half and half", "done", {"reason": "end"})
+        assert (await asked).text == "more"  # Otherwise that window has died.
+        told = [message["content"] for message in server.asked[0]["messages"]]
+        assert told == ["list files", "half and half" if ends else "half", "and hidden ones"]
