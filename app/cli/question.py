@@ -40,6 +40,12 @@ def answer(words: Sequence[str], options: AskOptions) -> int:
     question = " ".join(words)
     if problem := _contradiction(options, question, offline=settings.mode == "offline"):
         fail(problem, USAGE)
+    if options.tools:
+        from app.tools.mcp_file import McpFile
+
+        known = McpFile(folders)
+        for server in options.tools:
+            known.get(server)
     if not options.save:
         settings, folders = unsaved(settings, folders)
     if options.prompts is not None:

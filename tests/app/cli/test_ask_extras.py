@@ -207,6 +207,7 @@ def test_a_resource_is_read_and_kept_with_the_question(
     ):
         for more in ((), ("--queue",)):
             assert outrider("ask", *more, "--tools", chosen, f"what is @{named}").says(code, said)
+    assert outrider("ask", "--tools", "nobody", "hi").says(2, "there is no MCP server 'nobody'; yours: files, ended")
     with Store.open(home / "data" / "outrider.db") as store:
         assert (len(server.asked), len(store.conversations.all()), len(store.queue.all())) == (asked, before, 1)
 
