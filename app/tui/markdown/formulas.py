@@ -41,7 +41,7 @@ DIFFERENTIAL = re.compile(r"\sd[a-z](?![a-z])")
 THOUSANDS = re.compile(r"\d,\d")
 ROW_GAP = re.compile(r"\s*\[[\d.]+\s*[a-z]+\]")
 _WORD = r"(?!d[a-z]\b)[A-Za-z]{2,}"
-WORDS = re.compile(rf"(?<!\\)[\w,.)]\s+{_WORD}(?![A-Za-z(])|\b{_WORD}\s+[\w(]|[A-Za-z]{{2}}\\\|")
+WORDS = re.compile(rf"(?<!\\)[\w,.)]\s+{_WORD}(?![A-Za-z(^_])|\b{_WORD}\s+[\w(]|[A-Za-z]{{2}}\\\|")
 """Words side by side: prose between two prices or two brackets, not a formula."""
 PATTERN = re.compile(
     r"(?:^|\s)-[A-Za-z]+\s+(?:[\w'\"{]|-[A-Za-z])|\.[*+?]|\[\^|\[\w-\w|^\s*\?|\w[+*?]\s*$"
@@ -403,6 +403,7 @@ def _joined(atoms: Sequence[Atom], *, tight: bool = False) -> str:
         text = one.text
         behind = at + 1 + (after is not None and after.text == " ")
         follows = behind < len(shown) and shown[behind].kind in ("ord", "open", "function", "fraction", "big")
+        follows = follows and not (open_bars and shown[behind].text[0] in "|‖")
         factor = before is not None and (before.kind in ("ord", "close", "fraction") or _takes(before))
         if one.beside and (follows or (one.kind == "fraction" and factor)):
             text = one.beside

@@ -38,6 +38,7 @@ DRAWN = {
     r"\(\mathcal{L}(\theta) := -\mathbb{E} + \mathfrak{R}\mathcal{D}\)": "ℒ(θ) := −E + ℜD",
     r"\(\frac{a}{b}\,c \quad \frac{a}{b} \quad c\)": "(a/b) c a/b c",
     r"\(|-x| = 2|x|-\||y|\|^2 - |-y|\)": "|−x| = 2|x| − ‖|y|‖² − |−y|",
+    r"\(\frac12 mv^2 = \left|\frac{a}{b}\right|\)": "½mv² = |a/b|",
 }
 PARTS_AS_WRITTEN = r"""
 \(\begin{pmatrix}1&2\\3&4\end{pmatrix}\) \(\unknown{x}\) \(\frac{a}\) \(x}\) \({x\) \(x^a^b\) \({x^2}^3\) \(\left(\)\)
