@@ -83,7 +83,8 @@ async def test_a_failure_is_told_and_what_was_asked_or_typed_since_is_kept(store
 async def test_a_window_shows_what_another_does(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """When one comes back to it, when one asks, and in sight: a terminal may tell of no focus, as tmux by default."""
     conversation = store_turns(store, "one", [("first", "a")])
-    core = ScriptedCore(store, [[*verified("yes"), finished(3)]])
+    ended = asyncio.Event()
+    core = ScriptedCore(store, [[ended, *verified("yes"), finished(3)]])
     with Store.open(store.path) as other:
 
         def go_on(question: str) -> str:
@@ -99,10 +100,14 @@ async def test_a_window_shows_what_another_does(store: Store, monkeypatch: pytes
             app.post_message(events.AppFocus())
             await wait_until(pilot, lambda: app.questions == ["first", "elsewhere"])
             await wait_until(pilot, lambda: any("two" in title for title in app.titles))
-            go_on("again")
+            again = go_on("again")
             await pilot.press(*"mine", "enter")
             wanted = ["first", "elsewhere", "again", "mine"]
-            await wait_until(pilot, lambda: app.questions == wanted and "yes" in app.answers)
+            await wait_until(pilot, lambda: app.questions == wanted)
+            other.messages.finish(again, (1,), (True,), "ended there", "done", {})
+            app.chat.conversation.changed_elsewhere()  # As the window looks around while its own answer runs.
+            ended.set()
+            await wait_until(pilot, lambda: app.answers[-2:] == ["ended there", "yes"])
         monkeypatch.setattr(chat_screen, "LOOK_SECONDS", 0.05)
         async with started(ScriptedCore(store), (120, 30), at=conversation) as (app, pilot):
             await wait_until(pilot, lambda: app.questions == wanted)

@@ -328,6 +328,7 @@ class ConversationView(Vertical):
         if self.alive:
             with reporting(self):
                 self._conversation.read_choices()  # The first answer has kept the default system prompt.
+            await self.catch_up()  # Meanwhile an answer of another window may have ended, which was not drawn.
             self.show_choices()
             await self._settle(reply)
             self._tell_ended(reply)
