@@ -37,6 +37,7 @@ ENVIRONMENT = re.compile(r"\s*\\begin\{((?:align(?:ed)?|equation|gather(?:ed)?|s
 BEGUN = re.compile(r"\s*\\begin\{[a-z*]*")
 TOKEN = re.compile(r"\\[A-Za-z]+|\\.|\s+|.", re.DOTALL)
 COMMAND_AT_END = re.compile(r"\\[A-Za-z]+$")
+LAST_WORD = re.compile(r"\s+[A-Za-z]+$")
 DIFFERENTIAL = re.compile(r"\sd[a-z](?![a-z])")
 THOUSANDS = re.compile(r"\d,\d")
 ROW_GAP = re.compile(r"\s*\[[\d.]+\s*[a-z]+\]")
@@ -103,7 +104,7 @@ def drawn(source: str) -> str | None:
 
 def sayable_part(mark: str, body: str) -> str | None:
     """The beginning of an unfinished formula that can be drawn; None if it will have to stay as it was written."""
-    if len(body) > LONGEST or _is_prose(body):
+    if len(body) > LONGEST or _is_prose(f"{body}^"):
         return None
     if mark == "\\[" and ESCAPED.fullmatch(body):
         return "" if len(body) < UNDECIDED else None
@@ -115,6 +116,8 @@ def sayable_part(mark: str, body: str) -> str | None:
     except Unsayable:
         return None
     safe = body[: reader.safe]
+    if _is_prose(safe):  # Unless its last word goes on as a product.
+        safe = LAST_WORD.sub("", safe)
     return safe and safe + (f"\\end{{{reader.environment}}}" if reader.environment else "")
 
 
