@@ -6,6 +6,7 @@ Output and exit codes are an interface.
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing, asynccontextmanager
@@ -70,6 +71,8 @@ class AskResult:
     """The model's reasoning before its answer."""
     told: str = ""
     """The last message about the mode that the person saw."""
+    go_on: str = ""
+    """How to continue an incomplete answer, where that is possible."""
 
     @property
     def text(self) -> str:
@@ -90,7 +93,7 @@ class AskResult:
             "reason": self.done.reason,
             "cut": self.done.cut_by,
             "cut_by": self.done.cut or None,
-            "go_on": _go_on(self.done) or None,
+            "go_on": self.go_on or None,
             "sources": [asdict(source) for source in self.done.sources],
             "reasoning": self.reasoning or None,
             "mode": self.reply.mode,
@@ -187,7 +190,10 @@ async def ask(
             if said := too_large(attachments, None if context is None else context.limit - context.used):
                 complain(said)
         result = await listen(
-            assistant.reply(chosen, question, attachments), writer, calls=ToolConsent(assistant, options.allow)
+            assistant.reply(chosen, question, attachments),
+            writer,
+            calls=ToolConsent(assistant, options.allow),
+            saved=folders.saved,
         )
         if (offer := assistant.offer) is not None and Told(folders.offers).first_time(offer):
             complain(offer.hint)
@@ -259,7 +265,10 @@ async def ask_all(prompts: Sequence[PromptEntry], settings: Settings, folders: F
             conversation = chosen_conversation(assistant.store, prompt.turns[0], kept, options)
             for number, turn in enumerate(prompt.turns):
                 result = await listen(
-                    assistant.reply(conversation, turn), told=told, calls=ToolConsent(assistant, options.allow)
+                    assistant.reply(conversation, turn),
+                    told=told,
+                    calls=ToolConsent(assistant, options.allow),
+                    saved=folders.saved,
                 )
                 told = result.told
                 name = {} if prompt.id is None else {"id": prompt.id}
@@ -307,10 +316,12 @@ async def listen(
     *,
     told: str = "",
     calls: ToolConsent | None = None,
+    saved: bool = True,
 ) -> AskResult:
     """Follow one answer to its end; messages go to stderr, text to `writer` as it arrives.
 
     `told`: the last message about the mode that the person saw; it is not repeated. `calls`: decides about tool calls.
+    `saved`: whether the conversation is stored, so that it can be continued.
     """
     reply = ReplyText()
     done: Done | None = None
@@ -332,8 +343,8 @@ async def listen(
             elif isinstance(event, Done):
                 done = event
             elif isinstance(event, Failed):
-                failed = event
-                complain(str(event))
+                failed = event if saved else dataclasses.replace(event, advice="")
+                complain(str(failed))
             elif isinstance(event, RoundEnded) and event.report is not None:
                 trace.append(event.report)
             elif isinstance(event, Reasoned):
@@ -344,17 +355,18 @@ async def listen(
                 complain(str(event))
             elif isinstance(event, Judged):
                 judged = event
-    if reasoning:
-        complain(f"reasoned for {len(''.join(reasoning).split()):,} words before the answer (--json has them)")
+    if words := len("".join(reasoning).split()):
+        complain(f"reasoned for {words:,} word{'s' * (words > 1)} before the answer (--json has them)")
+    go_on = "" if done is None else _go_on(done, saved=saved)
     if done is not None and done.cut:
-        complain(f"the answer is incomplete: {done.cut}. To continue: {_go_on(done)}")
-    return AskResult(reply, done, failed, tuple(trace), judged, "".join(reasoning), told)
+        complain(f"the answer is incomplete: {done.cut}{'. To continue: ' if go_on else ''}{go_on}")
+    return AskResult(reply, done, failed, tuple(trace), judged, "".join(reasoning), told, go_on)
 
 
-def _go_on(done: Done) -> str:
-    """How to continue an incomplete answer; empty for a complete one."""
+def _go_on(done: Done, *, saved: bool) -> str:
+    """How to continue an incomplete answer; empty for a complete one, and for one that cannot be continued."""
     longer = "; a longer answer: --max-tokens" if done.cut.endswith("(max_tokens)") else ""
-    return f"{ANEW if done.full else GO_ON}{longer}" if done.cut else ""
+    return f"{ANEW if done.full else GO_ON}{longer}" if done.cut and saved else ""
 
 
 def _provenance(done: Done) -> dict[str, int]:

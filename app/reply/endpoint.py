@@ -271,7 +271,7 @@ class EndpointText:
         elif end == "broken":
             cut_by, kind = f"{self._who} broke it off ({stream.reason})", "broken"
         elif end == "tools":
-            cut_by, kind = "the model called a tool, which Outrider does not support", "other"
+            cut_by, kind = "the model called a tool, though none was offered", "other"
         elif stream.overlong:
             cut_by, kind = "it is too long to store in full", "length"
         elif end in ("length", "context"):
@@ -337,7 +337,7 @@ class EndpointText:
         if self._generation.given.sums_up:
             return NoAnswer(f"{said}. Nothing more was summarised.", "broken", wants_token=wants_token(error))
         if self._generation.answer.text:
-            return NoAnswer(f"{said}. The part that arrived is kept.", "broken", advice=f"To continue: {GO_ON}.")
+            return NoAnswer(f"{said}.", "broken", advice=f"The part that arrived is kept. To continue: {GO_ON}.")
         if isinstance(error, Refused | Incompatible):
             about_system = self._generation.given.system and "system" in said.lower()
             advice = (

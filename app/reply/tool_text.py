@@ -163,6 +163,6 @@ class ToolText(EndpointText):
         if self._desk.calls and not self._generation.answer.text:
             said = str(error).rstrip(".")
             return NoAnswer(
-                f"{said}. The tool calls are kept, and are not made again.", "broken", advice=f"To continue: {GO_ON}."
+                f"{said}.", "broken", advice=f"The tool calls are kept, and are not made again. To continue: {GO_ON}."
             )
         return super()._failure(error)

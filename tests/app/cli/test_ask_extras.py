@@ -96,8 +96,17 @@ def test_thoughts_are_kept_apart_and_never_sent_back(outrider: Outrider, server:
 
 def test_a_model_that_wants_a_tool_is_explained(outrider: Outrider, server: ChatServer) -> None:
     server.scripts = [Script([], reason="tool_calls"), Script(["Let me look."], reason="tool_calls")]
-    assert outrider("ask", "what is the weather?").says(3, "called a tool and sent no text")
-    assert outrider("ask", "what is the weather?").says(0, "the model called a tool, which Outrider does not support")
+    assert outrider("ask", "what is the weather?").says(3, "called a tool, though none was offered, and sent no text")
+    assert outrider("ask", "what is the weather?").says(0, "the model called a tool, though none was offered")
+
+
+def test_an_incomplete_answer_that_is_not_stored_is_not_to_be_continued(outrider: Outrider, server: ChatServer) -> None:
+    server.scripts = [Script(["Half"], cut=True, reason=""), Script(["Half"], reason="length")] * 2
+    broken, cut = (outrider("ask", "why?") for _ in range(2))
+    assert "is kept" in broken.err and "To continue" in broken.err and "To continue" in cut.err
+    broken, cut = (outrider("ask", "--no-save", "--json", "why?") for _ in range(2))
+    assert "ended early" in broken.err and "is incomplete" in cut.err and cut.json["go_on"] is None
+    assert not any(words in broken.err + cut.err for words in ("is kept", "To continue"))
 
 
 def test_secrets_leave_this_device_only_if_they_are_named_with_the_option(capsys: pytest.CaptureFixture[str]) -> None:

@@ -220,7 +220,7 @@ async def test_an_answer_that_the_model_here_cannot_go_on_with_ends_as_without_o
     server = ChatServer([Script(["Use tar"], cut=True), Script(["x"])])
     local = ChatServer([], owner=OWNER, refuses=TOO_LONG)
     heard = await ask_once(stands_in(server, local), QUESTION)
-    assert heard.failed is not None and heard.failed.code == "broken" and "is kept" in heard.failed.message
+    assert heard.failed is not None and heard.failed.code == "broken" and "is kept" in heard.failed.advice
     assert f"small one on this device cannot continue: it refused (400): {TOO_LONG}" in heard.failed.message
     assert heard.text == "Use tar" and len(server.asked) == 1, "a question may cost money"
 
