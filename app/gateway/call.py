@@ -65,6 +65,8 @@ NOT_HANDED_BACK: Neutral = {
 }
 """Parameters for what the answer to a request with tools does not carry."""
 
+PLAIN_TEXT = "/completions"
+"""The path of plain text at a server."""
 CONTINUE = "Continue."
 """The question that is asked if an answer is the last message."""
 
@@ -140,6 +142,12 @@ def read_call(body: bytes) -> Call:
         counts=options is not None and bool(options.include_usage),
         relayed={name: value for name, value in given.items() if value is not None} if tools else None,
     )
+
+
+def unreadable(error: Exception) -> GatewayRefused:
+    """The refusal of a body that was read as if it had the right shape."""
+    what = f"lacks {error}" if isinstance(error, KeyError) else "has another type than in this API"
+    return GatewayRefused(f"The request cannot be read: a part of it {what}.")
 
 
 def joined_system(messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -50,7 +50,7 @@ class Guard(BearerAuth):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["path"] not in OPEN_PATHS and (found := self._refusal(scope)) is not None:
-            await found.response(scope, receive, send)
+            await _response(scope["path"], found)(scope, receive, send)
             return
         await self.app(scope, receive, send)
 
@@ -174,12 +174,18 @@ async def _hung_up(request: Request) -> None:
 # ---- errors ----------------------------------------------------------------------------------------------------------
 
 
-async def _refuse(request: Request, error: Exception) -> Response:
-    assert isinstance(error, GatewayRefused)
+def _response(path: str, error: GatewayRefused) -> Response:
+    """An error in the shape of the API at a path."""
     response = error.response
-    if request.url.path.startswith(MESSAGES):  # Anthropic's shape.
+    if path.startswith(MESSAGES):  # Anthropic's shape.
         response.body = error_body(error)
         response.headers["content-length"] = str(len(response.body))
+    return response
+
+
+async def _refuse(request: Request, error: Exception) -> Response:
+    assert isinstance(error, GatewayRefused)
+    response = _response(request.url.path, error)
     if error.status == 413:  # Part of the body may be unread, so this connection carries no other request.
         response.headers["Connection"] = "close"
     return response
@@ -188,8 +194,10 @@ async def _refuse(request: Request, error: Exception) -> Response:
 async def _http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     code = "not_found" if error.status_code == 404 else None
-    said = f"{request.method} {request.url.path}: {error.detail}."
-    response = GatewayRefused(said, status=error.status_code, code=code).response
+    path = request.url.path
+    advice = "" if path.startswith("/v1/") else " The paths of these APIs begin with /v1."
+    said = f"{request.method} {path}: {error.detail}.{advice}"
+    response = _response(path, GatewayRefused(said, status=error.status_code, code=code))
     response.headers.update(error.headers or {})
     return response
 
@@ -200,4 +208,4 @@ async def _gone(request: Request, error: Exception) -> Response:
 
 async def _unexpected(request: Request, error: Exception) -> Response:
     said = "The gateway failed; `outrider log` says where."
-    return GatewayRefused(said, status=500, code="internal_error", kind=SERVER).response
+    return _response(request.url.path, GatewayRefused(said, status=500, code="internal_error", kind=SERVER))

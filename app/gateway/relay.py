@@ -15,6 +15,7 @@ from typing import Any
 from app.config import Settings
 from app.events import Failed, FailureCode, Stats
 from app.gateway.answers import Answer
+from app.gateway.call import PLAIN_TEXT
 from app.gateway.refusals import LIMIT, SERVER, GatewayRefused, refused
 from app.gateway.sent_text import Piece, Span
 from app.remotes.connection import Connection, wants_token
@@ -29,7 +30,11 @@ from remote.openai.server_errors import BadRequest
 AWAY_SECONDS = 3.0
 """How long a request waits for a server that is away. Programs ask again by themselves after that."""
 NO_SERVER = "Tools need a server, and there is none: {why}. Ask again when it is back, or without tools."
+NO_SERVER_TO_CONTINUE = "Only a server continues plain text, and there is none: {why}. Ask again when it is back."
 NO_TOOLS = "{name} does not support tools. Leave tools out, or choose another server with --remote."
+NO_TEXT = (
+    "{name} does not continue plain text. Ask it through /v1/chat/completions, or choose another server with --remote."
+)
 BROKE_OFF = "The server broke the answer off ({reason}). Ask again."
 
 
@@ -65,6 +70,7 @@ class Relay:
 
     async def _server(self) -> tuple[Connection, Peer, CompletionsClient]:
         """Who answers. Raises `GatewayRefused` if nobody can."""
+        plain = self._answer.call.path == PLAIN_TEXT
         await self._assistant.settled()
         connection = self._assistant.backend.routing.shown
         if connection is not None and connection.verifier is None:
@@ -75,10 +81,12 @@ class Relay:
         peer = None if connection is None else connection.verifier
         if connection is None or peer is None:
             why = "the gateway was started offline" if connection is None else connection.why
-            raise refused(Failed(NO_SERVER.format(why=why), "unavailable"))
+            told = NO_SERVER_TO_CONTINUE if plain else NO_SERVER
+            raise refused(Failed(told.format(why=why), "unavailable"))
         client = peer.client if isinstance(peer, Endpoint) else connection.source.chat
         if not isinstance(client, CompletionsClient) or not client.relays:
-            raise GatewayRefused(NO_TOOLS.format(name=peer.model_name), "tools", code="unsupported_parameter")
+            told, field = (NO_TEXT, "prompt") if plain else (NO_TOOLS, "tools")
+            raise GatewayRefused(told.format(name=peer.model_name), field, code="unsupported_parameter")
         return connection, peer, client
 
     async def _opened(self, client: CompletionsClient, peer: Peer) -> ChatStream:
@@ -105,11 +113,14 @@ class Relay:
         async for new in stream:
             connection.gained()
             text += new
-            for piece in sent.take(text, hosted=hosted):
+            calls = stream.calls.new()
+            for piece in sent.take(text, hosted=hosted, complete=bool(calls)):
                 yield piece
-            if calls := stream.calls.new():
+            if calls:
                 sent.hosted = hosted
                 yield Piece("", Span(len(text), len(text), sent.source), calls)
+        for piece in sent.take(text, hosted=hosted, complete=True):
+            yield piece
         end = end_of(stream.reason)
         if end == "broken":
             raise GatewayRefused(

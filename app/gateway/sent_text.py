@@ -57,14 +57,19 @@ class SentText:
         self._here: list[tuple[int, str]] = []
         """From which characters on a model on this device stands in for the server, by name, or empty for the
         server."""
-        self.stopped = False
-        """Whether a stop string has occurred, after which nothing follows."""
+        self.stop: str | None = None
+        """The stop string that has occurred, after which nothing follows."""
         self.read = 0
         """Characters of the answer up to the end of the first stop string, or 0 if there was none."""
         self.end_drafted = False
         """Whether only the drafter says that the answer ends here: it wrote the end, or part of the stop string."""
         self.parted = False
         """Whether the model says something other than what was sent."""
+
+    @property
+    def stopped(self) -> bool:
+        """Whether a stop string has occurred."""
+        return self.stop is not None
 
     @property
     def spans(self) -> list[Span]:
@@ -157,8 +162,8 @@ class SentText:
         """The text up to a stop string, without what may be the beginning of one."""
         begin = max(0, len(self.text) - self._longest_stop)
         if found := [(at, at + len(stop)) for stop in self._stops if (at := whole.find(stop, begin)) >= 0]:
-            self.stopped = True
             first, self.read = min(found)
+            self.stop = whole[first : self.read]
             return whole[:first]
         if complete:
             return whole

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from app.gateway.apis.chat_api import marks_of
-from app.gateway.call import Call, joined_system, read_call
+from app.gateway.call import Call, joined_system, read_call, unreadable
 from app.gateway.exchange import Exchange
 from app.gateway.refusals import GatewayRefused
 from app.gateway.sent_text import Piece
@@ -54,7 +54,7 @@ def chat_fields(body: bytes) -> dict[str, Any]:
     except FieldRefused as error:
         raise GatewayRefused(str(error), error.param, code=error.reason) from None
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise GatewayRefused(f"The request cannot be read: {error}.") from None
+        raise unreadable(error) from None
     return fields
 
 
@@ -139,7 +139,7 @@ class MessagesApi:
             events += self._begin(index, block)
             events += _event("content_block_delta", index=index, delta=delta)
             events += _event("content_block_stop", index=index)
-        ended = {"stop_reason": _end(exchange), "stop_sequence": None}
+        ended = {"stop_reason": _end(exchange), "stop_sequence": exchange.answer.sent.stop}
         events += _event("message_delta", delta=ended, usage=_usage(exchange), outrider=marks_of(exchange))
         return events + _event("message_stop")
 
@@ -166,7 +166,7 @@ class MessagesApi:
             "model": answer.model if ended else exchange.model,
             "content": blocks,
             "stop_reason": _end(exchange) if ended else None,
-            "stop_sequence": None,
+            "stop_sequence": answer.sent.stop if ended else None,
             "usage": _usage(exchange),
             **({"outrider": marks_of(exchange, spans=True)} if ended else {}),
         }
@@ -184,7 +184,7 @@ def _complete(exchange: Exchange) -> list[ToolCall]:
 
 
 def _end(exchange: Exchange) -> str:
-    return ENDS.get(exchange.finish, "end_turn")
+    return ENDS.get(exchange.finish, "end_turn" if exchange.answer.sent.stop is None else "stop_sequence")
 
 
 def _usage(exchange: Exchange) -> dict[str, int]:

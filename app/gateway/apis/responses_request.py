@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from app.gateway.call import Call, joined_system, read_call
+from app.gateway.call import Call, joined_system, read_call, unreadable
 from app.gateway.refusals import GatewayRefused
 from remote.openai.request_fields import UNSUPPORTED, FieldRefused, Neutral, read_fields, refuse_fields
 
@@ -104,8 +104,8 @@ def read_responses(body: bytes, conversations: Conversations) -> ResponsesReques
         fields |= _formats(given)
     except FieldRefused as error:
         raise GatewayRefused(str(error), error.param, code=error.reason) from None
-    except (AttributeError, TypeError, ValueError) as error:
-        raise GatewayRefused(f"The request cannot be read: {error}.") from None
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise unreadable(error) from None
     return ResponsesRequest(read_call(msgspec.json.encode(fields)), given, messages, offered)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from app.gateway.apis.chat_api import Marks, marks_of
-from app.gateway.call import NOT_HANDED_BACK, Call
+from app.gateway.call import NOT_HANDED_BACK, PLAIN_TEXT, Call
 from app.gateway.exchange import Exchange
 from app.gateway.refusals import GatewayRefused
 from app.gateway.sent_text import Piece
@@ -22,7 +22,6 @@ from remote.openai.schema import DONE, TextChoice, TextCompletion, TextRequest, 
 from remote.openai.sse import event
 from storage import Choices
 
-PATH = "/completions"
 REQUEST = prepared(TextRequest)
 
 
@@ -49,7 +48,7 @@ def read_text(body: bytes) -> Call:
         stream=bool(asked.stream),
         counts=options is not None and bool(options.include_usage),
         relayed={name: value for name, value in given.items() if value is not None},
-        path=PATH,
+        path=PLAIN_TEXT,
     )
 
 

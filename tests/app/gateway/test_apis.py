@@ -8,6 +8,7 @@ from typing import Any
 
 import httpx
 import openai
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -119,6 +120,33 @@ async def test_messages_carry_text_calls_and_results(relaying: Relaying) -> None
         assert 20 < counted < 1000
         refused = await client.post("/v1/messages", json={**MESSAGES, "model": "claude"})
         assert (refused.status_code, refused.json()["error"]["type"]) == (404, "not_found_error")
+        for path, body, told in REFUSED:
+            answered = (await client.post(path, json=body)).json()
+            assert answered["type"] == "error" and told in answered["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("written", "text", "reason", "stop"),
+    [
+        (
+            ["Rain.", "\n"],
+            "Rain.\n",
+            "end_turn",
+            None,
+        ),  # What may begin a stop string is held back, and sent at the end.
+        (["Rain. T", "hus."], "Rain. ", "stop_sequence", "Thus"),
+    ],
+)
+async def test_a_stop_string_ends_an_answer_with_tools_and_is_named(
+    relaying: Relaying, written: list[str], text: str, reason: str, stop: str | None
+) -> None:
+    asked = {**MESSAGES, "stop_sequences": ["\n\n", "Thus"]}
+    async with between(relaying, *[Script(written)] * 2) as (_, client):
+        whole = (await client.post("/v1/messages", json=asked)).json()
+        assert whole["content"][0]["text"] == text and (whole["stop_reason"], whole["stop_sequence"]) == (reason, stop)
+        events = await events_of(client, "/v1/messages", asked)
+        assert "".join(event["delta"]["text"] for event in events if event["type"] == "content_block_delta") == text
+        assert events[-2]["delta"] == {"stop_reason": reason, "stop_sequence": stop}
 
 
 async def test_plain_text_is_continued_where_the_server_does(running: Opened, verifier: Any) -> None:
@@ -140,6 +168,12 @@ NAMES = [
     "image_url", "source", "id", "call_id", "output", "arguments", "input_schema", "system", "instructions",
     "reasoning", "format", "effort", "prompt", "auto", "tool", "function",
 ]  # fmt: skip
+REFUSED = [
+    ("/v1/messages", {"messages": "hi"}, "has another type"),
+    ("/v1/messages", {"messages": [{"role": "user", "content": [{"type": "tool_use"}]}]}, "lacks 'name'"),
+    ("/v1/messages/batches", {}, "Not Found"),
+]
+"""Paths and bodies that are not answered -> what the error says, in the shape of Anthropic's API."""
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-3, 9) | st.sampled_from(NAMES),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from(NAMES), inner, max_size=6),

@@ -144,7 +144,7 @@ async def test_its_text_is_marked_and_a_broken_answer_ends_with_an_error(relayin
         assert read.text == "Hello again" and set(read.sources) == {"hosted"}
         cut = await stream_to_end(client, HELLO)
         assert cut.text == "Half of" and cut.error is not None and not cut.ended
-        assert cut.error["code"] == "answer_broken" and cut.error["message"].endswith("The part that arrived is kept.")
+        assert cut.error["code"] == "answer_broken" and "is kept" not in cut.error["message"]
 
 
 async def test_any_conversation_is_passed_on_in_order(relaying: Relaying) -> None:
