@@ -146,10 +146,18 @@ def _import(paths: Sequence[Path], folders: Folders, *, again: bool) -> int:
     code = OK
     with Store.open(folders.database) as store:
         for path in paths:
+            read: list[ImportResult] = []
+
+            def heard(result: ImportResult, read: list[ImportResult] = read) -> None:
+                _print(result)
+                read.append(result)
+
             try:
-                report = import_file(store, path, again=again, heard=_print)
+                report = import_file(store, path, again=again, heard=heard)
             except ArchiveError as error:
                 complain(str(error))
+                if read:
+                    complain(f"what comes before in {path} was read: {_count(len(read), 'conversation')}")
                 code = FAILED
                 continue
             for sentence in summary(report, path):

@@ -34,7 +34,7 @@ MAX_WHOLE_BYTES = 16 << 20
 AFTER_END_SECONDS = 2.0
 """How long to wait for the token counts after the answer has ended."""
 UNNAMED = "it ended the answer with an error and did not say which"
-NO_TOOLS = "called a tool, though none was offered, and sent no text; ask again, or offer tools (--tools, /tools)"
+NO_TOOLS = "called a tool, though none was offered, and sent no text; ask again, or offer tools"
 MAX_SHOWN = 100
 """Characters to quote of something that is not a piece of an answer."""
 

@@ -326,7 +326,7 @@ def test_a_folder_and_a_pipe_have_no_ending(outrider: Outrider, two: list[str], 
     assert not Path("-").exists()
 
 
-def test_what_was_imported_and_what_was_not_is_said(outrider: Outrider, kept: Store) -> None:
+def test_what_was_imported_and_what_was_not_is_said(outrider: Outrider, kept: Store, tmp_path: Path) -> None:
     imported = outrider("import", str(CHATGPT))
     assert imported.code == 1
     assert [line.split("  ", 1)[1] for line in imported.out.splitlines()] == [
@@ -334,6 +334,8 @@ def test_what_was_imported_and_what_was_not_is_said(outrider: Outrider, kept: St
         "new  Tools and pictures",
     ]
     assert "ChatGPT export, 5 conversations: 2 imported, 3 not imported; 7 messages" in imported.err
+    (cut := tmp_path / "cut.json").write_bytes(CHATGPT.read_bytes()[:-20])
+    assert outrider("import", str(cut)).says(1, f"what comes before in {cut} was read: ")
     assert "left out: " in imported.err and "1 custom instructions" in imported.err
     assert "not imported: An empty shell: it has no messages" in imported.err
     assert len(kept.conversations.all()) == 2
