@@ -318,7 +318,6 @@ def _explain(error: msgspec.ValidationError, changes: Mapping[str, object]) -> s
     if "enum" in sentence:
         choices = get_args(CHOICES[name])
         return f"{name} is {' or '.join(choices)}, not {sentence.rpartition('value ')[2]}"
-    plain = sentence.replace("'int'", "a whole number").replace("'float'", "a number")
-    plain = plain.replace("'int | null'", "a whole number").replace("'str | null'", "'text'")
+    plain = sentence.replace(" | null'", "'").replace("'int'", "a whole number").replace("'float'", "a number")
     plain = plain.replace("'bool'", "true or false").replace("'str", "'text").replace("'object'", "a table")
     return f"{name}: {plain[:1].lower()}{plain[1:]}"

@@ -52,6 +52,7 @@ def test_a_bad_file_is_explained(folders: Folders) -> None:
         ("tempreature = 1.0", "no setting 'tempreature'"),
         ("temperature = 2.1", "temperature"),
         ("temperature = inf", "temperature"),
+        ('temperature = "hot"', "temperature: expected a number, got 'text'"),
         ('mode = "cloud"', "mode is auto or edge or hosted or offline, not 'cloud'"),
         ('second_stage = "perhaps"', "second_stage: expected true or false"),
         ('remote = "ftp://example.org"', "http://"),
