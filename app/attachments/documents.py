@@ -6,6 +6,7 @@ A document may come from anywhere, and what reads it is large. So a crash, a han
 
 from __future__ import annotations
 
+import codecs
 import subprocess
 from tempfile import TemporaryFile
 from typing import Literal, get_args
@@ -80,15 +81,26 @@ def document_kind(data: bytes) -> Kind | None:
     """Kind of the document that begins with these bytes, or None. Raises `Unreadable` for formats that nothing here
     reads.
 
-    A page of the web is not recognised: HTML on the disk is source code.
+    A page of the web is not recognised: HTML on the disk is source code. Other bytes may precede a PDF, but a text that
+    mentions its first ones is a text.
     """
-    if b"%PDF-" in data[:1024]:
+    head = data[:1024]
+    if head.startswith(b"%PDF-") or (b"%PDF-" in head and not _is_text(head)):
         return "pdf"
     if data.startswith(b"PK\x03\x04"):
         return "office"
     if data.startswith(OLD_OFFICE):
         raise Unreadable("is an old Office file or has a password; save it as .docx or PDF, without a password")
     return None
+
+
+def _is_text(head: bytes) -> bool:
+    """Whether data that begin with these bytes may be UTF-8; the last character may be cut."""
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(head)
+    except UnicodeDecodeError:
+        return False
+    return b"\0" not in head
 
 
 def read_document(data: bytes, job: Job) -> DocumentText:

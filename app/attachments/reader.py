@@ -254,7 +254,7 @@ def _check_regular(mode: int) -> None:
 
 
 def text_in(data: bytes, name: str, told: list[str], unknown: str = NO_TEXT) -> str:
-    """These bytes as text. What is changed is reported in `told`. Raises `Unsuitable`.
+    """These bytes as text. What is changed is reported in `told`. Raises `Unsuitable`, `Unreadable`.
 
     `unknown`: what it says of data that are no text.
     """
@@ -273,6 +273,8 @@ def text_in(data: bytes, name: str, told: list[str], unknown: str = NO_TEXT) -> 
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError:
+        if document_kind(data) is not None:  # Most of a PDF is text.
+            raise Unsuitable(unknown) from None
         text = data.decode("utf-8-sig", "replace")
     lost = text.count("\ufffd")
     if lost > MOST_UNREADABLE * len(text):

@@ -141,12 +141,13 @@ def _text_of(piped: bytes) -> str:
     except UnicodeDecodeError:
         pass
     # What reads other encodings takes some 20 ms to load.
+    from app.attachments.documents import Unreadable
     from app.attachments.reader import Unsuitable, text_in
 
     told: list[str] = []
     try:
         text = text_in(piped, "what was piped in", told)
-    except Unsuitable as error:
+    except (Unsuitable, Unreadable) as error:
         fail(f"Nothing was sent: what was piped in {error}. To send an image or a document: --file PATH", USAGE)
     for sentence in told:
         complain(sentence)

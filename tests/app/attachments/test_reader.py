@@ -108,8 +108,10 @@ def test_files_that_are_no_text_are_refused_by_name(folder: Path) -> None:
     (folder / "wider.txt").write_bytes("h\xe9llo\n".encode("utf-32"))
     (folder / "bom.txt").write_bytes(b"\xef\xbb\xbfhello")
     (folder / "empty.txt").write_bytes(b"")
-    gathered = named("@a.zip @latin.txt @odd.txt @wide.txt @wider.txt @bom.txt @empty.txt", folder)
+    (folder / "kinds.py").write_bytes(code := b'KINDS = {b"%PDF-": "pdf"}  # ' + "\u00e9".encode() * 600)
+    gathered = named("@kinds.py @a.zip @latin.txt @odd.txt @wide.txt @wider.txt @bom.txt @empty.txt", folder)
     assert [(one.name, one.text) for one in gathered.attachments] == [
+        ("kinds.py", code.decode()),
         ("latin.txt", "na\ufffdve na\ufffdve na\ufffdve plain English text, a whole line of it\n"),
         ("wide.txt", "h\xe9llo\n"),
         ("wider.txt", "h\xe9llo\n"),

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from app.attachments.documents import OLD_OFFICE
 from storage import Message, Store
 from tests.support.chat_server import ChatServer, Script
 from tests.support.commands import Outrider
@@ -68,7 +69,8 @@ def test_what_is_piped_is_read_as_a_file_is(outrider: Outrider, home: Path) -> N
     assert asked == [
         "what changed?\n\n M a.py\n?? b.py", "del f():\n    x = '\u00e4'", "Not all of this line is UTF-8: \ufffd"
     ]  # fmt: skip
-    for binary in (b"\x89PNG\r\n\x1a\n\x00\x00", bytes(range(128, 256))):
+    pdf = b"%PDF-1.3\n%\x93\x8c\x8b\x9e made by a program that writes mostly text\n1 0 obj\n<< >>\nendobj\n"
+    for binary in (b"\x89PNG\r\n\x1a\n\x00\x00", bytes(range(128, 256)), pdf, OLD_OFFICE):
         result = outrider("ask", "what is this?", stdin=binary)
         assert result.says(2, "Nothing was sent: what was piped in"), result.err
     assert len(threads(home)) == len(asked), "a question of thousands of question marks is nobody's"
