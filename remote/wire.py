@@ -73,7 +73,7 @@ class Wire:
         options: TransportOptions = DEFAULT,
         clock: Clock = CLOCK,
     ) -> None:
-        address = _address(url)
+        address = server_address(url)
         self.host = address.netloc.decode("ascii")
         self.local = is_loopback(address.host)
         """Whether the server is reached over this device's loopback, so that it may share the device's cores."""
@@ -272,7 +272,8 @@ class Wire:
 # ---- addresses -------------------------------------------------------------------------------------------------------
 
 
-def _address(url: str) -> httpx.URL:
+def server_address(url: str) -> httpx.URL:
+    """The base address of a server. Raises `Misconfigured`, which says what is wrong with it."""
     advice, shown = "write it as https://host:port", quoted(without_credentials(url))
     host, reason = "", ""
     try:
@@ -289,10 +290,9 @@ def _address(url: str) -> httpx.URL:
         if address.path.rstrip("/").endswith(call):
             raise Misconfigured(f"{shown!r} is the address of one request; leave {call} out of it")
     for mark, part in (("?", address.query), ("#", address.fragment)):
-        if part:
-            raise Misconfigured(
-                f"{shown!r} is not the address of a server alone; leave {mark} and what follows out of it"
-            )
+        if part:  # It may be a key, so it is not shown.
+            base = shown.partition(mark)[0]
+            raise Misconfigured(f"{base!r} is followed by more; leave {mark} and what follows out of the address")
     if address.userinfo:
         raise Misconfigured(f"the address of {host} contains credentials; give the token separately")
     return address

@@ -23,7 +23,7 @@ from app.concurrency import beside
 from app.config import BUNDLED_DRAFTER, Settings
 from app.remotes.peer import choose_model
 from app.remotes.source import RemoteSource, Source, SourceFailed
-from app.sanitise import sanitise
+from app.sanitise import one_line
 from drafter.shelf import kept
 from models.config import DrafterConfig, DrafterError, read_config
 from models.tree import DraftTree
@@ -63,7 +63,7 @@ class Finding:
     """Whether nothing answered at all."""
 
     def __str__(self) -> str:
-        return f"{MARKS[self.state]} {self.part:<11} {sanitise(self.text)}"
+        return f"{MARKS[self.state]} {self.part:<11} {one_line(self.text)}"
 
 
 async def check(

@@ -279,6 +279,7 @@ def checked(remote: Remote) -> Remote:
             raise ConfigError(f"this cannot be saved: {error}") from None
     if held:
         raise ConfigError(f"the address {remote.shown_url} contains credentials; give the token separately")
+    _check_address(remote.url)
     if remote.key is not None and remote.cert is None:
         raise ConfigError("a key belongs to a client certificate; give both")
     paths = {field: str(expanded(path).absolute()) for field in FILES if (path := getattr(remote, field)) is not None}
@@ -290,6 +291,19 @@ def checked(remote: Remote) -> Remote:
         return msgspec.convert(msgspec.to_builtins(msgspec.structs.replace(remote, **paths)), Remote)
     except msgspec.ValidationError as error:
         raise ConfigError(explain(error)) from None
+
+
+def _check_address(url: str) -> None:
+    """Raise `ConfigError` for an address that no question could be sent to."""
+    if not url.startswith(("http://", "https://")):
+        return  # Said below, in other words.
+    from remote.errors import Misconfigured
+    from remote.wire import server_address  # It loads httpx.
+
+    try:
+        server_address(url)
+    except Misconfigured as error:
+        raise ConfigError(str(error)) from None
 
 
 # ---- the file --------------------------------------------------------------------------------------------------------

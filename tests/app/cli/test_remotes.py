@@ -118,6 +118,8 @@ def test_usage_errors(outrider: Outrider, home: Path) -> None:
         (["add", "office", "office:8000"], "http:// or https://"),
         (["add", "bundled", "https://office"], "came with Outrider"),
         (["add", "office", "https://me:secret@office"], "credentials"),
+        (["add", "office", "https://office/v1/chat/completions"], "leave /chat/completions out of it"),
+        (["add", "office", "https://office?key=secret"], "leave ? and what follows out of the address"),
         (["add", "office", "https://office", "--ca", "/nowhere/ca.pem"], "/nowhere/ca.pem cannot be read"),
         (["add", "office", "https://office", "--proxy", "http://me:secret@proxy"], "without credentials"),
         (["add", "office", "https://office", "--token-stdin"], "stdin holds no token"),
@@ -245,9 +247,9 @@ def test_a_chat_server(outrider: Outrider, monkeypatch: pytest.MonkeyPatch) -> N
         assert tested.code == 0 and "OpenAI-compatible, with talker, other" in tested.out
         assert "✓ model       other; an answer that is cut off must be requested again" in tested.out
         assert "✓ mode        hosted: the server answers without drafts" in tested.out
-        outrider("remote", "add", "talker", address, "--model", "third", "--replace")
+        outrider("remote", "add", "talker", address, "--model", "third\n✓ forged", "--replace")
         tested = outrider("remote", "test", "talker")
-        assert tested.code == 0 and "! model       third, which the server does not list" in tested.out
+        assert tested.code == 0 and "! model       third ✓ forged, which the server does not list" in tested.out
         monkeypatch.setenv("OUTRIDER_MODE", "edge")
         tested = outrider("remote", "test", address)
         assert tested.code == 1 and "✗ mode        edge is not possible: the server checks no drafts" in tested.out
