@@ -135,7 +135,7 @@ def run(mode: str, shells: Sequence[Name], repeats: int) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--mode", nargs="+", choices=("offline", "auto"), default=("offline", "auto"))
+    parser.add_argument("--mode", nargs="+", choices=("offline", "auto"), default=("auto",))
     parser.add_argument("--shells", nargs="*", choices=NAMES, default=NAMES)
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()

@@ -183,7 +183,8 @@ async def ask(
         chosen = chosen_conversation(store, question, kept, options)
         writer = None
         if not options.json and options.extract is None:
-            writer = TextWriter(sys.stdout, final_drafts=settings.mode == "offline", by_line=not sys.stdout.isatty())
+            alone = assistant.backend.routing.connection_of(chosen) is None
+            writer = TextWriter(sys.stdout, final_drafts=alone, by_line=not sys.stdout.isatty())
         if attachments:
             await assistant.settled()  # The model's context size is known only then.
             context = assistant.context(chosen)

@@ -18,6 +18,7 @@ import msgspec
 from app.config import Settings
 from app.gateway.call import Call
 from app.gateway.conversations import Conversations
+from app.remotes.loopback import Loopback
 from app.reply.assistant import Assistant
 from app.reply.routing import Options
 from remote.verifier.completions.line import Line
@@ -46,8 +47,13 @@ class Seat:
         """An assistant for the same conversations that uses no server; its drafter writes instead."""
         if self._alone is None:
             offline = msgspec.structs.replace(self.settings, mode="offline")
-            routing = self.assistant.backend.routing
-            options = dataclasses.replace(self._options, settings=offline, most_read=lambda: routing.most_read)
+            routing, source = self.assistant.backend.routing, self._options.source
+            options = dataclasses.replace(
+                self._options,
+                source=None if isinstance(source, Loopback) else source,
+                settings=offline,
+                most_read=lambda: routing.most_read,
+            )
             self._alone = Assistant(self.store, options)
         return self._alone
 

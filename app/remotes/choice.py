@@ -36,11 +36,11 @@ DEFAULT = Server()
 
 
 def source_of(settings: Settings, folders: Folders, model: str | None = None) -> Source | None:
-    """The server of the settings, or None if the bundled drafter answers without its server.
+    """The server of the settings, or None if the drafter of the settings answers without one.
 
-    In mode offline it is not connected to, but determines which drafter may write in its place. `model`: overrides the
-    model of a remote or a setting. Raises `Misconfigured`, and `ConfigError` for an unknown remote, or a model that the
-    bundled server does not have.
+    In mode offline only the bundled one is connected to; another one determines who may write in its place. `model`:
+    overrides the model of a remote or a setting. Raises `Misconfigured`, and `ConfigError` for an unknown remote, or a
+    model that the bundled server does not have.
     """
     if settings.remote and is_address(settings.remote):
         return AddressSource(settings.remote, settings.token, model or settings.remote_model)
@@ -50,12 +50,13 @@ def source_of(settings: Settings, folders: Folders, model: str | None = None) ->
         if settings.mode == "offline" and settings.remote is None:
             return None  # No server is named, and none is needed.
         raise
-    return _unless_bundled(source_named(remotes.meant_by(settings.remote), remotes, settings, model), settings)
+    return _unless_alone(source_named(remotes.meant_by(settings.remote), remotes, settings, model), settings)
 
 
-def _unless_bundled(source: Source, settings: Settings) -> Source | None:
-    """The source, or None in mode offline for the bundled server, which is not started then."""
-    return None if settings.mode == "offline" and isinstance(source, Loopback) else source
+def _unless_alone(source: Source, settings: Settings) -> Source | None:
+    """The source, or None in mode offline for a bundled server whose drafter was replaced: that one then answers."""
+    replaced = isinstance(source, Loopback) and not source.own
+    return None if settings.mode == "offline" and replaced else source
 
 
 def source_named(name: str | None, remotes: Remotes, settings: Settings, model: str | None = None) -> Source:
@@ -107,7 +108,7 @@ def source_chosen(server: Server, settings: Settings, folders: Folders) -> Sourc
                 "choose another model for it"
             )
         named = None if server.remote == BUNDLED else server.remote
-        return _unless_bundled(source_named(named, remotes, settings, server.model), settings)
+        return _unless_alone(source_named(named, remotes, settings, server.model), settings)
     except (ConfigError, Misconfigured) as error:
         return UnusableSource(str(error))
 

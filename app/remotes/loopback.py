@@ -9,8 +9,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from app.config import BUNDLED_DRAFTER, BUNDLED_TARGET
-from app.remotes.own_server import NotServed, OwnServer, started, started_ahead
+from app.remotes.own_server import NotServed, OwnServer, belong_together, started, started_ahead
 from app.remotes.source import Source, SourceFailed
 from drafter.whole_model import ModelAway
 from models.free_memory import free_bytes
@@ -32,8 +31,7 @@ class Loopback(Source):
     def __init__(self, target: str, drafter: str | None) -> None:
         self._target = target
         self._drafter = drafter
-        # A person who changed only one of the two may have chosen a mismatched pair.
-        self.own = (target == str(BUNDLED_TARGET)) == (drafter == str(BUNDLED_DRAFTER))
+        self.own = belong_together(target, drafter)
         self.url: str | None = None
         """Address of the verifier that was started last."""
         self._server: OwnServer | None = None

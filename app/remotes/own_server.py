@@ -163,11 +163,17 @@ _ahead: dict[tuple[str, str], OwnServer] = {}
 """Servers that were started ahead and are not in use yet, by target and drafter. Unused ones end with the app."""
 
 
+def belong_together(target: str, drafter: str | None) -> bool:
+    """Whether these are the bundled pair, or both were replaced. If only one was, they may not fit."""
+    return (target == str(BUNDLED_TARGET)) == (drafter == str(BUNDLED_DRAFTER))
+
+
 def start_ahead(settings: Settings, folders: Folders) -> None:
     """Start the bundled server now if the settings mean it. Errors are reported where it is used."""
-    if settings.mode == "offline" or (settings.remote and is_address(settings.remote)):
-        return
     pair = settings.target, settings.drafter
+    alone = settings.mode == "offline" and not belong_together(*pair)
+    if alone or (settings.remote and is_address(settings.remote)):
+        return
     with contextlib.suppress(ConfigError, NotServed, OSError):
         if Remotes(folders).meant_by(settings.remote) is None:
             _ahead[pair] = OwnServer(*pair)

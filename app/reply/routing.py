@@ -29,7 +29,7 @@ from app.remotes.connections import Connections
 from app.remotes.known_server import memory_seen
 from app.remotes.last_seen import LastSeen
 from app.remotes.local_drafter import LocalDrafter
-from app.remotes.loopback import LocalModel
+from app.remotes.loopback import LocalModel, Loopback
 from app.remotes.mode_meter import MODES, Verifying
 from app.remotes.offers import Offer
 from app.remotes.peer import Endpoint
@@ -252,7 +252,7 @@ class Routing:
 
     def _connect(self, source: Source | None) -> Connection | None:
         options = self._options
-        if source is None or options.settings.mode == "offline":
+        if source is None or (options.settings.mode == "offline" and not isinstance(source, Loopback)):
             return None
         patient = not options.draft or options.settings.mode != "auto"
         return Connection(
@@ -274,9 +274,14 @@ class Routing:
             await self._outbox.stirred()
 
     def while_away(self, settings: Settings, choices: Choices) -> Settings:
-        """These settings of a conversation, with what happens while its server is away."""
-        away = self._away_from(self._connections.source(choices))
-        return replace(settings, offline=away.offline, local=away.local)
+        """These settings of a conversation, with what happens while its server is away.
+
+        In mode offline, the bundled server, which is on this device, is used as in mode auto.
+        """
+        source = self._connections.source(choices)
+        away = self._away_from(source)
+        here = settings.mode == "offline" and isinstance(source, Loopback)
+        return replace(settings, offline=away.offline, local=away.local, mode="auto" if here else settings.mode)
 
     def _away_from(self, source: Source | None) -> WhileAway:
         """What happens while this server is away."""
@@ -478,10 +483,7 @@ class Routing:
         Raises `StorageError`.
         """
         source = self._connections.source(self._store.conversations.get(conversation_id).choices)
-        why = self._nobody(source, self._memory_alone(conversation_id))
-        if why is None or (source is not None and source.address is not None):
-            return why
-        return f"{why} Its model is on this device and needs no network: choose another mode."
+        return self._nobody(source, self._memory_alone(conversation_id))
 
     def _memory_alone(self, conversation_id: str) -> bytes | None:
         """Memory digest of a conversation's model, if known, when nothing connects to its server."""

@@ -30,16 +30,17 @@ from app.reply.routing import Options
 from app.sanitise import sanitise
 from app.shell.command_text import command_of, question_for, question_of_failure, same_words, whole_command
 from app.shell.explanation import Explainer, FlagMeanings, ManualPages, RiskSentences, TldrPages, explanation
-from app.shell.ghost import GhostText, reads_as_words
+from app.shell.ghost import ghost_text, reads_as_words
 from app.shell.mends import Failure, mend
 from app.shell.requests import Answer, Request
-from drafter.floors import why_not_alone
 from drafter.runtime import Drafter
 from drafter.shelf import Drafters
 from models.guide.pages import FILE
 from storage import Store
 
 log = logging.getLogger("outrider.shell")
+INDEX = BUNDLED_DRAFTER / FILE
+"""The pages."""
 MODEL = "Your model"
 """The source of an explanation that a model wrote."""
 
@@ -56,7 +57,7 @@ class Answers:
         self._home = home
         self._scratch = scratch
         self._explainers: Sequence[Explainer] = (
-            TldrPages(BUNDLED_DRAFTER / FILE),
+            TldrPages(INDEX),
             FlagMeanings(),
             ManualPages(),
             RiskSentences(),
@@ -64,11 +65,6 @@ class Answers:
         self._turn = asyncio.Lock()
         self._drafter: Drafter | None = None
         self._drafter_of: tuple[str, str] | None = None
-        self._ghost: GhostText | None = None
-        self._ghosts = 0
-        """Number of requests for ghost text: only the newest one is answered."""
-        self._asking = 0
-        """Number of key presses being answered. Ghost text is not needed meanwhile."""
         self._assistant: Assistant | None = None
         self._opened: object = None
         """The settings and the state of the remotes' registry for which the assistant was opened."""
@@ -83,20 +79,17 @@ class Answers:
     async def answer(self, request: Request) -> Answer:
         """Raises `NoCommand`, and what the assistant's parts raise: `ConfigError`, `DrafterError`, `StorageError`."""
         if request.kind == "ghost":
-            return Answer(await self._ghost_text(request))
+            words = request.text
+            return Answer(await asyncio.to_thread(ghost_text, INDEX, words) if reads_as_words(words) else "")
         if request.home != self._home:
             raise NoCommand("OUTRIDER_HOME has changed since this shell loaded the integration. Open a new shell.")
         if not request.text.strip():
             raise NoCommand(EMPTY[request.kind])
-        self._asking += 1
-        try:
-            if request.kind == "command":
-                return await self._command(request)
-            if request.kind == "explain":
-                return await self._explanation(request)
-            return await self._mend(request)
-        finally:
-            self._asking -= 1
+        if request.kind == "command":
+            return await self._command(request)
+        if request.kind == "explain":
+            return await self._explanation(request)
+        return await self._mend(request)
 
     async def close(self) -> None:
         """Release the assistant, and erase its data."""
@@ -161,23 +154,6 @@ class Answers:
             raise NoCommand(f"No command is known for that. The model's answer runs `{name}`, which is unknown here.")
         return risk_notes((*found, *left_out(request.text, command, found)), request.text)
 
-    async def _ghost_text(self, request: Request) -> str:
-        self._ghosts += 1
-        turn = self._ghosts
-        if self._asking or not reads_as_words(request.text):
-            return ""
-        async with self._turn:
-            if turn != self._ghosts:  # Another key was pressed meanwhile.
-                return ""
-            drafter = await self._drafter_for(load_settings(self._folders), request.cwd)
-            if why_not_alone(drafter.config) is not None:  # Ghost text is not checked.
-                return ""
-            if self._ghost is None:
-                self._ghost = await asyncio.to_thread(GhostText, drafter)
-            ghost = self._ghost
-            text = await asyncio.to_thread(ghost.after, request.text, lambda: turn == self._ghosts)
-        return (command_of(text) or "").partition("\n")[0]
-
     # ---- what is loaded ----------------------------------------------------------------------------------------------
 
     def _settings(self, request: Request) -> Settings:
@@ -189,7 +165,7 @@ class Answers:
         wanted = str(Path(cwd or "/", settings.drafter)), settings.drafter_runtime
         if self._drafter is None or self._drafter_of != wanted:
             self._drafter = await asyncio.to_thread(Drafter.load, Path(wanted[0]), settings.drafter_runtime)
-            self._drafter_of, self._ghost = wanted, None
+            self._drafter_of = wanted
         return self._drafter
 
     async def _loaded(self, request: Request) -> Assistant:

@@ -1,20 +1,23 @@
-"""Ghost text: the command that the drafter would write for the words typed so far. It never leaves this device."""
+"""Ghost text: the command of the example that fits the words typed so far best. It never leaves this device."""
 
 from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Callable
+import sys
+from functools import cache
+from pathlib import Path
 
 from app.shell.words import commands
-from drafter.context import DraftContext
-from drafter.runtime import Drafter
-from drafter.second_stage import SecondStage
+from models.guide.pages import Pages
+from models.guide.prompt import find
+from models.guide.search import platforms_of
 
 FEWEST_WORDS = 3
 """With fewer words, the guess would change with each of them."""
-MOST_TOKENS = 48
-"""A command of Shell Guide takes some 28 tokens, with the sentence before it."""
+LEAST_SCORE = 1.1
+"""Score below which an example is not shown. The best example of 98 % of the everyday questions reaches it, and of 30 %
+of the questions that are not about the shell."""
 PLAIN = re.compile(r"[^|<>;&$`(){}\\=]+")
 LITTLE_WORDS = {
     "a", "all", "an", "and", "are", "by", "every", "for", "from", "how", "i", "in", "into", "is", "it", "me", "my",
@@ -23,30 +26,18 @@ LITTLE_WORDS = {
 """Words of a sentence. Many sentences begin with a program's name, such as `find all large files`."""
 
 
-class GhostText:
-    """Writes commands with one draft context, which rereads only what has changed since the last key.
+def ghost_text(index: Path, words: str) -> str:
+    """The command that fits these words best, with the names in them filled in, or "" if none fits well.
 
-    The second stage guesses from the drafter's datastore, so a key takes fewer steps; the text is the same without it.
-    Raises `DrafterMissing` or `DrafterCorrupt` for a damaged datastore.
+    `index`: the file of the pages. Raises `DrafterMissing` or `DrafterCorrupt`.
     """
+    found = find(_opened(index), [" ".join(words.split())], platforms_of(sys.platform))
+    return found[0].shown.command.partition("\n")[0] if found and found[0].score >= LEAST_SCORE else ""
 
-    def __init__(self, drafter: Drafter) -> None:
-        self._drafter = drafter
-        self._context: DraftContext = drafter.context(SecondStage((drafter.datastore(),)))
 
-    def after(self, words: str, wanted: Callable[[], bool]) -> str:
-        """The drafter's answer to these words, up to the end of its command; cut off once it is no longer `wanted`."""
-        text, question = self._drafter.text, " ".join(words.split())
-        self._context.follow(self._drafter.asked_as(question))
-        tokens: list[int] = []
-        for new in self._context.generate(0.0, 0):
-            tokens += [token for token in new if token not in text.stop_tokens]
-            if not wanted():
-                return ""
-            ended = any(token in text.stop_tokens for token in new)
-            if ended or len(tokens) >= MOST_TOKENS or text.decode(tokens).count("```") > 1:
-                break
-        return self._drafter.marks([question]).shown(text.decode(tokens))
+@cache
+def _opened(index: Path) -> Pages:
+    return Pages.open(index)
 
 
 def reads_as_words(line: str) -> bool:

@@ -199,14 +199,16 @@ def test_offline_only_the_drafter_of_a_remotes_model_answers(
     assert asked.code == 0 and asked.json["drafted_by"] == "small model for tiny"
 
 
-def test_offline_by_choice_its_model_on_this_device_is_pointed_at(
-    outrider: Outrider, tiny_pair: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_offline_by_choice_the_bundled_model_answers(
+    outrider: Outrider, tiny_pair: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OUTRIDER_TARGET", str(tiny_pair / "target"))
-    monkeypatch.setenv("OUTRIDER_DRAFTER", str(with_figures(tiny_pair / "drafter", tmp_path / "poor", NOT_ALONE[0])))
-    asked = outrider("ask", "--mode", "offline", QUESTION)
-    assert asked.code == 3 and UNFIT in asked.err and "Its model is on this device" in asked.err
-    assert outrider("ask", "--mode", "edge", QUESTION).code == 0
+    monkeypatch.setenv("OUTRIDER_DRAFTER", str(tiny_pair / "drafter"))
+    asked, checked = (outrider("ask", "--mode", mode, "--json", QUESTION).json for mode in ("offline", "edge"))
+    assert asked["text"] == checked["text"] and asked["model"] == checked["model"] == "target"
+    outrider("remote", "add", "smol", NOBODY)
+    elsewhere = outrider("ask", "--mode", "offline", "--remote", "smol", QUESTION)
+    assert elsewhere.code == 3 and "no other model answers in its place" in elsewhere.err
 
 
 # ---- one that is fetched from its server -----------------------------------------------------------------------------

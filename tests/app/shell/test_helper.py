@@ -123,7 +123,8 @@ def test_it_obeys_the_settings_of_the_shell_that_asks_and_ghost_text_never_goes_
     with served(server) as url:
         monkeypatch.setenv("OUTRIDER_MODE", "auto")
         monkeypatch.setenv("OUTRIDER_REMOTE", url)
-        assert reply_to("ghost", "unpack a tar.gz file in this folder")["text"] == COMMAND
+        assert reply_to("ghost", "please unpack photos.tar.gz")["text"] == "tar xzf photos.tar.gz"
+        assert reply_to("ghost", "which meal shall we cook on friday")["text"] == ""
         assert reply_to("status", "")["remote"] == "" and server.asked == []
         assert reply_to("command", WORDS)["text"] == "uptime"
         monkeypatch.setenv("OUTRIDER_MODE", "offline")
