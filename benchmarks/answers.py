@@ -36,8 +36,6 @@ FENCE = re.compile(r"```[^\n]*\n(.*?)(?:```|\Z)", re.DOTALL)
 INLINE = re.compile(r"`([^`\n]+)`")
 """Code inside a line."""
 
-MODES = ("edge", "offline")
-"""The ways that are measured by default: the target with drafts, and the drafter alone."""
 BATCH = 16
 """Conversations that a model answers in one batch."""
 
@@ -48,7 +46,7 @@ class NoAnswers(Exception):
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """The options that say who answers."""
-    parser.add_argument("--mode", nargs="+", default=list(MODES), choices=["edge", "hosted", "offline", "auto"])
+    parser.add_argument("--mode", nargs="+", default=["edge"], choices=["edge", "hosted", "offline", "auto"])
     parser.add_argument("--remote", metavar="URL", help="the server; without it, the bundled model")
     parser.add_argument(
         "--model", type=Path, metavar="DIR", help="ask this checkpoint of Shell Guide's target, without Outrider"

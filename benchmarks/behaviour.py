@@ -1,6 +1,6 @@
 """How the bundled pair handles questions that it was not trained on.
 
-    python -m benchmarks.behaviour [--only SET] [--mode edge offline] [--pages both] [--json OUT]
+    python -m benchmarks.behaviour [--only SET] [--pages both] [--json OUT]
     python -m benchmarks.behaviour --model DIR | --answers FILE
 
 Four sets, in tests/data. The recipe keeps them out of its data.
@@ -12,8 +12,7 @@ by the rules that name it to a person (`app/commands/risks.py`).
 **follow_ups**: conversations of which the last question counts, judged by patterns and by the names that its answer
 must keep.
 
-Who answers: `benchmarks.answers`. In mode edge the bundled model checks what the drafter writes, in mode offline the
-drafter answers alone. Questions without an answer in the file of `--answers` are not counted.
+Who answers: `benchmarks.answers`. Questions without an answer in the file of `--answers` are not counted.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """How many everyday questions get a right command.
 
-    python -m benchmarks.everyday [--questions FILE] [--mode edge offline] [--pages both] [--model DIR] [--json OUT]
+    python -m benchmarks.everyday [--questions FILE] [--pages both] [--model DIR] [--json OUT]
 
 Questions, and patterns of right commands, are in tests/data/everyday.jsonl. The recipe keeps them out of its data. In
 tests/data/everyday_rephrased.jsonl, every second question is rephrased in words that were written after the model was

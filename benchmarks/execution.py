@@ -8,7 +8,7 @@ tests/data/execution_trees.json. A test keeps the requests out of the recipe's q
 command in the answer's first code fence runs on it in a sandbox (`benchmarks.execution_sandbox`, which needs
 bubblewrap), and its output and the files after it are judged (`benchmarks.execution_judge`).
 
-Who answers: `benchmarks.answers`. Mode `edge` is the target with the drafts of the device, `offline` the drafter alone.
+Who answers: `benchmarks.answers`.
 `--gold` judges the commands that came with the requests, all of which must be right; otherwise the exit status is 1.
 """
 

@@ -77,7 +77,7 @@ def _contradiction(options: AskOptions, question: str, *, offline: bool) -> str 
     pairs = (
         (
             not options.draft and offline,
-            "--no-draft uses the large model alone, --mode offline the small one: choose one.",
+            "--no-draft asks the server's model alone, and --mode offline asks no other server: choose one.",
         ),
         (many and options.continues, "--prompts starts new conversations: leave out -c and --conversation."),
         (

@@ -21,8 +21,6 @@ class Example:
     """Number of commands in the last answer."""
     accept: tuple[re.Pattern[str], ...]
     """Patterns of commands that a person would accept."""
-    offline: bool
-    """Whether the drafter alone answers it correctly, too."""
 
     @property
     def question(self) -> str:
@@ -41,5 +39,5 @@ def read_examples() -> list[Example]:
     found = []
     for row in map(json.loads, EXAMPLES.read_text(encoding="utf-8").splitlines()):
         turns, accept = tuple(row.get("turns") or [row["prompt"]]), tuple(map(re.compile, row["accept"]))
-        found.append(Example(row["id"], turns, row.get("commands", 1), accept, row["offline"]))
+        found.append(Example(row["id"], turns, row.get("commands", 1), accept))
     return found

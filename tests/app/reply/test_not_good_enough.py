@@ -36,7 +36,7 @@ from tests.support.commands import Outrider
 from tests.support.conversing import Heard, ask, ask_once, hear, until_connected, until_mode
 from tests.support.fault_proxy import FaultProxy
 from tests.support.faults import refused
-from tests.support.figures import GOOD, NO_DRAFTS, NOT_ALONE, on_shelf, with_figures
+from tests.support.figures import GOOD, NO_DRAFTS, NOT_ALONE, on_shelf
 from tests.support.serving import VerifierProcess
 
 QUESTION = "what is the capital of France"

@@ -71,7 +71,7 @@ def stop() -> None:
 def test_it_starts_by_itself_answers_from_the_device_and_keeps_nothing_that_was_asked(person: Path) -> None:
     assert connect(socket_path()) is None
     reply = reply_to("command", WORDS, shell="bash")
-    assert reply["text"] == COMMAND and "not checked" in reply["note"]
+    assert reply["text"] == COMMAND and "not checked" not in reply["note"]
     assert reply_to("status", "")["answered"] == 1
     scratch = Path(f"{socket_path()}.d")
     assert scratch.exists() and not (person / "data").exists()
