@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from tests.support.chat_server import ChatServer, Script
-from tests.support.reciting import COMMAND as TAR
 from tests.support.reciting import chosen
 from tests.support.shells import (
     COMMAND_KEY,
@@ -142,14 +141,14 @@ def test_keys_write_into_the_line_and_the_rest_is_as_before(name: Name, tmp_path
 
 def test_ghost_text_follows_the_words_and_is_not_part_of_the_line(tmp_path: Path, reciting: Path) -> None:
     """In zsh a command stands behind the words, which is not in the line."""
-    words = "unpack a tar.gz file"
+    words = "how much disk space is left"
     settings = {"OUTRIDER_MODE": "offline", "OUTRIDER_SHELL_GHOST": "true", **chosen(reciting)}
     with opened("zsh", tmp_path, **settings) as shell:
         shell.type(words)  # The first words start the helper.
         shell.wait_for(lambda: any(path.is_socket() for path in (tmp_path / "run").glob("*/*.sock")))
         begun = len(shell.raw)
         shell.type(" here")
-        shell.wait_for(lambda: f"→ {TAR}" in visible(shell.raw[begun:]))
+        shell.wait_for(lambda: "→ df -h" in visible(shell.raw[begun:]))
         assert shell.line() == f"{words} here"
         shell.type(KILL_LINE)
         assert "→" not in shell.run("git checkout main"), "a command gets none, and what was shown is gone"

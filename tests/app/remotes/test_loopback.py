@@ -172,7 +172,10 @@ async def test_it_ends_where_another_server_is_chosen_first_and_is_taken_once(
     assert ahead.process_id is None
 
 
-@pytest.mark.parametrize("changes", [{"mode": "offline"}, {"remote": ANOTHER}, {"target": "/nowhere"}, {}])
+ALONE = {"mode": "offline", "drafter": str(BUNDLED_DRAFTER)}
+
+
+@pytest.mark.parametrize("changes", [ALONE, {"remote": ANOTHER}, {"target": "/nowhere"}, {}])
 def test_settings_that_need_none_start_none(changes: dict[str, str], settings: Settings, folders: Folders) -> None:
     if not changes:
         Remotes(folders).put("work", Remote(url=ANOTHER))
