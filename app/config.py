@@ -133,7 +133,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     shell_explain_key: ShellKey = "alt-i"
     """Key in the shell that explains the command of the line."""
     shell_ghost: bool = False
-    """In zsh, suggest a command, dimmed, after the words as you type. The drafter on this device writes it alone."""
+    """In zsh, show a command, dimmed, after the words as you type: the closest example of the pages on this device."""
     shell_idle_minutes: Annotated[float, msgspec.Meta(gt=0, le=1440)] = 15.0
     """Minutes without a question after which the shell helper exits and frees its memory."""
     titles: Titles = "free"

@@ -1,6 +1,6 @@
 """How many requests about files get a command that does what was asked, when it runs.
 
-    python -m benchmarks.execution [--mode edge offline] [--pages both] [--remote URL] [--json OUT]
+    python -m benchmarks.execution [--pages both] [--remote URL] [--json OUT]
     python -m benchmarks.execution --model DIR | --answers FILE | --gold
 
 Requests are in tests/data/execution.jsonl, and the trees of files that they are about in

@@ -62,6 +62,7 @@ from remote.openai.sse import EventReader
 
 MOST_TOKENS = 64
 START_SECONDS = 180.0
+END_SECONDS = 10.0
 LEAST = 24
 """Fewest answers of a round."""
 KNOWN = 60
@@ -119,7 +120,10 @@ class Running:
 
     def __exit__(self, *exception: object) -> None:
         self._process.terminate()
-        self._process.wait()
+        try:
+            self._process.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.kill()
         self._home.cleanup()
 
     def kill(self) -> None:

@@ -1,8 +1,8 @@
 """Keys in the shell: seconds until the command is in the line, until ghost text for each key, and the helper's memory.
 
-    python -m benchmarks.shell [--repeats 3] [--mode offline auto] [--shells bash zsh fish] [--json OUT]
+    python -m benchmarks.shell [--repeats 3] [--shells bash zsh fish] [--json OUT]
 
-Each mode begins without a helper, in a home of its own, with the bundled pair.
+It begins without a helper, in a home of its own, with the bundled pair.
 
 - `cold`: the first request, which starts the helper and loads the models
 - `client`: the process that a key runs, from start to end, with a loaded helper
@@ -109,14 +109,14 @@ def spread(seconds: Sequence[float]) -> dict[str, float | int]:
     }
 
 
-def run(mode: str, shells: Sequence[Name], repeats: int) -> dict[str, Any]:
-    """The row of one mode."""
+def run(shells: Sequence[Name], repeats: int) -> dict[str, Any]:
+    """All figures."""
     with tempfile.TemporaryDirectory() as root:
         home, runtime, folder = (Path(root, name) for name in ("home", "run", "here"))
         for path in (home, runtime, folder):
             path.mkdir()
-        environment = environment_of(home, runtime, OUTRIDER_MODE=mode, OUTRIDER_REMOTE="bundled")
-        row: dict[str, Any] = {"mode": mode, "repeats": repeats}
+        environment = environment_of(home, runtime, OUTRIDER_REMOTE="bundled")
+        row: dict[str, Any] = {"repeats": repeats}
         try:
             row["cold_seconds"] = round(client("command", QUESTIONS[0], environment)[0], 2)
             expected = {question: client("command", question, environment)[1] for question in QUESTIONS}
@@ -135,14 +135,12 @@ def run(mode: str, shells: Sequence[Name], repeats: int) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--mode", nargs="+", choices=("offline", "auto"), default=("auto",))
     parser.add_argument("--shells", nargs="*", choices=NAMES, default=NAMES)
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
-    rows = [run(mode, arguments.shells, arguments.repeats) for mode in arguments.mode]
-    for row in rows:
-        print(json.dumps(row))
-    write(arguments.json, rows)
+    row = run(arguments.shells, arguments.repeats)
+    print(json.dumps(row))
+    write(arguments.json, [row])
 
 
 if __name__ == "__main__":

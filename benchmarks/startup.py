@@ -58,7 +58,6 @@ def programs(others: Mapping[str, Path]) -> Iterator[Program]:
     ours = (sys.executable, "-m", "app.start")
     own = (("PYTHONPATH", str(REPOSITORY)),)
     yield Program("outrider", ours, quit=QUIT, environment=own)
-    yield Program("outrider, offline", ours, quit=QUIT, environment=(*own, ("OUTRIDER_MODE", "offline")))
     if "oterm" in others:
         yield Program("oterm", (str(others["oterm"]),), keys="\x10", shows="Search for commands")
     if "elia" in others:

@@ -19,6 +19,7 @@ from app.exits import FAILED, OK
 from app.local.registry import duties
 from app.remotes.check import Finding, check
 from app.remotes.choice import source_of
+from app.remotes.loopback import Loopback
 from app.remotes.models import list_models, servers
 from app.remotes.own_server import why_not
 from app.remotes.registry import BUNDLED
@@ -74,7 +75,7 @@ async def _findings(options: Mapping[str, object]) -> AsyncIterator[Finding]:
                 yield Finding("warning", "drafter", f"{folder}, for {config.target}: {use_of(config, chosen=False)}")
     if settings.remote is None:
         yield _torch(settings.target)
-    if drafter is not None and settings.mode != "offline":
+    if drafter is not None:
         async for finding in _verifier(settings, folders, drafter):
             yield finding
 
@@ -155,13 +156,17 @@ def _torch(target: str) -> Finding:
 
 
 async def _verifier(settings: Settings, folders: Folders, drafter: Drafter) -> AsyncIterator[Finding]:
-    """The diagnosis of the server, as findings of part `server`: what is wrong, and whether it answers."""
+    """The diagnosis of the server, as findings of part `server`: what is wrong, and whether it answers.
+
+    In mode offline, only the bundled one is asked.
+    """
     try:
         source = source_of(settings, folders)
     except (RemoteError, ConfigError) as error:
         yield Finding("broken", "server", str(error))
         return
-    assert source is not None
+    if source is None or (settings.mode == "offline" and not isinstance(source, Loopback)):
+        return
     without_engine = settings.remote is None and why_not(settings.target) is not None and settings.mode != "edge"
     async for finding in check(source, settings, drafter=drafter, shelf=folders.fetched):
         if finding.part == "clock":

@@ -37,7 +37,11 @@ def use_of(config: DrafterConfig, *, chosen: bool) -> str:
         again = "it was never measured; to fetch it again: outrider drafter fetch NAME"
         return f"not used: {again if why == UNMEASURED else why}"
     why = why_not_alone(config)
-    return "drafts, and writes alone offline" if why is None else f"drafts, and does not write alone: {why}"
+    return (
+        "drafts, and writes alone while its server is away"
+        if why is None
+        else f"drafts, and does not write alone: {why}"
+    )
 
 
 def places(settings: Settings, folders: Folders) -> list[Path]:

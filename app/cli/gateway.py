@@ -39,7 +39,7 @@ def gateway(
     settings, folders = settings_with(remote=remote, mode=mode)
     settings, folders = unsaved(settings, folders)
     if model is not None and settings.mode == "offline":
-        fail("--model names a model of a server, and --mode offline asks no server: choose one.", USAGE)
+        fail("--model names a model of a server, and --mode offline asks none of yours: choose one.", USAGE)
     from app.gateway.serve import GatewayOptions, serve
     from remote.verifier.holders import SecurityError, read_tokens
     from remote.verifier.security import web_origins

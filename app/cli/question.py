@@ -77,7 +77,7 @@ def _contradiction(options: AskOptions, question: str, *, offline: bool) -> str 
     pairs = (
         (
             not options.draft and offline,
-            "--no-draft asks the server's model alone, and --mode offline asks no other server: choose one.",
+            "--no-draft needs a server, and --mode offline asks none of yours: choose one.",
         ),
         (many and options.continues, "--prompts starts new conversations: leave out -c and --conversation."),
         (
@@ -86,7 +86,7 @@ def _contradiction(options: AskOptions, question: str, *, offline: bool) -> str 
         ),
         (
             options.model is not None and offline,
-            "--model names a model of a server, and --mode offline uses no server: choose one.",
+            "--model names a model of a server, and --mode offline asks none of yours: choose one.",
         ),
         (
             not options.save and options.continues,

@@ -17,6 +17,7 @@ from app.config import BUNDLED_DRAFTER, BUNDLED_TARGET
 from app.prompts import read_prompts
 from app.remotes.own_server import OwnServer
 from benchmarks.everyday import read_questions
+from drafter.fitness import written_alone
 from drafter.model import MemoryEncoder, memory_digest
 from drafter.runtime import Drafter
 from models.config import read_config
@@ -89,7 +90,7 @@ def answers(home: Path, questions: list[dict[str, Any]]) -> dict[str, Any]:
     """The last answer of each conversation, by its id, as `outrider ask` gives it."""
     prompts = home / "prompts.jsonl"
     prompts.write_text("".join(json.dumps(one) + "\n" for one in questions))
-    command = [sys.executable, "-m", "app.cli", "ask", "--mode", "offline", "--prompts", str(prompts)]
+    command = [sys.executable, "-m", "app.cli", "ask", "--mode", "edge", "--prompts", str(prompts)]
     done = subprocess.run(command, env=environment(home), capture_output=True, encoding="utf-8", timeout=600)
     assert done.returncode == 0, done.stderr
     return {row["id"]: row for row in map(json.loads, done.stdout.splitlines())}
@@ -112,6 +113,14 @@ def verified(home: Path) -> dict[str, Any]:
 
 def test_examples(verified: dict[str, Any]) -> None:
     assert problems(read_examples(), verified) == {}
+
+
+@pytest.mark.parametrize(
+    "question, command", [("list hidden files", "ls -A"), ("How do I see the commit history?", "git log")]
+)
+def test_the_drafter_alone(question: str, command: str) -> None:
+    drafter = Drafter.load(BUNDLED_DRAFTER)
+    assert command in drafter.text.decode(written_alone(drafter, drafter.asked_as(question)))
 
 
 def test_everyday_questions(verified: dict[str, Any]) -> None:

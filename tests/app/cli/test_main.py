@@ -73,8 +73,8 @@ def test_usage_errors(outrider: Outrider) -> None:
         assert asked.says(2, says) and asked.out == "" and "Traceback" not in asked.err, arguments
 
 
-def test_the_setting_chooses_what_runs_the_drafter(
-    outrider: Outrider, monkeypatch: pytest.MonkeyPatch, tiny_pair: Path, tmp_path: Path
+def test_the_setting_chooses_what_runs_the_drafter_and_broken_parts_are_exit_1(
+    outrider: Outrider, home: Path, monkeypatch: pytest.MonkeyPatch, tiny_pair: Path, tmp_path: Path
 ) -> None:
     folder = shutil.copytree(tiny_pair / "drafter", tmp_path / "drafter")
     monkeypatch.setenv("OUTRIDER_DRAFTER", str(folder))
@@ -87,6 +87,9 @@ def test_the_setting_chooses_what_runs_the_drafter(
     monkeypatch.setenv("OUTRIDER_DRAFTER_RUNTIME", "torch")
     asked = outrider("ask", "list files", "--max-tokens", "5")
     assert asked.code == 0 and asked.out.strip()
+    (home / "data" / "outrider.db").write_bytes(b"no database " * 1000)
+    asked = outrider("ask", "a")
+    assert asked.says(1, "outrider.db") and "Traceback" not in asked.err
 
 
 @pytest.mark.parametrize(("encoding", "written"), [("utf-8", "📁é"), ("latin-1", r"\ud83d\udcc1\u00e9")])

@@ -165,7 +165,10 @@ def test_one_without_figures_is_not_used_until_it_is_fetched_again(outrider: Out
         fetched = outrider("drafter", "fetch", serving.url)
         assert fetched.code == 0 and Path(fetched.out.strip()).name != old.name, fetched
         lines = outrider("drafter", "list").out
-        assert lines.count("not used") == 1 and lines.count("fetched; drafts, and writes alone offline") == 1
+        assert (
+            lines.count("not used") == 1
+            and lines.count("fetched; drafts, and writes alone while its server is away") == 1
+        )
         again = outrider("drafter", "fetch", serving.url)
         assert (again.code, again.out) == (0, fetched.out)
         assert outrider("ask", "what is it", "--remote", serving.url).code == 0

@@ -160,7 +160,7 @@ async def test_it_ends_where_another_server_is_chosen_first_and_is_taken_once(
     (ahead,) = own_server._ahead.values()
     await Loopback(settings.target, settings.drafter).close()
     assert ahead.process_id is None and not own_server._ahead
-    start_ahead(settings, folders)
+    start_ahead(settings.replaced({"mode": "offline"}, "the test"), folders)
     (ahead,) = own_server._ahead.values()
     source = Loopback(settings.target, settings.drafter)
     try:

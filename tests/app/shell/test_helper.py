@@ -132,6 +132,8 @@ def test_it_obeys_the_settings_of_the_shell_that_asks_and_ghost_text_never_goes_
         monkeypatch.setenv("OUTRIDER_REMOTE", "bundled")
         assert reply_to("command", WORDS)["text"] == COMMAND
         assert len(server.asked) == 1, "what is asked offline goes nowhere"
+        monkeypatch.delenv("OUTRIDER_TARGET")  # A drafter that replaced the bundled one answers alone.
+        assert "not checked" in reply_to("command", WORDS)["note"]
         assert WORDS in server.asked[0]["messages"][-1]["content"]
 
 
