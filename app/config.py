@@ -61,8 +61,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     mode: ChosenMode = "auto"
     """Who drafts. edge: this device. hosted: the server, which checks in both modes. auto: whichever is faster; while
-    the server is away, the drafter may write alone. offline: nothing leaves this device; the bundled model, or the
-    drafter for another model, answers."""
+    the server is away, the drafter may write alone. offline: no question leaves this device; the bundled model, or
+    the drafter for another model, answers."""
     offline: Unanswered | None = None
     """What happens to a question while the server is away and no drafter may write in its place. queue: it waits until
     the server is back. fail: fail with a message. drafter: the drafter answers anyway. local: the model `local` on

@@ -56,7 +56,7 @@ Mode = Annotated[
     typer.Option(
         "--mode",
         help="Who drafts: edge (this device), hosted (the server), or auto (whichever is faster). "
-        "offline: nothing leaves this device; the bundled model answers, or the small model of the chosen server.",
+        "offline: no question leaves this device; the bundled model answers, or the small model of the chosen server.",
     ),
 ]
 

@@ -47,29 +47,34 @@ def source_of(settings: Settings, folders: Folders, model: str | None = None) ->
     try:
         remotes = Remotes(folders)
     except ConfigError:
-        if settings.mode == "offline" and settings.remote is None:
-            return None  # No server is named, and none is needed.
+        if settings.mode == "offline" and settings.remote is None:  # No server is named, and none is needed.
+            return _unless_alone(bundled_source(settings, model), settings)
         raise
     return _unless_alone(source_named(remotes.meant_by(settings.remote), remotes, settings, model), settings)
 
 
 def _unless_alone(source: Source, settings: Settings) -> Source | None:
-    """The source, or None in mode offline for a bundled server whose drafter was replaced: that one then answers."""
-    replaced = isinstance(source, Loopback) and not source.own
-    return None if settings.mode == "offline" and replaced else source
+    """The source, or None in mode offline for a bundled server that cannot start then: its drafter answers alone."""
+    alone = isinstance(source, Loopback) and not source.needs_no_network
+    return None if settings.mode == "offline" and alone else source
 
 
 def source_named(name: str | None, remotes: Remotes, settings: Settings, model: str | None = None) -> Source:
     """The remote with this name, or else the bundled server. `model`: as in `source_of`. Raises `ConfigError`."""
     if name is None:
-        if model is not None and model != (bundled := bundled_model(settings)):
-            raise ConfigError(
-                f"the bundled server has one model, {bundled}, and not {model}; `outrider models` lists all models"
-            )
-        return Loopback(settings.target, settings.drafter)
+        return bundled_source(settings, model)
     source = RemoteSource(name, remotes, settings.remote_model)
     source.model = model or source.model
     return source
+
+
+def bundled_source(settings: Settings, model: str | None) -> Loopback:
+    """The bundled server. Raises `ConfigError` for another model than its own."""
+    if model is not None and model != (bundled := bundled_model(settings)):
+        raise ConfigError(
+            f"the bundled server has one model, {bundled}, and not {model}; `outrider models` lists all models"
+        )
+    return Loopback(settings.target, settings.drafter)
 
 
 def bundled_model(settings: Settings) -> str:

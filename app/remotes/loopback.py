@@ -9,7 +9,14 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from app.remotes.own_server import NotServed, OwnServer, belong_together, started, started_ahead
+from app.remotes.own_server import (
+    NotServed,
+    OwnServer,
+    belong_together,
+    needs_no_network,
+    started,
+    started_ahead,
+)
 from app.remotes.source import Source, SourceFailed
 from drafter.whole_model import ModelAway
 from models.free_memory import free_bytes
@@ -32,6 +39,7 @@ class Loopback(Source):
         self._target = target
         self._drafter = drafter
         self.own = belong_together(target, drafter)
+        self.needs_no_network = needs_no_network(target, drafter)
         self.url: str | None = None
         """Address of the verifier that was started last."""
         self._server: OwnServer | None = None

@@ -168,10 +168,15 @@ def belong_together(target: str, drafter: str | None) -> bool:
     return (target == str(BUNDLED_TARGET)) == (drafter == str(BUNDLED_DRAFTER))
 
 
+def needs_no_network(target: str, drafter: str | None) -> bool:
+    """Whether a server for these may start in mode offline: they belong together, and the model is on this device."""
+    return belong_together(target, drafter) and Path(target).exists()
+
+
 def start_ahead(settings: Settings, folders: Folders) -> None:
     """Start the bundled server now if the settings mean it. Errors are reported where it is used."""
     pair = settings.target, settings.drafter
-    alone = settings.mode == "offline" and not belong_together(*pair)
+    alone = settings.mode == "offline" and not needs_no_network(*pair)
     if alone or (settings.remote and is_address(settings.remote)):
         return
     with contextlib.suppress(ConfigError, NotServed, OSError):

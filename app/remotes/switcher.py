@@ -90,10 +90,10 @@ class RemoteSwitcher:
         remotes = self.remotes()
         source = source_named(name, remotes, self._settings)
         remotes.use(name)
+        if self._settings.mode == "offline" and name is not None:
+            return "Outrider was started offline; your choice takes effect at the next start."
         self._asker.use(source)
         self.now, self.fresh = name, NONE
-        if self._settings.mode == "offline":
-            return "Outrider was started offline; your choice takes effect at the next start."
         if self._settings.remote is not None:
             named = f"a setting or an option names {without_credentials(self._settings.remote)}"
             return f"Your choice ends when you quit, because {named}."

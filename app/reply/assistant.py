@@ -562,6 +562,6 @@ class Assistant:
             await first_of(stopping.wait(), self.outbox.stirred(), timeout=LOOK_SECONDS if elsewhere else None)
             if elsewhere:
                 with contextlib.suppress(StorageError):
-                    self.store.messages.recover()  # That program may have died.
+                    await asyncio.to_thread(self.store.messages.recover)  # That program may have died.
         if told:
             yield self.status()  # It waits no more.

@@ -323,9 +323,9 @@ class EndpointText:
         """The message to the person if there is no answer, or no more of it."""
         if isinstance(error, Diverged):
             return NoAnswer(
-                f"{self._host} could not continue the answer and began a different one. "
-                "The first part is kept. Ask again for a new answer.",
+                f"{self._host} could not continue the answer and began a different one. Ask again for a new answer.",
                 "refused",
+                advice="The first part is kept.",
             )
         said = str(error).rstrip(".")
         if isinstance(error, Busy) and error.after is not None and error.after > BUSY_SECONDS:

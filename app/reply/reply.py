@@ -416,8 +416,8 @@ class Reply:
         if connection is None:
             raise NoAnswer("There is no server to ask. Choose another --mode, or give --remote.", "unavailable")
         if isinstance(connection.verifier, Verifier) and not self._reads_on:
-            told = "No answer: the server now runs another model than expected."
-            raise NoAnswer(told, "unavailable", passing=True, advice="Ask again.")
+            told = "No answer: the server now runs another model than expected. Ask again."
+            raise NoAnswer(told, "unavailable", passing=True)
         if connection.server.met and not (
             self._away and not self._generation.answer.text and generation.given.settings.mode == "auto"
         ):

@@ -140,8 +140,9 @@ class Request:
         if images := image_names(thread):
             unreadable = NoAnswer(
                 f"The model here reads text and no images: {', '.join(images)}. Choose a server whose model reads "
-                "images, or ask without it. The question and its files are kept.",
+                "images, or ask without it.",
                 "refused",
+                advice="The question and its files are kept.",
             )
         return GenerationInput(
             conversation=Conversation(text, thread, chosen.system, prompt, most, kept),

@@ -252,9 +252,9 @@ class Routing:
 
     def _connect(self, source: Source | None) -> Connection | None:
         options = self._options
-        if source is None or (options.settings.mode == "offline" and not isinstance(source, Loopback)):
+        if source is None or (options.settings.mode == "offline" and not _needs_no_network(source)):
             return None
-        patient = not options.draft or options.settings.mode != "auto"
+        patient = not options.draft or options.settings.mode not in ("auto", "offline")
         return Connection(
             source,
             drafters=self.drafters,
@@ -280,8 +280,8 @@ class Routing:
         """
         source = self._connections.source(choices)
         away = self._away_from(source)
-        here = settings.mode == "offline" and isinstance(source, Loopback)
-        return replace(settings, offline=away.offline, local=away.local, mode="auto" if here else settings.mode)
+        mode = "auto" if settings.mode == "offline" and _needs_no_network(source) else settings.mode
+        return replace(settings, offline=away.offline, local=away.local, mode=mode)
 
     def _away_from(self, source: Source | None) -> WhileAway:
         """What happens while this server is away."""
@@ -593,3 +593,8 @@ class Routing:
         if connection is None and self._options.most_read is not None:
             known = self._options.most_read()
         return min(CONTEXT_TOKENS, known or CONTEXT_TOKENS)
+
+
+def _needs_no_network(source: Source | None) -> bool:
+    """Whether a server may be used in mode offline."""
+    return isinstance(source, Loopback) and source.needs_no_network

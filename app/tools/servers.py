@@ -378,6 +378,7 @@ class _Link:
             if not self._ready.is_set() and not self._task.cancelling():
                 self._task.cancel()
             await asyncio.wait([self._task])
+            self._ready.set()  # A task that is cancelled before its first step has not.
 
     async def _ask(
         self, request: types.Request[Any, Any], kind: type[Answer], seconds: float, *, begun: bool = False
@@ -402,7 +403,8 @@ class _Link:
                 raise ToolGone(f"{self.name} {self._unread}{unknown}", begun=begun) from None
             if self._status is not None:  # The words are the SDK's own: the status says more.
                 status = self._status
-                if begun or not self._calls:  # A list that is refused breaks off no call.
+                optional = isinstance(request, types.ListResourceTemplatesRequest)
+                if begun or not (self._calls or optional):  # A list that is refused breaks off no call.
                     self._stop.set()
                 raise ToolGone(f"{self.name} answered with HTTP status {status}{unknown}", begun=begun) from None
             return self._clean(error.message)

@@ -104,6 +104,8 @@ class ServerResource:
         for name, behind in zip(others[::2], others[1::2]):
             value, found, _ = begun[done:].partition(behind) if behind else (begun[done:], "", "")
             if not found:
+                if "/" in value and f"{{+{name}" not in self.uri:
+                    return None  # Another template may have it.
                 return Blank(name, unquote(value), known, begun[:done], behind.partition("{")[0])
             done, known[name] = done + len(value + behind), unquote(value)
         return None

@@ -101,7 +101,7 @@ if [[ -o interactive ]]; then
   done
   unset _outrider_map
 
-  # Ghost text: the drafter's command for the words so far, dimmed behind them. The shell speaks to the helper itself.
+  # Ghost text: the closest command for the words so far, dimmed behind them. The shell speaks to the helper itself.
   if [[ -n @GHOST@ ]] && zmodload zsh/net/socket 2>/dev/null; then
     typeset -g _outrider_ghost_of= _outrider_ghost= _outrider_ghost_look= _outrider_ghost_fd= _outrider_ghost_started=
 

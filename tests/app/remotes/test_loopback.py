@@ -173,9 +173,10 @@ async def test_it_ends_where_another_server_is_chosen_first_and_is_taken_once(
 
 
 ALONE = {"mode": "offline", "drafter": str(BUNDLED_DRAFTER)}
+FETCHED = {"mode": "offline", "target": "somebody/a-model-of-the-hub"}
 
 
-@pytest.mark.parametrize("changes", [ALONE, {"remote": ANOTHER}, {"target": "/nowhere"}, {}])
+@pytest.mark.parametrize("changes", [ALONE, FETCHED, {"remote": ANOTHER}, {"target": "/nowhere"}, {}])
 def test_settings_that_need_none_start_none(changes: dict[str, str], settings: Settings, folders: Folders) -> None:
     if not changes:
         Remotes(folders).put("work", Remote(url=ANOTHER))

@@ -121,7 +121,10 @@ class Listings:
                     if (begun.lower() in one.uri.lower() or begun.lower() in one.name.lower())
                     and one.blank(begun) is None
                 )
-                offered = (*islice(fitting, MOST), *(self._in_template(*blanks[0]) if blanks else ()))
+                offered = (
+                    *islice(fitting, MOST),
+                    *(self._in_template(begun, *max(blanks, key=lambda one: len(one[1].before))) if blanks else ()),
+                )
                 return _or_trouble(Completion(typed.start(1), cursor, offered), text, listed, server)
             found = paths(text, cursor) or Completion(typed.start(1), cursor, ())
             names = [one for one in self.servers() if one.startswith(typed[1])]
@@ -140,11 +143,11 @@ class Listings:
             return Completion(cursor - len(begun[0]), cursor, tuple(offered))
         return _names_of_arguments(prompt, typed, cursor)
 
-    def _in_template(self, template: ServerResource, blank: Blank) -> list[Candidate]:
+    def _in_template(self, begun: str, template: ServerResource, blank: Blank) -> list[Candidate]:
         """The values that the server proposes for the variable at the cursor, or the template as a reminder."""
         before, safe = f"{template.server}:{blank.before}", "/:" if f"{{+{blank.name}" in template.uri else ""
         values = self._values(template, blank)
-        typed = Candidate(before + quote(blank.value, safe), template.uri, _help(template.name))
+        typed = Candidate(f"{template.server}:{begun}", template.uri, _help(template.name))
         return [Candidate(before + quote(one, safe) + blank.behind, one) for one in values] or [typed]
 
     def _values(self, of: ServerPrompt | ServerResource, blank: Blank) -> list[str]:
