@@ -5,13 +5,14 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from storage import Conversation, Message, NotFound, Store
+from storage import Choices, Conversation, Message, NotFound, Store
 from tests.storage.stored import add, assert_sound, found, said
 
 
@@ -38,22 +39,27 @@ def test_a_conversation_leaves_all_views_and_returns(store: Store, conversation:
     assert store.queue.all() == store.queue.ready() == store.search.messages("tar") == []
     assert store.search.conversations("tarballs") == store.search.conversations("tar") == []
     assert [gone.id for gone in store.bin.conversations()] == [conversation.id]
+    bin, branches, messages, conversations = store.bin, store.branches, store.messages, store.conversations
+    key = conversation.id
+    of_messages: list[Callable[[str], object]] = [branches.path, branches.show, branches.siblings, messages.resume]
+    of_messages += [bin.delete_message, bin.restore_message, store.queue.add_verification]
     calls: list[Callable[[], object]] = [
-        lambda: store.branches.thread(conversation.id),
-        lambda: store.branches.path(answer.id),
-        lambda: store.branches.versions(conversation.id),
-        lambda: store.conversations.rename(conversation.id, "x"),
-        lambda: store.bin.delete(conversation.id),
-        lambda: store.bin.delete_message(answer.id),
-        lambda: store.bin.restore_message(answer.id),
-        lambda: store.messages.add(conversation.id, "user", "x", parent_id=None, status="done"),
-        lambda: store.messages.ask(conversation.id, "x", parent_id=answer.id),
-        lambda: store.queue.add(conversation.id, "x"),
-        lambda: store.queue.add_verification(answer.id),
-        lambda: store.memory.save(conversation.id, b"format", 0, 1, b"data"),
+        *(partial(call, key) for call in (branches.thread, branches.versions, bin.delete, messages.of)),
+        *(partial(call, answer.id) for call in of_messages),
+        lambda: conversations.rename(key, "x"),
+        lambda: conversations.pin(key, True),
+        lambda: conversations.choose(key, Choices()),
+        lambda: conversations.set_origin(key, "ask"),
+        lambda: branches.duplicate(key, answer.id),
+        lambda: messages.add(key, "user", "x", parent_id=None, status="done"),
+        lambda: messages.ask(key, "x", parent_id=answer.id),
+        lambda: messages.put(key, []),
+        lambda: store.queue.add(key, "x"),
+        lambda: store.memory.save(key, b"format", 0, 1, b"data"),
+        lambda: bin.erase("c0ffee"),
     ]
     for call in calls:
-        with pytest.raises(NotFound):
+        with pytest.raises(NotFound, match=r"(conversation|message) \w+.*\.$"):
             call()
 
     store.bin.restore(conversation.id)

@@ -1,15 +1,13 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from storage import AlreadyFinished, Choices, Conversation, Message, NotFound, Role, Stats, Store
+from storage import AlreadyFinished, Conversation, Message, NotFound, Role, Stats, Store
 from tests.storage.stored import add, found
 
 TOKENS = st.lists(st.tuples(st.integers(0, 2**31 - 1), st.booleans()), max_size=40)
@@ -71,29 +69,6 @@ def test_erasing_leaves_nothing_behind(store: Store, conversation: Conversation,
             assert database.execute(f"SELECT * FROM {table}").fetchall() == []
     with pytest.raises(NotFound, match="deleted"):
         store.messages.checkpoint(answer.id, [5], [True], "tar")
-
-
-def test_what_is_not_there_is_named(store: Store, conversation: Conversation) -> None:
-    bin, branches, messages, conversations = store.bin, store.branches, store.messages, store.conversations
-    by_id: list[Callable[[str], object]] = [bin.delete, bin.erase, bin.restore, bin.delete_message, bin.restore_message]
-    by_id += [branches.thread, branches.siblings, branches.versions, branches.show, messages.of, messages.get]
-    by_id += [messages.resume, conversations.get, store.queue.add_verification, store.transfer.whole]
-    calls: list[Callable[[], object]] = [
-        *(partial(call, "c0ffee") for call in by_id),
-        lambda: conversations.rename("c0ffee", ""),
-        lambda: conversations.pin("c0ffee", True),
-        lambda: conversations.choose("c0ffee", Choices()),
-        lambda: conversations.set_origin("c0ffee", "ask"),
-        lambda: branches.duplicate(conversation.id, "c0ffee"),
-        lambda: messages.put("c0ffee", []),
-        lambda: messages.add("c0ffee", "user", "", parent_id=None, status="done"),
-        lambda: messages.finish("c0ffee", [], [], "", "done", {}),
-        lambda: store.memory.save("c0ffee", b"", 0, 1, b""),
-        lambda: store.queue.add("c0ffee", ""),
-    ]
-    for call in calls:
-        with pytest.raises(NotFound, match=r"c0ffee.*\.$"):
-            call()
 
 
 def test_any_answer_is_read_back_as_it_was_written(tmp_path: Path) -> None:
