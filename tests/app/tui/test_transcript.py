@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
 import pytest
@@ -171,37 +170,7 @@ async def test_the_line_that_is_read_stays_while_the_window_changes_its_width() 
             assert first().partition(":")[0] == reading
 
 
-class Reader:
-    """Moves as a person does, and knows where each move should lead.
-
-    `gap`: turns of the event loop between two presses: none, or several frames.
-    """
-
-    def __init__(self, app: Host, pilot: Pilot[None], gap: int) -> None:
-        self.app, self.pilot, self.gap = app, pilot, gap
-        self.y = app.transcript.scroll_y
-
-    async def press(self, key: str, times: int = 1) -> None:
-        """Presses a key, or turns the wheel."""
-        most, page = self.app.transcript.max_scroll_y, self.app.transcript.scrollable_content_region.height
-        step = self.app.scroll_sensitivity_y
-        ways = {"pageup": -page, "pagedown": page, "home": -most, "end": most, "wheelup": -step, "wheeldown": step}
-        kinds = {"wheelup": events.MouseScrollUp, "wheeldown": events.MouseScrollDown}
-        for _ in range(times):
-            if key in kinds:
-                turned = kinds[key](None, 3, 3, 0, 0, 0, False, False, False, screen_x=3, screen_y=3)
-                self.app.post_message(turned)
-            else:
-                self.app.post_message(events.Key(key, None))
-            for _ in range(self.gap):
-                await asyncio.sleep(0)
-            self.y = min(max(0, self.y + ways[key]), most)
-        await self.pilot.pause()  # Presses at either end move nothing, and are taken all the same.
-        await wait_until(self.pilot, lambda: self.app.transcript.scroll_y == self.y and self.app.settled)
-
-
-@pytest.mark.parametrize("gap", [0, 50])
-async def test_each_press_moves_by_a_page_also_while_an_answer_arrives(gap: int) -> None:
+async def test_each_press_moves_by_a_page_also_while_an_answer_arrives() -> None:
     async with started(Host(), (80, 24)) as (app, pilot):
         turns = answered(2)  # Of three and a half screens, and of four paragraphs.
         turns[0].reply.solid = "\n\n".join(f"line {line}" for line in range(42))
@@ -209,31 +178,33 @@ async def test_each_press_moves_by_a_page_also_while_an_answer_arrives(gap: int)
         await wait_until(pilot, lambda: app.at_end and app.settled)
         app.transcript.focus()
         await pilot.pause()
-        reader = Reader(app, pilot, gap)
-        for key, times in (("pageup", 3), ("home", 1), ("pagedown", 2), ("wheeldown", 3), ("wheelup", 5), ("end", 1)):
-            await reader.press(key, times)
-        await reader.press("pageup", 6)
+        page = app.transcript.scrollable_content_region.height
+
+        async def press_to(key: str, line: float, times: int = 1) -> None:
+            """Presses a key several times before the next frame."""
+            for _ in range(times):
+                app.post_message(events.Key(key, None))
+            await wait_until(pilot, lambda: app.transcript.scroll_y == line and app.settled)
+
+        for pages in (-2, 1, 1, -1, -3):
+            line = min(max(0, app.transcript.scroll_y + pages * page), app.transcript.max_scroll_y)
+            await press_to("pageup" if pages < 0 else "pagedown", line, abs(pages))
         assert app.transcript.scroll_y == 0
-        await reader.press("pagedown", 7)
-        assert app.at_end
+        await press_to("end", app.transcript.max_scroll_y)
         turn = Turn("now")
         await app.transcript.add(turn)
         turn.apply(Verified("begun\n\n" * 3, 1, 0))
         await wait_until(pilot, lambda: "begun" in app.query(AnswerView).last().prose.plain)
         await wait_until(pilot, lambda: app.at_end and app.settled)
-        reader = Reader(app, pilot, gap)
+        line = app.transcript.scroll_y
         for number in range(3):
             turn.apply(Verified(f"more {number}\n\n" * 4, 1, 0))
             turn.apply(Drafted(f"guess {number} ", 2))
-            await reader.press("pageup")
+            await press_to("pageup", line := line - page)
             turn.apply(Verified(f"even more {number}\n\n" * 4, 1, 0))
             await wait_until(pilot, lambda: app.query(AnswerView).last().drawn)
             await pilot.pause()
-            assert app.transcript.scroll_y == reader.y, "what arrives below moves nothing"
-        turn.apply(finished(3))
-        await wait_until(pilot, lambda: app.query(AnswerView).last().drawn)
-        await reader.press("end")
-        await wait_until(pilot, lambda: app.at_end)
+            assert app.transcript.scroll_y == line, "what arrives below moves nothing"
 
 
 # ---- summarised on request, folded under one line, and there again when wanted ---------------------------------------
