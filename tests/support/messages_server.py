@@ -172,13 +172,3 @@ def _json(value: Any, status: str = "200 OK", extra: str = "") -> bytes:
 def _error(status: int, kind: str, message: str, extra: str = "") -> bytes:
     told = {"type": "error", "error": {"type": kind, "message": message}, "request_id": "req_1"}
     return _json(told, f"{status} X", extra)
-
-
-if __name__ == "__main__":  # For other clients, such as the official SDK.
-
-    async def serve() -> None:
-        async with MessagesServer([Reply(("Files ", "by size."), thinking="Sort them.")]).listening() as port:
-            print(port, flush=True)
-            await asyncio.Event().wait()
-
-    asyncio.run(serve())

@@ -46,10 +46,6 @@ class Host(App[None]):
         return self.query_one(AnswerView)
 
     @property
-    def shown(self) -> list[str]:
-        return self.answer.prose.plain.split("\n")
-
-    @property
     def screen_text(self) -> list[str]:
         return rows_of(self.answer.prose)
 
@@ -94,9 +90,6 @@ async def test_other_words_take_the_place_of_those_that_are_withdrawn_without_a_
         await wait_until(pilot, lambda: len(app.screen_text) == 3 + HELD)
         turn.apply(finished(3))
         await wait_until(pilot, lambda: app.screen_text == ["one", "", "other"])
-
-
-# ---- the turn that a view shows --------------------------------------------------------------------------------------
 
 
 # ---- what the check of a draft did not keep: struck through where it stood, as far as it is wanted -------------------
