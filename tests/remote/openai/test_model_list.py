@@ -21,20 +21,11 @@ LISTS: dict[str, tuple[Any, list[tuple[str, int | None]]]] = {
         {"object": "list", "data": [{"owned_by": "me", "id": "me/m", "object": "model", "created": 1763000000.25}]},
         [("me/m", None)],
     ),
-    "vLLM": (
-        {"object": "list", "data": [{"id": "m", "object": "model", "created": 1, "owned_by": "vllm", "root": "m",
-                                     "parent": None, "max_model_len": 32768, "permission": [{"id": "x"}]}]},
-        [("m", 32768)],
-    ),
     "llama.cpp": (
         {"models": [{"name": "a.gguf", "model": "a.gguf", "capabilities": ["completion"]}], "object": "list",
          "data": [{"id": "a.gguf", "object": "model", "created": 1, "owned_by": "llamacpp",
                    "meta": {"vocab_type": 2, "n_ctx": 4096, "n_ctx_train": 131072, "n_embd": 1}}]},
         [("a.gguf", 4096)],
-    ),
-    "Ollama": (
-        {"object": "list", "data": [{"id": "llama3.2:latest", "object": "model", "created": 1, "owned_by": "library"}]},
-        [("llama3.2:latest", None)],
     ),
     "LM Studio": (
         {"object": "list", "data": [{"id": "qwen3", "object": "model", "type": "llm", "publisher": "qwen",

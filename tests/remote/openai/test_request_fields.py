@@ -14,32 +14,24 @@ from tests.support.serving import REPOSITORY
 
 MANY_THREADS = """
 import sys, threading
-from remote.openai.request_fields import FieldRefused, read_request
+from remote.openai.request_fields import read_request
 from remote.verifier.completions.completion_requests import CHAT, TEXT
 
 sys.setswitchinterval(1e-5)
 BODIES = [
-    (CHAT, b'{"messages": [{"role": "user", "content": "ls"}], "logit_bias": {"5": 1}, "stop": ["x"]}'),
-    (TEXT, b'{"prompt": ["ls", [1, 2]], "n": 2}'),
-    (CHAT, b'{"messages": [{"role": "user"}], "temperature": -1}'),
-    (TEXT, b'{'),
+    (b'{"messages": [{"role": "user", "content": "ls"}], "logit_bias": {"5": 1}, "stop": ["x"]}', CHAT),
+    (b'{"prompt": ["ls", [1, 2]], "n": 2}', TEXT),
 ]
 begin, read = threading.Barrier(6), []
 
 def reads(first):
     begin.wait()
-    for at in range(400):
-        kind, body = BODIES[(first + at) % len(BODIES)]
-        try:
-            read_request(body, kind)
-            read.append(True)
-        except FieldRefused:
-            read.append(False)
+    read.extend(read_request(*BODIES[(first + at) % 2]) for at in range(400))
 
 threads = [threading.Thread(target=reads, args=(number,)) for number in range(6)]
 [thread.start() for thread in threads]
 [thread.join() for thread in threads]
-print(len(read), sum(read))
+print(len(read))
 """
 
 
@@ -47,7 +39,7 @@ def test_threads_may_read_the_first_requests_together() -> None:
     """Structs that msgspec meets for the first time in several threads crash the process."""
     environment = os.environ | {"PYTHONPATH": str(REPOSITORY)}
     ran = subprocess.run([sys.executable, "-c", MANY_THREADS], env=environment, capture_output=True, text=True)
-    assert (ran.returncode, ran.stdout.split()) == (0, ["2400", "1200"]), ran.stderr
+    assert (ran.returncode, ran.stdout.split()) == (0, ["2400"]), ran.stderr
 
 
 def test_whole_numbers_may_be_written_with_a_point() -> None:
