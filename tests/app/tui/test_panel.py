@@ -17,7 +17,7 @@ from app.tui.widgets import status_bar
 from app.tui.widgets.panel import Panel
 from app.tui.widgets.status_bar import StatusBar
 from storage import Store
-from tests.app.tui.scripted import ScriptedCore, Step, finished, press, store_turns, verified, wait_until
+from tests.app.tui.scripted import STATS, ScriptedCore, Step, finished, press, store_turns, verified, wait_until
 from tests.app.tui.window import started
 
 
@@ -37,6 +37,10 @@ async def test_the_panel_is_beside_the_transcript_or_over_it_and_is_remembered(s
         await press(pilot, "f3", until=lambda: panel.display and panel.region.x == 90)
         assert "passes saved" in app.text("Panel Static") and app.chat.has_class("-narrow")
         assert app.prompt.region.right <= 90 and app.prompt.has_focus
+        assert f"rounds {STATS.rounds}" in " ".join(app.text("Panel Static").split())
+        await press(pilot, "f9", until=lambda: len(app.text("Rounds").splitlines()) == 2)
+        assert "No round yet" not in app.text("Rounds")
+        await pilot.press("f9")
         await pilot.resize_terminal(60, 30)
         await wait_until(pilot, lambda: panel.region.x == 20 and app.prompt.region.right > 50)
     async with started(ScriptedCore(store), (150, 30)) as (app, pilot):
@@ -45,18 +49,6 @@ async def test_the_panel_is_beside_the_transcript_or_over_it_and_is_remembered(s
         await press(pilot, "f3", until=lambda: not app.screen.query_one(Panel).display)
     async with started(ScriptedCore(store), (150, 30)) as (app, _):
         assert not app.screen.query_one(Panel).display
-
-
-async def test_figures_follow_an_answer_that_runs(store: Store) -> None:
-    hold = asyncio.Event()
-    first, second = (Stats(rounds=number, verified=verified) for number, verified in ((1, 3), (2, 7)))
-    script: list[Step] = [ended(2, 3, stats=first), ended(2, 4, stats=second), hold]
-    async with started(ScriptedCore(store, [[*script, *verified("yes"), finished(3)]]), (130, 30)) as (app, pilot):
-        await press(pilot, "f3", "f9", *"hello", "enter", until=lambda: app.text("#figures") == "7 tokens checked")
-        assert "rounds 2 2" in " ".join(app.text("Panel Static").split())
-        assert len(app.text("Rounds").splitlines()) == 3 and app.chat.conversation.live is not None
-        hold.set()
-        await wait_until(pilot, lambda: app.text("#figures") == "42 tokens/s  21 tokens checked")
 
 
 async def test_the_context_meter_follows_the_conversation_and_stays_in_a_narrow_status_bar(store: Store) -> None:
