@@ -58,22 +58,6 @@ def test_a_model_is_found_added_listed_and_forgotten(outrider: Outrider, file: P
     assert outrider("local", "list").out == "" and file.exists()
 
 
-def test_a_file_that_cannot_be_looked_at_is_said_to_be_so(outrider: Outrider, file: Path, tmp_path: Path) -> None:
-    pytest.importorskip("llama_cpp")
-    assert outrider("local", "add", str(file), "--name", "mine").code == 0
-    far = tmp_path / ("a" * 300)  # As on a disk that is away, to look at it is an error.
-    store = next(tmp_path.rglob("local.toml"))
-    store.write_text(store.read_text().replace(str(file), str(far / "x.gguf")))
-    why = "not readable (File name too long)"
-    assert outrider("local").out == f"   mine  {why}  {far / 'x.gguf'}\n"
-    assert outrider("local", "list", "--json").json["size"] is None
-    for command in (["find", str(far)], ["add", str(far)]):
-        assert outrider("local", *command).says(2, f"{far} is {why}."), command
-    assert outrider("local", "try", "mine").says(1, f"is {why}.")
-    assert outrider("doctor", "--remote", "http://127.0.0.1:9").out.count(f"x.gguf is {why}: restore it") == 1
-    assert outrider("local", "rm", "mine").says(0, f"Its file was {why}")
-
-
 def test_a_model_that_cannot_answer_is_not_added(outrider: Outrider, file: Path, tmp_path: Path) -> None:
     write_vocabulary(file, entries_of(byte_level()))
     (tmp_path / "empty").mkdir()
@@ -102,6 +86,7 @@ def test_a_model_is_tried_unless_it_was_damaged_since(outrider: Outrider, guide:
     shutil.rmtree(folder)
     tried = outrider("local", "try", "tiny")
     assert tried.says(1, "tiny is missing") and "outrider local rm tiny" in tried.err
+    assert "is missing: restore it" in outrider("doctor", "--remote", "http://127.0.0.1:9").out
 
 
 def test_what_cannot_be_done_is_said(outrider: Outrider) -> None:
