@@ -57,6 +57,8 @@ class Source:
     """How many answers it writes at once."""
     own: bool = False
     """Whether its model was chosen together with the drafter, so that the drafter is assumed to fit it."""
+    needs_no_network: bool = False
+    """Whether it is used in mode offline too."""
     options = TransportOptions()
     """How it is reached."""
     price: Price | None = None

@@ -133,7 +133,7 @@ class Backend:
         """The settings, with the choices for this conversation and those of its server. Raises `StorageError`."""
         choices = self._store.conversations.get(conversation_id).choices
         settings = settings_for(self._options.settings, choices, self._options.fixed)
-        return self.routing.while_away(settings, choices)
+        return self.routing.with_server(settings, choices)
 
     # ---- how it is written -------------------------------------------------------------------------------------------
 

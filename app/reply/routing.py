@@ -29,7 +29,7 @@ from app.remotes.connections import Connections
 from app.remotes.known_server import memory_seen
 from app.remotes.last_seen import LastSeen
 from app.remotes.local_drafter import LocalDrafter
-from app.remotes.loopback import LocalModel, Loopback
+from app.remotes.loopback import LocalModel
 from app.remotes.mode_meter import MODES, Verifying
 from app.remotes.offers import Offer
 from app.remotes.peer import Endpoint
@@ -252,7 +252,7 @@ class Routing:
 
     def _connect(self, source: Source | None) -> Connection | None:
         options = self._options
-        if source is None or (options.settings.mode == "offline" and not _needs_no_network(source)):
+        if source is None or (options.settings.mode == "offline" and not source.needs_no_network):
             return None
         patient = not options.draft or options.settings.mode not in ("auto", "offline")
         return Connection(
@@ -273,15 +273,15 @@ class Routing:
         while self.running and not self._closed:
             await self._outbox.stirred()
 
-    def while_away(self, settings: Settings, choices: Choices) -> Settings:
-        """These settings of a conversation, with what happens while its server is away.
+    def with_server(self, settings: Settings, choices: Choices) -> Settings:
+        """These settings of a conversation, with what its server changes: what happens while it is away, and the mode.
 
-        In mode offline, the bundled server, which is on this device, is used as in mode auto.
+        In mode offline, a server that needs no network is used as in mode auto.
         """
         source = self._connections.source(choices)
         away = self._away_from(source)
-        mode = "auto" if settings.mode == "offline" and _needs_no_network(source) else settings.mode
-        return replace(settings, offline=away.offline, local=away.local, mode=mode)
+        used = source is not None and source.needs_no_network and settings.mode == "offline"
+        return replace(settings, offline=away.offline, local=away.local, mode="auto" if used else settings.mode)
 
     def _away_from(self, source: Source | None) -> WhileAway:
         """What happens while this server is away."""
@@ -593,8 +593,3 @@ class Routing:
         if connection is None and self._options.most_read is not None:
             known = self._options.most_read()
         return min(CONTEXT_TOKENS, known or CONTEXT_TOKENS)
-
-
-def _needs_no_network(source: Source | None) -> bool:
-    """Whether a server may be used in mode offline."""
-    return isinstance(source, Loopback) and source.needs_no_network
