@@ -124,6 +124,8 @@ class OpenConversation:
         if stored.id != self.id:
             self._deleted.clear()
             self.unfolded = False
+        elif stored.summed.version > self.summed.version:
+            self.unfolded = False  # More is summarised. A later event would fold what the person has unfolded since.
         self.summed, found, turns = stored.summed, stored.found, stored.turns
         looked_for = found is not None and found < self.summed.turns
         self.unfolded = self.unfolded or looked_for or 0 < len(turns) <= self.summed.turns

@@ -281,6 +281,13 @@ async def test_a_summary_of_another_window_is_shown(store: Store, database: Path
             pending = other.summaries.begin(other.branches.thread(here)[3], SUM_UP)
             other.messages.finish(pending.id, (), (), "Four.", "done", {"reason": "end"})
             await wait_until(pilot, lambda: app.answers == SHOWN[2:] and line(app).startswith("▸ 4 messages"))
+            await send(app, pilot, "/compact show")
+            await wait_until(pilot, lambda: app.answers == SHOWN and line(app).startswith("▾ The first 4"))
+            second = other.summaries.begin(other.branches.thread(here)[5], SUM_UP)
+            other.messages.finish(second.id, (), (), "Six.", "done", {"reason": "end"})
+            await wait_until(pilot, lambda: app.answers == SHOWN[3:] and line(app).startswith("▸ 6 messages"))
+            other.bin.delete_message(str(second.parent_id))
+            await wait_until(pilot, lambda: app.answers == SHOWN[2:] and line(app).startswith("▸ 4 messages"))
             other.bin.delete_message(str(pending.parent_id))
         await wait_until(pilot, lambda: app.answers == SHOWN and line(app) == "")
 

@@ -382,7 +382,6 @@ class ConversationView(Vertical):
                     why = turn.error or ("" if partial_one else INCOMPLETE_SUMMARY)
                     said = " ".join(filter(None, [why, PARTIAL_SUMMARY if partial_one else ""]))
                     self.notify(said, severity="warning", markup=False)
-            conversation.unfolded = conversation.unfolded and not here
             again = True
         elif reply.instead is not None:
             if turn.outcome == "failed" and not turn.text:
