@@ -144,17 +144,14 @@ def test_what_is_replaced_by_the_same_was_never_withdrawn(events: list[Event], c
 def generation(tiny_pair: Path, tmp_path: Path) -> Iterator[Generation]:
     """A generation of at most 6 tokens."""
     drafter = Drafter.load(tiny_pair / "drafter")
-    conversation = Conversation(drafter.text, [question_of("list files")], None, None, 8192)
+    asked = Message("m", "c", None, "user", "list files", "done", (), (), {}, "2026-01-01")
+    conversation = Conversation(drafter.text, [asked], None, None, 8192)
     options = {"settings": Settings(), "sampling": Sampling(), "most": 6, "draft": True}
     given = GenerationInput(conversation, messages=[("user", "list files")], text=drafter.text, **options)
     with Store.open(tmp_path / "outrider.db") as store, ThreadPoolExecutor(1) as thread:
         drafting = Drafting(drafter, store, store.conversations.create().id, thread)
         parts = {"drafting": drafting, "session": VerifierSession(), "connection": None}
         yield Generation(given, begun=Answer(drafter.text), stopping=asyncio.Event(), **parts)
-
-
-def question_of(question: str) -> Message:
-    return Message("m", "c", None, "user", question, "done", (), (), {}, "2026-01-01")
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from app.reply.call_desk import MOST_CALLS, REFUSED, Decision
 from app.reply.call_history import UNKNOWN
 from app.usage import told
 from remote.openai.schema import Price
-from storage import Call, Choices, Stats, Used
+from storage import Choices, Stats, Used
 from tests.app.reply.conftest import Connect
 from tests.support.chat_server import ChatServer, Script
 from tests.support.conversing import Heard, ask, connection, hear, until, until_connected
@@ -151,7 +151,8 @@ async def test_a_line_that_breaks_drops_half_a_call_and_makes_none_twice(connect
         heard = await hear(opened.resume(cut.id), deciding(opened, "yes"))
         assert heard.judged is None
         assert heard.text == "I look.\n\nDone.", "the server repeated a call with its id, which is not made again"
-        assert tools.runs == ["one"] and [call.state for call in heard_calls(opened, here)] == ["done", "refused"]
+        made = opened.store.branches.thread(here)[-1].calls
+        assert tools.runs == ["one"] and [call.state for call in made] == ["done", "refused"]
 
 
 async def test_an_answer_with_calls_that_waits_in_the_queue_is_continued_and_not_asked_anew(
@@ -274,10 +275,6 @@ async def test_a_server_that_takes_no_tools_answers_without(connect: Connect, tm
     async with connect(server, met=True, settings=SETTINGS, tools=lambda: tools) as opened:
         heard = await ask(opened, "append", conversation(opened))
         assert heard.text == "Hello." and heard.of(ToolsLeftOut)
-
-
-def heard_calls(opened: Assistant, conversation_id: str) -> tuple[Call, ...]:
-    return opened.store.branches.thread(conversation_id)[-1].calls
 
 
 async def test_a_question_whose_calls_were_made_is_not_queued_to_make_them_again(

@@ -273,37 +273,37 @@ async def test_older_messages_fold_when_they_are_summed_up_and_come_back(drafter
             )
 
 
+def sum_up(store: Store, conversation: str, turns: int) -> str:
+    """Stores a summary of its first turns; returns the id of the question for it."""
+    pending = store.summaries.begin(store.branches.thread(conversation)[2 * turns - 1], SUM_UP)
+    store.messages.finish(pending.id, (), (), "Some.", "done", {"reason": "end"})
+    return str(pending.parent_id)
+
+
 async def test_a_summary_of_another_window_is_shown(store: Store, database: Path) -> None:
     here = store_turns(store, "long", TURNS)
     async with started(ScriptedCore(store), (80, 24), here) as (app, pilot):
         await wait_until(pilot, lambda: app.answers == SHOWN)
         with Store.open(database) as other:
-            pending = other.summaries.begin(other.branches.thread(here)[3], SUM_UP)
-            other.messages.finish(pending.id, (), (), "Four.", "done", {"reason": "end"})
+            first = sum_up(other, here, 2)
             await wait_until(pilot, lambda: app.answers == SHOWN[2:] and line(app).startswith("▸ 4 messages"))
             await send(app, pilot, "/compact show")
             await wait_until(pilot, lambda: app.answers == SHOWN and line(app).startswith("▾ The first 4"))
-            second = other.summaries.begin(other.branches.thread(here)[5], SUM_UP)
-            other.messages.finish(second.id, (), (), "Six.", "done", {"reason": "end"})
+            second = sum_up(other, here, 3)
             await wait_until(pilot, lambda: app.answers == SHOWN[3:] and line(app).startswith("▸ 6 messages"))
-            other.bin.delete_message(str(second.parent_id))
+            other.bin.delete_message(second)
             await wait_until(pilot, lambda: app.answers == SHOWN[2:] and line(app).startswith("▸ 4 messages"))
-            other.bin.delete_message(str(pending.parent_id))
+            other.bin.delete_message(first)
         await wait_until(pilot, lambda: app.answers == SHOWN and line(app) == "")
 
 
 async def test_undo_takes_back_the_last_summary_in_all_its_parts(store: Store) -> None:
     here = store_turns(store, "long", TURNS)
-
-    def sum_up(turns: int) -> None:
-        pending = store.summaries.begin(store.branches.thread(here)[2 * turns - 1], SUM_UP)
-        store.messages.finish(pending.id, (), (), "Some.", "done", {"reason": "end"})
-
-    sum_up(1)
+    sum_up(store, here, 1)
     pending = store.messages.ask(here, "more?", parent_id=store.conversations.get(here).tip_id)
     store.messages.finish(pending.id, (), (), "more", "done", {"reason": "end"})
-    sum_up(2)
-    sum_up(3)
+    sum_up(store, here, 2)
+    sum_up(store, here, 3)
     async with started(ScriptedCore(store), (80, 24), here) as (app, pilot):
         await wait_until(pilot, lambda: line(app).startswith("▸ 6 messages"))
         await send(app, pilot, "/compact undo")
@@ -322,8 +322,7 @@ async def test_a_question_that_is_edited_keeps_its_place_while_turns_above_it_fo
         conversation, last = app.chat.conversation, store.branches.thread(here)[-2].id
         reply = conversation.edit(3, last, "question 4, in other words")
         with Store.open(database) as other:
-            pending = other.summaries.begin(other.branches.thread(here)[3], SUM_UP)
-            other.messages.finish(pending.id, (), (), "Four.", "done", {"reason": "end"})
+            sum_up(other, here, 2)
         await wait_until(pilot, lambda: app.answers == SHOWN[2:])
         conversation.start(reply)
         assert [turn.question for turn in conversation.turns] == ["question 3", "question 4, in other words"]
