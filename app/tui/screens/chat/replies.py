@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
@@ -21,6 +22,7 @@ from app.events import (
     ToolsLeftOut,
 )
 from app.sanitise import one_line
+from app.ssh import over_ssh
 from app.tui.metrics import SessionMetrics
 from app.tui.notices import excerpt, tell_cut
 from app.tui.open_conversation import OpenConversation
@@ -29,8 +31,8 @@ from app.tui.screens.chat.message_actions import MessageActions
 from app.tui.widgets.panel import Rounds
 from app.tui.widgets.prompt import Prompt
 
-FIGURES_SECONDS = 0.25
-"""Seconds between draws of a running reply's figures. Each draw lays out the screen again."""
+FIGURES_SECONDS = 1.0 if over_ssh(os.environ) else 0.25
+"""Seconds between draws of a running reply's figures. Each draw lays out the screen, and takes some of the line."""
 
 
 class Replies:
