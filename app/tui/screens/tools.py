@@ -20,7 +20,10 @@ from app.tui.screens.dialog import Dialog, titled
 class ToolsScreen(Dialog[tuple[str, ...]]):
     """Closes with the servers whose tools are offered. `servers`: name and place of each."""
 
-    BINDINGS = [Binding("escape,q", "done", "Close", id="tools.close")]
+    BINDINGS = [
+        Binding("escape,q", "done", "Close", id="tools.close"),
+        Binding("space", "turn", "Turn the server's tools on or off", id="tools.turn"),
+    ]
 
     def __init__(self, servers: Sequence[tuple[str, str]], chosen: Sequence[str]) -> None:
         super().__init__()
@@ -46,6 +49,9 @@ class ToolsScreen(Dialog[tuple[str, ...]]):
         options = self.query_one(OptionList)
         options.set_options(self._rows())
         options.highlighted = event.option_index
+
+    def action_turn(self) -> None:
+        self.query_one(OptionList).action_select()
 
     def action_done(self) -> None:
         self.dismiss(tuple(name for name, _ in self._servers if name in self._chosen))

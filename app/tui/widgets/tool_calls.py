@@ -78,14 +78,18 @@ def line_of(call: Call) -> str:
 
 
 def arguments_of(call: Call) -> str:
-    """All arguments, one a line where they are an object, with whatever a terminal would hide spelt out."""
+    """All arguments, with whatever a terminal would hide spelt out.
+
+    Each of an object begins a line. Its further lines are indented, so that no value looks like another argument.
+    """
     try:
         arguments = json.loads(call.arguments)
     except (ValueError, RecursionError):
         arguments = None
     if not isinstance(arguments, dict):
         return _visible(call.arguments)
-    return "\n".join(f"{_visible(name)}: {_written(value)}" for name, value in arguments.items()) or "(no arguments)"
+    said = (f"{_visible(name)}: {_written(value)}" for name, value in arguments.items())
+    return "\n".join(one.replace("\n", "\n  ") for one in said) or "(no arguments)"
 
 
 def _written(value: object) -> str:

@@ -175,7 +175,7 @@ async def test_struck_text_is_neither_copied_nor_selected_and_nothing_is_told_wh
 # ---- a tool call is made with a yes that was meant for it, and stands in the answer ----------------------------------
 
 
-CALL = Call(0, 0, 0, "call_0", "files", "append", '{"line": "one\\u001b[2Jtwo"}')
+CALL = Call(0, 0, 0, "call_0", "files", "append", '{"line": "one\\u001b[2Jtwo", "more": "x\\nline: y"}')
 
 
 async def test_a_letter_for_the_prompt_is_no_yes(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -188,6 +188,7 @@ async def test_a_letter_for_the_prompt_is_no_yes(store: Store, monkeypatch: pyte
         screen = app.screen
         shown = "\n".join(str(one.render()) for one in screen.query("Static"))
         assert r"line: \"one\u001b[2Jtwo\"".replace('\\"', '"') in shown and "declares it: read-only" in shown
+        assert "more: x\n  line: y" in shown
         await pilot.press("y", "n", "a")
         await pilot.pause()
         assert core.decided == [] and app.screen is screen
