@@ -243,7 +243,7 @@ async def test_older_messages_fold_when_they_are_summed_up_and_come_back(drafter
             assert line(app) == "" and not app.chat.conversation.live
             await until_connected(core)
             await send(app, pilot, "/compact")
-            await wait_until(pilot, lambda: app.answers == SHOWN[2:])
+            await wait_until(pilot, lambda: app.answers == SHOWN[2:] and app.toasted("reads a summary"))
             assert line(app) == "▸ 4 messages are summarised for the model · /compact show"
             assert server.asked[1]["messages"][-1]["content"] == SUM_UP
 

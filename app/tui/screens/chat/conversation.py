@@ -382,6 +382,8 @@ class ConversationView(Vertical):
                     why = turn.error or ("" if partial_one else INCOMPLETE_SUMMARY)
                     said = " ".join(filter(None, [why, PARTIAL_SUMMARY if partial_one else ""]))
                     self.notify(said, severity="warning", markup=False)
+            elif here:
+                self.notify("The model reads a summary of the older messages now. /compact show shows them.")
             again = True
         elif reply.instead is not None:
             if turn.outcome == "failed" and not turn.text:
