@@ -80,17 +80,22 @@ def show(name: Name, json: Annotated[bool, typer.Option("--json", help="Print on
 @system_commands.command("add")
 def add(
     name: NewName,
+    text: Annotated[str | None, typer.Argument(metavar="TEXT", help="Default: a file, stdin, or your editor.")] = None,
     file: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Read the text from this file, or from stdin with -.")
     ] = None,
     replace: Annotated[bool, typer.Option("--replace", help="Replace the prompt of that name.")] = False,
 ) -> None:
-    """Add a system prompt. Reads a file or stdin, or opens $VISUAL or $EDITOR."""
+    """Add a system prompt: TEXT, a file or stdin, or what you write in $VISUAL or $EDITOR."""
     prompts = _library()
+    if text is not None and file is not None:
+        fail("Give either TEXT or --file, not both.", USAGE)
     if name in prompts and not replace:
         fail(f"A system prompt named {name} exists already; --replace replaces it.", USAGE)
     prompts.path(name)  # An invalid name is reported before the person writes.
-    if file is not None and str(file) != "-":
+    if text is not None:
+        _put(prompts, name, text)
+    elif file is not None and str(file) != "-":
         _put(prompts, name, _text_of(file))
     elif file is not None or sys.stdin is None or not sys.stdin.isatty():
         _put(prompts, name, _from_stdin())

@@ -56,7 +56,7 @@ def test_add_list_show_replace_and_remove(outrider: Outrider, home: Path, tmp_pa
     ]  # fmt: skip
     assert outrider("system", "add", "verse", stdin="Answer in prose.").says(2, "--replace"), "not by accident"
     assert outrider("system", "show", "verse").out == "Answer in verse.\n"
-    assert outrider("system", "add", "verse", "--replace", stdin="Answer in prose.").code == 0
+    assert outrider("system", "add", "verse", "Answer in prose.", "--replace").code == 0
     assert outrider("system", "show", "verse").out == "Answer in prose.\n"
     assert outrider("system", "rm", "verse").code == 0 and not (folder / "verse.md").exists()
 
@@ -67,6 +67,7 @@ def test_mistakes_are_told(outrider: Outrider, home: Path) -> None:
         (("add", "a"), "", "no text"),
         (("add", "a"), "x" * 70_000, "at most 64 kB"),
         (("add", "a", "--file", "/nowhere/a.md"), "", "cannot be read"),
+        (("add", "a", "text", "--file", "a.md"), "", "not both"),
         (("show", "a"), "", "no system prompt 'a'"),
         (("edit", "a"), "", "no system prompt 'a'"),
     ):
