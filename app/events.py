@@ -23,7 +23,7 @@ Mode = Literal["edge", "hosted", "offline", "warming"]
 """Who drafts and who verifies now. edge: the device drafts, the verifier verifies. hosted: the verifier does both.
 offline: the device drafts and nobody verifies. warming: a verifier is starting."""
 MODE_WORDS: dict[Mode, str] = {"edge": "online", "hosted": "online", "offline": "offline", "warming": "connecting"}
-"""The name of each mode for a person."""
+"""The name of each mode for a person, of a server elsewhere."""
 EndReason = Literal["end", "length", "stopped"]
 """Why an answer has ended: the model ended it, a limit was reached, or the person stopped it."""
 Cut = Literal["length", "context", "filter", "broken", "other"]
@@ -133,11 +133,18 @@ class ModeChanged:
     """Name of the model that answers; empty if none does."""
     checks: bool = field(default=True, compare=False)
     """Whether the server checks drafts. If not, it only streams its answers."""
+    own: bool = field(default=False, compare=False)
+    """Whether this program runs the server, on this device, so that no question leaves it."""
+
+    @property
+    def word(self) -> str:
+        """The name of the mode for a person."""
+        word = MODE_WORDS[self.mode]
+        return "local" if self.own and word == "online" else word
 
     def __str__(self) -> str:
         """The mode and its reason in words; only the reason if it already names the mode."""
-        word = MODE_WORDS[self.mode]
-        return self.why if self.why.startswith(word) else f"{word}: {self.why}"
+        return self.why if self.why.startswith(self.word) else f"{self.word}: {self.why}"
 
 
 @dataclass(frozen=True)

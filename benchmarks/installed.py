@@ -106,7 +106,7 @@ def asked(installed: Installed, home: Path) -> float:
 def chatted(installed: Installed, home: Path) -> dict[str, float]:
     """The chat: `answer_seconds` until its first answer is checked, then memory and CPU time at rest."""
     with Terminal([installed.outrider], environment=environment(home), folder=home, size=(36, 120)) as terminal:
-        terminal.wait_for("online", START_SECONDS)
+        terminal.wait_for("local", START_SECONDS)
         ready = time.perf_counter() - terminal.begun
         terminal.type(f"{QUESTION}\r")
         terminal.wait_for(lambda: CHECKED.search(terminal.text) is not None, START_SECONDS)

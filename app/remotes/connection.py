@@ -188,7 +188,7 @@ class Connection:
         """
         peer = self.verifier
         model, checks = (writer, self.server.checks) if peer is None else (sanitise(peer.model_name), peer.checks)
-        return ModeChanged(mode, self.why if why is None else why, alone, model, checks)
+        return ModeChanged(mode, self.why if why is None else why, alone, model, checks, not self.line_may_break)
 
     def wanted(self) -> contextlib.AbstractContextManager[None]:
         """While the block runs, somebody waits for a server; see `Probes.wanted`.

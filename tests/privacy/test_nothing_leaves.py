@@ -149,7 +149,7 @@ async def test_a_chat(person: Person, tmp_path: Path) -> None:
     given = [f"{name}={value}" for name, value in person.environment.items()]
     command = ["env", "-i", *given, *trace.prefix, *OUTRIDER, "chat"]
     with Tmux(tmp_path / "tmux", command, {}, REPOSITORY, (30, 100)) as tmux:
-        await tmux.until(" online ")
+        await tmux.until(" local ")
         tmux.type(QUESTION)
         await tmux.until(QUESTION)
         tmux.press("Enter")

@@ -87,7 +87,7 @@ class StatusBar(Horizontal):
     def _draw(self) -> None:
         """Give each part its columns, the most important first."""
         state, away = self._state, self._state.mode in UNREACHABLE
-        label, width = MODE_WORDS[state.mode], self.app.size.width
+        label, width = state.word, self.app.size.width
         meter = Content("") if self._meter is None else context_meter(self._meter, short=width < WIDE)
         if self._meter is not None and self._meter.share >= NEAR and self._proposes:
             meter = Content.assemble(meter, (f" {self._proposes}", "$text-warning"))

@@ -54,7 +54,7 @@ async def test_it_warms_up_serves_and_leaves(tiny_pair: Path, tmp_path: Path, mo
             store, Options(Drafters(drafter), source, Settings(mode="edge", max_tokens=12))
         ) as assistant:
             heard = await ask(assistant, "list files")  # The question is sent at once, and waits for the verifier.
-            assert heard.modes == ["warming", "edge"]
+            assert heard.modes == ["warming", "edge"] and assistant.status().word == "local"
             assert all(heard.done.provenance)
             first = source.process_id
             assert first is not None and lives(first)

@@ -141,6 +141,7 @@ async def test_what_is_asked_next_goes_to_the_new_one(verifier: VerifierProcess,
         second = await ask(opened, "why?", conversation)
         opened.use(AddressSource(verifier.url))
         third = await ask(opened, "really?", conversation)
+        assert opened.status().word == "online"
     assert first.done and third.done and all(first.done.provenance) and all(third.done.provenance)
     assert second.text == SAID and len(server.asked) == 1
     assert [one["content"] for one in server.asked[0]["messages"]] == [QUESTION, first.text, "why?"]
