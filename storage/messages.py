@@ -214,9 +214,9 @@ class Messages:
                 WITH RECURSIVE above (id) AS (
                     VALUES (?) UNION ALL SELECT parent_id FROM above JOIN messages USING (id)
                 )
-                SELECT EXISTS (SELECT 1 FROM messages JOIN above USING (id) WHERE owner != ?)
+                SELECT EXISTS (SELECT 1 FROM messages JOIN above USING (id) WHERE owner != ? AND id != ?)
                 """,
-                (message_id, self._database.owner.name),
+                (message_id, self._database.owner.name, message_id),
             ).fetchone()
             return bool(written)
 

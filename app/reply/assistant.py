@@ -331,7 +331,7 @@ class Assistant:
             tip = self.store.conversations.get(conversation_id).tip_id
             return self.store.messages.ask(conversation_id, prompt, parent_id=tip, attachments=attachments)
 
-        return self._events(lambda: conversation_id, ask=ask)
+        return self._events(conversation_id=conversation_id, ask=ask)
 
     def edit(self, message_id: str, text: str, attachments: Sequence[Attachment] = ()) -> AsyncGenerator[Event, None]:
         """Store another wording of a question next to it, and answer that; the new branch is shown."""
@@ -344,11 +344,11 @@ class Assistant:
                 asked.conversation_id, text, parent_id=asked.parent_id, attachments=attachments
             )
 
-        return self._events(self._conversation_of(message_id), ask=ask)
+        return self._events(ask=ask, about=message_id)
 
     def answer(self, message: Message) -> AsyncGenerator[Event, None]:
         """Write the answer that a pending message is to become."""
-        return self._events(lambda: message.conversation_id, ask=lambda: message)
+        return self._events(conversation_id=message.conversation_id, ask=lambda: message)
 
     def regenerate(self, message_id: str) -> AsyncGenerator[Event, None]:
         """Answer the question of this answer, or this question, once more; the new answer is shown.
@@ -356,7 +356,7 @@ class Assistant:
         It is sampled according to the settings. If their temperature is 0 and the greedy answer already exists, the
         temperature is 0.8. So if the drafter gave the answer, the target, if available, simply answers greedily.
         """
-        return self._events(self._conversation_of(message_id), lambda backend: backend.another_answer(message_id))
+        return self._events(lambda backend: backend.another_answer(message_id), about=message_id)
 
     def resume(self, message_id: str) -> AsyncGenerator[Event, None]:
         """Continue an answer that was stopped, failed on the way, or reached its limit.
@@ -365,7 +365,7 @@ class Assistant:
         same way, and may get as many additional tokens as a new answer. Verified tokens stay verified. Drafted ones are
         sent as a draft if the target is available; `Judged`, before `Done`, reports what was kept.
         """
-        return self._events(self._conversation_of(message_id), lambda backend: backend.rest(message_id))
+        return self._events(lambda backend: backend.rest(message_id), about=message_id)
 
     async def sum_up(self, conversation_id: str) -> AsyncGenerator[Event, None]:
         """Have the model summarise all but the last turns. Once complete, the summary replaces them in later prompts.
@@ -411,10 +411,7 @@ class Assistant:
         follow it. `Judged`, before `Done`, reports what was kept. Without a server it is `Failed`, and nothing is
         stored. An OpenAI-compatible server checks no drafts: it answers again, and the two texts are compared.
         """
-        return self._events(self._conversation_of(message_id), lambda backend: backend.verification(message_id))
-
-    def _conversation_of(self, message_id: str) -> Callable[[], str]:
-        return lambda: self.store.messages.get(message_id).conversation_id
+        return self._events(lambda backend: backend.verification(message_id), about=message_id)
 
     def send(self, queued: Queued) -> AsyncGenerator[Event, None]:
         """Answer or verify an entry of the queue; no events if another program was faster.
@@ -428,7 +425,11 @@ class Assistant:
 
     async def _send(self, queued: Queued) -> AsyncGenerator[Event, None]:
         started, last = queued.message_id is not None, None
-        events = self._events(lambda: queued.conversation_id, lambda backend: backend.queued_answer(queued))
+        events = self._events(
+            lambda backend: backend.queued_answer(queued),
+            conversation_id=queued.conversation_id,
+            about=queued.message_id,
+        )
         try:
             async with contextlib.aclosing(events):
                 async for event in events:
@@ -450,25 +451,28 @@ class Assistant:
 
     async def _events(
         self,
-        conversation: Callable[[], str],
         request: Callable[[Backend], Request | None] | None = None,
         *,
         ask: Callable[[], Message] | None = None,
+        conversation_id: str | None = None,
+        about: str | None = None,
     ) -> AsyncGenerator[Event, None]:
         """The events of one answer. All requests to an assistant go through here, but those for summaries.
 
-        `conversation`: finds the id of its conversation; may raise `StorageError`. `ask` stores a question at once, so
-        that a kill while the program loads does not lose it, and returns its pending answer. `request` stores any other
-        pending answer, or returns None if there is nothing to write. Raises `RuntimeError` while another reply runs in
-        the conversation.
+        `ask` stores a question at once, so that a kill while the program loads does not lose it, and returns its
+        pending answer. `request` stores any other pending answer, or returns None if there is nothing to write.
+        `about`: id of the message that is answered, answered again, continued or checked; its conversation is meant
+        unless an id is given. The answer waits while another program writes one above that message. Raises
+        `RuntimeError` while another reply runs in the conversation.
         """
         try:
-            conversation_id = conversation()
+            if conversation_id is None:
+                conversation_id = self.store.messages.get(about or "").conversation_id
         except StorageError as error:
             yield Failed(str(error), "internal")
             return
         with self._reply_in(conversation_id) as stopping:
-            async with contextlib.aclosing(self._answer(conversation_id, stopping, request, ask)) as events:
+            async with contextlib.aclosing(self._answer(conversation_id, stopping, request, ask, about)) as events:
                 async for event in events:
                     yield event
 
@@ -494,6 +498,7 @@ class Assistant:
         stopping: asyncio.Event,
         request: Callable[[Backend], Request | None] | None,
         ask: Callable[[], Message] | None,
+        about: str | None = None,
     ) -> AsyncGenerator[Event, None]:
         pending: Message | None = None
         written: Request | None = None
@@ -504,7 +509,8 @@ class Assistant:
             if pending is not None and self._backend is None:
                 early = True
                 yield Started(pending.conversation_id, pending.id)
-            async with contextlib.aclosing(self._until_room(conversation_id, pending, stopping)) as waiting:
+            about = about if pending is None else pending.id
+            async with contextlib.aclosing(self._until_room(conversation_id, about, stopping)) as waiting:
                 async for why in waiting:
                     if pending is not None and not early:
                         early = True
@@ -540,10 +546,10 @@ class Assistant:
                     yield event
 
     async def _until_room(
-        self, conversation_id: str, pending: Message | None, stopping: asyncio.Event
+        self, conversation_id: str, about: str | None, stopping: asyncio.Event
     ) -> AsyncGenerator[ModeChanged, None]:
         """Wait until the backend is loaded, the conversation's server has room for a reply and no other program writes
-        an answer above `pending`, or until `stopping`.
+        an answer above the message `about`, or until `stopping`.
 
         Yields why it waits for room, once, if it does, and the plain status if it is stopped. Raises `NotLoaded`,
         `StorageError`.
@@ -552,7 +558,7 @@ class Assistant:
             await first_of(stopping.wait(), self._ready.wait())
         routing, told = None if stopping.is_set() else (await self.until_loaded()).routing, False
         while routing is not None and not stopping.is_set():
-            elsewhere = pending is not None and self.store.messages.written_elsewhere(pending.id)
+            elsewhere = about is not None and self.store.messages.written_elsewhere(about)
             if not elsewhere and routing.has_room(conversation_id, [one.conversation for one in routing.running]):
                 return
             if not told:

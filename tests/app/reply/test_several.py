@@ -201,9 +201,9 @@ async def test_what_fails_is_not_tried_again_with_the_same_verifier(opened: Assi
     assert other not in opened.outbox.queued()
 
 
-@pytest.mark.parametrize("ends", [True, False])
-async def test_a_question_below_an_answer_of_another_window_waits_until_that_ends(
-    ends: bool, drafter: Drafter, database: Path
+@pytest.mark.parametrize(("ends", "again"), [(True, False), (False, False), (True, True)])
+async def test_what_is_below_an_answer_of_another_window_waits_until_that_ends(
+    ends: bool, again: bool, drafter: Drafter, database: Path
 ) -> None:
     server, waits = ChatServer([Script(["more"])]), asyncio.Event()
 
@@ -221,6 +221,11 @@ async def test_a_question_below_an_answer_of_another_window_waits_until_that_end
             other.messages.checkpoint(pending.id, (), (), "half")
             asked = asyncio.create_task(ask(opened, "and hidden ones", conversation, wait))
             await asyncio.wait_for(waits.wait(), PATIENCE_SECONDS)
+            if again:
+                opened.stop()
+                waits.clear()
+                asked = asyncio.create_task(hear(opened.regenerate((await asked).message), wait))
+                await asyncio.wait_for(waits.wait(), PATIENCE_SECONDS)
             if ends:
                 other.messages.finish(pending.id, (), (), "half and half", "done", {"reason": "end"})
         assert (await asked).text == "more"  # Otherwise that window has died.
