@@ -6,11 +6,16 @@ import hashlib
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
-VARIABLE = re.compile(r"\{\+?(\w+)\*?\}")
-"""A variable of a URI template (RFC 6570) that a person can fill in while typing."""
+EXPRESSION = re.compile(r"\{([+#./;?&]?)(\w[\w.]*(?:,\w[\w.]*)*)(\*?)\}")
+"""An expression of a URI template (RFC 6570): its operator, its variables, and a mark for a list."""
+RESERVED = ":/?#[]!$&'()*+,;="
+"""What the operators `+` and `#` leave as it is. RFC 6570 names `@` too, which begins another name in a question."""
+ESCAPED = re.compile(r"%25(?=[0-9A-Fa-f]{2})")
+"""A percent sign that belongs to a character that was percent-encoded already, encoded once more."""
 
 
 @dataclass(frozen=True)
@@ -72,10 +77,32 @@ class ServerPrompt:
     arguments: tuple[Argument, ...]
 
 
+class Slot(NamedTuple):
+    """A variable of a URI template."""
+
+    lead: str
+    """What is written before its value."""
+    name: str
+    safe: str
+    """Which of the reserved characters its value may have as they are."""
+
+
+class Form(NamedTuple):
+    """A URI template in parts."""
+
+    slots: tuple[Slot, ...]
+    """Its variables, but for those of the query."""
+    tail: str
+    """What follows the last of them, with the mark that begins the query."""
+    query: tuple[str, ...]
+    """The variables of the query, each of which may be left out."""
+
+
 class Blank(NamedTuple):
     """The part of a prompt or of a URI template that a person is filling in."""
 
     name: str
+    """Empty while the name of a variable is typed."""
     value: str
     """As far as it is typed."""
     known: Mapping[str, str]
@@ -83,6 +110,14 @@ class Blank(NamedTuple):
     before: str = ""
     behind: str = ""
     """What is before it, and behind it up to the next variable, in the URI."""
+    safe: str = ""
+    names: tuple[str, ...] = ()
+    """The variables of the query that this may become, without a name."""
+
+    def filled(self, value: str) -> str:
+        """The URI up to the next variable, with this value, percent-encoded."""
+        encoded = quote(value, self.safe)
+        return self.before + (ESCAPED.sub("%", encoded) if self.safe == RESERVED else encoded) + self.behind
 
 
 @dataclass(frozen=True)
@@ -95,20 +130,66 @@ class ServerResource:
     template: bool = False
     """Whether the URI has variables in braces."""
 
+    @property
+    def start(self) -> str:
+        """The URI up to the first variable, if it has one."""
+        form = form_of(self.uri) if self.template else None
+        return self.uri if form is None else next((slot.lead for slot in form.slots), form.tail)
+
     def blank(self, begun: str) -> Blank | None:
         """The variable of the template at the end of what is typed of its URI, or None."""
-        literal, *others = VARIABLE.split(self.uri)
-        if not self.template or not begun.startswith(literal):
+        form = form_of(self.uri) if self.template else None
+        if form is None or not begun.startswith(self.start):
             return None
-        done, known = len(literal), dict[str, str]()
-        for name, behind in zip(others[::2], others[1::2]):
-            value, found, _ = begun[done:].partition(behind) if behind else (begun[done:], "", "")
-            if not found:
-                if "/" in value and f"{{+{name}" not in self.uri:
-                    return None  # Another template may have it.
-                return Blank(name, unquote(value), known, begun[:done], behind.partition("{")[0])
-            done, known[name] = done + len(value + behind), unquote(value)
+        done, known, mark = len(self.start), dict[str, str](), form.tail[-1:] if form.query else ""
+        for slot, behind in zip(form.slots, [*(slot.lead for slot in form.slots[1:]), form.tail]):
+            spans = "/" in slot.safe
+            at = (begun.rfind if spans else begun.find)(behind, done) if behind else -1
+            value = begun[done:at] if at >= 0 else begun[done:]
+            if not spans and set("/?#") & set(value):
+                return None  # Another template may have it.
+            if at < 0:
+                return Blank(slot.name, unquote(value), known, begun[:done], behind.removesuffix(mark), slot.safe)
+            done, known[slot.name] = at + len(behind), unquote(value)
+        if not form.query:
+            return None
+        *given, last = begun[done:].split("&")
+        known |= {name: unquote(value) for name, _, value in (one.partition("=") for one in given)}
+        name, equals, value = last.partition("=")
+        if not equals:
+            names = tuple(one for one in form.query if one not in known and one.startswith(last))
+            return Blank("", last, known, begun.removesuffix(last), names=names)
+        return Blank(name, unquote(value), known, begun.removesuffix(value)) if name in form.query else None
+
+
+@lru_cache(maxsize=1000)
+def form_of(template: str) -> Form | None:
+    """A URI template (RFC 6570) in parts.
+
+    None if what is typed of it could not be told apart, or is not known here: two variables with nothing between them,
+    more after the query, the first characters of a value (`{name:3}`).
+    """
+    slots, query = list[Slot](), list[str]()
+    lead, *others = EXPRESSION.split(template)
+    for operator, names, star, behind in zip(*(others[at::4] for at in range(4))):
+        if query and (operator != "&" or not lead.endswith(("?", "&"))):
+            return None
+        if operator and operator in "?&":
+            lead += "" if query else operator
+            query += names.split(",")
+        else:
+            mark, between = operator.removeprefix("+"), operator if operator in ("/", ".", ";") else ","
+            safe = RESERVED if operator in ("+", "#") else "/" if star else ""
+            for name in names.split(","):
+                lead += mark + (f"{name}=" if operator == ";" else "")
+                if slots and not lead:
+                    return None
+                slots.append(Slot(lead, name, safe))
+                lead, mark = "", between
+        lead += behind
+    if (query and not lead.endswith(("?", "&"))) or re.search("[{}]", "".join([*(slot.lead for slot in slots), lead])):
         return None
+    return Form(tuple(slots), lead, tuple(query))
 
 
 class ToolGone(Exception):

@@ -132,12 +132,18 @@ def note(shelf: str, title: str) -> str:
     return f"{title}, {shelf}"
 
 
+@server.resource("note://{shelf}{?q,lang}", name="Notes with a word")
+def notes(shelf: str, q: str = "", lang: str = "") -> str:
+    return f"{q} in {shelf}, {lang}"
+
+
 @server.completion()  # type: ignore[no-untyped-call, untyped-decorator]
 async def proposed(
     ref: PromptReference | ResourceTemplateReference, argument: CompletionArgument, context: CompletionContext | None
 ) -> Completion:
     shelf = (context and context.arguments or {}).get("shelf")
-    known = {"focus": ["speed", "error handling"], "shelf": ["in", "out"], "title": [f"a b {shelf}", "\x1b[2J"]}
+    title = [f"a b {shelf}", "\x1b[2J"]
+    known = {"focus": ["speed", "error handling"], "shelf": ["in", "out"], "title": title, "q": ["a&b"]}
     return Completion(values=[one for one in known.get(argument.name, []) if one.startswith(argument.value)])
 
 

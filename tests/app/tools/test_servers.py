@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mcp.shared.uri_template import UriTemplate
 
 from app.config import Folders
 from app.tools import servers as module
 from app.tools.servers import MOST_TEXT, Servers
-from app.tools.tool import Tool, ToolGone
+from app.tools.tool import ServerResource, Tool, ToolGone, form_of
 from tests.remote.toy_verifier import http, listening, request_of
 from tests.support.mcp_process import SERVER, over_http
 from tests.support.patience import PATIENCE_SECONDS
@@ -346,3 +347,30 @@ async def test_a_server_ends_with_the_program_even_if_it_is_killed(place: Place)
     process.kill()
     process.communicate()
     await until(lambda: not alive(server))
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "note://{shelf}/{title}", "file:///{+path}", "s://all{?q,lang}", "repo://{owner}/{+path}{?rev}", "x://{a,b}",
+        "x{/a,b}{#f}", "x?y=1{&q,r}", "x{?a}{&b}", "{+uri}", "x{;a,b}", "name{.ext}", "x://{a}?",
+    ],
+)  # fmt: skip
+def test_a_template_that_is_filled_in_is_what_the_sdk_makes_of_its_variables(template: str) -> None:
+    resource, values = ServerResource("t", template, "", template=True), dict[str, str]()
+    typed, form = resource.start, form_of(template)
+    while form and (blank := resource.blank(typed)) and (blank.names or blank.name not in ("", *values)):
+        if blank.name:
+            assert list(blank.known) == list(values)
+            values[blank.name] = "ä b%41%," if blank.safe else "ä b/?#&=%41%,"
+            typed = blank.filled(values[blank.name])
+            typed += "&" if blank.name in form.query else "?" * bool(form.query and blank.name == form.slots[-1].name)
+        else:
+            typed = f"{blank.before}{blank.names[0]}="
+    parsed = UriTemplate.parse(template)
+    assert list(values) == parsed.variable_names and typed.removesuffix("&") == parsed.expand(values)
+
+
+@pytest.mark.parametrize("template", ["x{a}{b}", "x{a:3}", "x{?a}y", "x{?a}/{b}", "x{?a}{?b}", "x{|a}", "x{a", "x{}"])
+def test_a_template_in_which_nothing_can_be_told_apart_is_left_out(template: str) -> None:
+    assert form_of(template) is None

@@ -49,6 +49,10 @@ def offered(app: Window) -> list[str]:
     return [str(option.prompt) for option in completions.options] if completions.display else []
 
 
+def labels(app: Window) -> list[str]:
+    return [one.split("  ")[0] for one in offered(app)]
+
+
 async def type_in(app: Window, pilot: Pilot[None], text: str) -> None:
     """Types a text in place of what is in the prompt."""
     app.prompt.write("")
@@ -88,6 +92,13 @@ async def test_prompts_and_resources_come_from_servers_that_are_asked(store: Sto
         await press(pilot, "enter", until=lambda: len(core.prompts) == 2 and app.prompt.text == "")
         (asked, _) = store.branches.thread(core.prompts[1][0])
         assert (asked.text, asked.attachments) == (filled, ())  # The server's words name no file.
+        await type_in(app, pilot, "/t:review ")
+        app.prompt.post_message(Paste("x" * 3000))
+        await wait_until(pilot, lambda: app.prompt.full_text == f"/t:review {'x' * 3000}")
+        folded = rf"Review {'x' * 3000} for bugs, as \@notes.txt says."
+        await press(pilot, "enter", until=lambda: app.prompt.full_text == folded)
+        assert MARK.fullmatch(app.prompt.text)  # As a whole, and not the paste in it.
+        await press(pilot, "ctrl+o", until=lambda: app.prompt.text == folded)
 
         await wait_until(pilot, lambda: not app.prompt.answering)
         core.scripts.append([*verified("Milk."), finished(3)])
@@ -100,35 +111,26 @@ async def test_prompts_and_resources_come_from_servers_that_are_asked(store: Sto
         await wait_until(pilot, lambda: not app.prompt.answering)
         core.scripts.append([*verified("Noted."), finished(3)])
         await type_in(app, pilot, "what @t:no")
-        await wait_until(pilot, lambda: [one.split()[0] for one in offered(app)] == ["note://{shelf}/{title}"])
-        await press(pilot, "tab", until=lambda: offered(app) == ["in", "out"])
-        await press(pilot, "i", until=lambda: offered(app) == ["in"])
-        await press(pilot, "tab", until=lambda: offered(app) == ["a b in"])
+        await wait_until(pilot, lambda: labels(app) == ["note://{shelf}/{title}", "note://{shelf}{?q,lang}"])
+        await press(pilot, "tab", until=lambda: labels(app) == ["in", "out"] * 2)
+        await press(pilot, "i", until=lambda: labels(app) == ["in"] * 2)
+        await press(pilot, "tab", until=lambda: labels(app) == ["a b in"])
         await press(pilot, "tab", until=lambda: app.prompt.text == "what @t:note://in/a%20b%20in")
+        await press(pilot, *" @t:note://i", until=lambda: labels(app) == ["in"] * 2)
+        await press(pilot, *"n?", until=lambda: labels(app) == ["q=", "lang="])
+        await press(pilot, "tab", until=lambda: labels(app) == ["a&b"])
+        await press(pilot, "tab", until=lambda: app.prompt.text.endswith(" @t:note://in?q=a%26b"))
         await press(pilot, "enter", until=lambda: len(core.prompts) == 4 and app.prompt.text == "")
         asked = store.branches.thread(core.prompts[3][0])[4]
-        assert asked.attachments == (Attachment("t:note://in/a%20b%20in", "text/plain", b"a b in, in"),)
+        assert asked.attachments == (
+            Attachment("t:note://in/a%20b%20in", "text/plain", b"a b in, in"),
+            Attachment("t:note://in?q=a%26b", "text/plain", b"a&b in in, "),
+        )
         await wait_until(pilot, lambda: not app.prompt.answering)
         await type_in(app, pilot, "and @gone:memo://today")
         await press(pilot, "enter", until=lambda: app.toasted("gone ended (exit code 1)"))
         assert len(core.prompts) == 4 and app.prompt.text == "and @gone:memo://today"
         Path("go").touch()
-        await wait_until(pilot, lambda: bool(app.chat._listings._lists.get(("resources", "late"), Listed()).trouble))
-
-
-async def test_a_filled_prompt_names_no_file_whatever_was_pasted_into_it(store: Store, servers: Servers) -> None:
-    core = ScriptedCore(store, [[*verified("Done."), finished(3)]])
-    core.mcp = servers
-    async with started(core, (100, 36)) as (app, pilot):
-        app.chat.conversation.choose(Choices(tools=("t",)))
-        await type_in(app, pilot, "/t:review ")
-        pasted = "x" * 3000
-        app.prompt.post_message(Paste(pasted))
-        await wait_until(pilot, lambda: app.prompt.full_text == f"/t:review {pasted}")
-        filled = rf"Review {pasted} for bugs, as \@notes.txt says."
-        await press(pilot, "enter", until=lambda: app.prompt.full_text == filled)
-        assert MARK.fullmatch(app.prompt.text)  # As a whole, and not the paste in it.
-        await press(pilot, "ctrl+o", until=lambda: app.prompt.text == filled)
-        await press(pilot, "enter", until=lambda: len(core.prompts) == 1 and app.prompt.text == "")
-        (asked, _) = store.branches.thread(core.prompts[0][0])
-        assert (asked.text, asked.attachments) == (filled, ())
+        await wait_until(
+            pilot, lambda: bool(app.chat._listings._lists.get(("resources", "late", None), Listed()).trouble)
+        )

@@ -14,14 +14,13 @@ from collections.abc import Collection, Sequence
 from functools import partial
 from itertools import islice
 from typing import Literal, NamedTuple
-from urllib.parse import quote
 
 from app.attachments.mentions import mentions
 from app.attachments.reader import one_line
 from app.files import current_folder
 from app.log import log
 from app.reply.assistant import NotLoaded
-from app.tools.tool import Blank, ServerPrompt, ServerResource, ToolGone
+from app.tools.tool import Blank, ServerPrompt, ServerResource, ToolGone, form_of
 from app.tui.background import begin
 from app.tui.completion import MOST, TYPED, Candidate, Completion, Provider
 from app.tui.open_conversation import OpenConversation
@@ -30,6 +29,10 @@ from app.tui.widgets.prompt import Prompt
 
 Kind = Literal["prompts", "resources", "values"]
 About = tuple[ServerPrompt | ServerResource, Blank]
+Key = tuple[Kind, str, ServerPrompt | ServerResource | None]
+"""What is listed of a server; the values by what they are for."""
+MOST_TEMPLATES = 8
+"""Most templates that are offered for what is typed. The server is asked about each of them."""
 FRESH_SECONDS = 10.0
 """Age of a list from which the server is asked again. The old one is shown until it has answered."""
 SLASH = re.compile(r"/([A-Za-z0-9_-]*)(?::(\S*)(\s.*)?)?", re.DOTALL)
@@ -62,8 +65,8 @@ class Listings:
 
     def __init__(self, prompt: Prompt, conversation: OpenConversation) -> None:
         self._prompt, self._conversation = prompt, conversation
-        self._lists: dict[tuple[Kind, str], Listed] = {}
-        self._asking: set[tuple[Kind, str]] = set()
+        self._lists: dict[Key, Listed] = {}
+        self._asking: set[Key] = set()
         self._filling: set[str] = set()
         """The texts that are to be replaced by questions that servers are writing."""
 
@@ -112,19 +115,15 @@ class Listings:
             if colon and server in self.servers():
                 listed = self._listed("resources", server)
                 resources = [one for one in listed.found if isinstance(one, ServerResource)]
-                blanks = [(one, blank) for one in resources if (blank := one.blank(begun)) is not None]
+                blanks = {one: blank for one in resources if (blank := one.blank(begun)) is not None}
                 fitting = (
-                    Candidate(
-                        f"{server}:{one.uri.partition('{')[0] if one.template else one.uri}", one.uri, _help(one.name)
-                    )
+                    Candidate(f"{server}:{one.start}", one.uri, _help(one.name))
                     for one in resources
-                    if (begun.lower() in one.uri.lower() or begun.lower() in one.name.lower())
-                    and one.blank(begun) is None
+                    if (begun.lower() in one.uri.lower() or begun.lower() in one.name.lower()) and one not in blanks
                 )
-                offered = (
-                    *islice(fitting, MOST),
-                    *(self._in_template(begun, *max(blanks, key=lambda one: len(one[1].before))) if blanks else ()),
-                )
+                nearest = sorted(blanks, key=lambda one: -len(blanks[one].before))[:MOST_TEMPLATES]
+                filled = (found for one in nearest for found in self._in_template(begun, one, blanks[one]))
+                offered = (*islice(fitting, MOST), *filled)
                 return _or_trouble(Completion(typed.start(1), cursor, offered), text, listed, server)
             found = paths(text, cursor) or Completion(typed.start(1), cursor, ())
             names = [one for one in self.servers() if one.startswith(typed[1])]
@@ -144,28 +143,31 @@ class Listings:
         return _names_of_arguments(prompt, typed, cursor)
 
     def _in_template(self, begun: str, template: ServerResource, blank: Blank) -> list[Candidate]:
-        """The values that the server proposes for the variable at the cursor, or the template as a reminder."""
-        before, safe = f"{template.server}:{blank.before}", "/:" if f"{{+{blank.name}" in template.uri else ""
-        values = self._values(template, blank)
-        typed = Candidate(f"{template.server}:{begun}", template.uri, _help(template.name))
-        return [Candidate(before + quote(one, safe) + blank.behind, one) for one in values] or [typed]
+        """What the server proposes for the variable at the cursor, or its name, or the template as a reminder."""
+        if blank.name:
+            ways = [(blank.filled(one), one) for one in self._values(template, blank)]
+        else:
+            ways = [(f"{blank.before}{one}=", f"{one}=") for one in blank.names]
+        found = [Candidate(f"{template.server}:{uri}", shown, template.uri) for uri, shown in ways]
+        return found or [Candidate(f"{template.server}:{begun}", template.uri, _help(template.name))]
 
     def _values(self, of: ServerPrompt | ServerResource, blank: Blank) -> list[str]:
         return [one for one in self._listed("values", of.server, (of, blank)).found if isinstance(one, str)]
 
     def _listed(self, kind: Kind, server: str, about: About | None = None) -> Listed:
         """What is known now. Asks the server if nothing is known, or if it is old."""
-        known = self._lists.get((kind, server), Listed())
+        key = kind, server, None if about is None else about[0]
+        known = self._lists.get(key, Listed())
         if known.about != about:
             known = Listed(about=about)
-        if time.monotonic() - known.asked > FRESH_SECONDS and (kind, server) not in self._asking:
-            self._asking.add((kind, server))
+        if time.monotonic() - known.asked > FRESH_SECONDS and key not in self._asking:
+            self._asking.add(key)
             begin(self._prompt, partial(self._ask, kind, server, about), group="listings")
         return known
 
     async def _ask(self, kind: Kind, server: str, about: About | None) -> None:
         found: Sequence[ServerPrompt | ServerResource | str] = ()
-        trouble = f"{server} has no {kind}"
+        trouble, key = f"{server} has no {kind}", (kind, server, None if about is None else about[0])
         try:
             tools = await self._conversation.core.tools()
             if about is not None:
@@ -179,8 +181,8 @@ class Listings:
             log.error("the %s of an MCP server could not be listed: %s", kind, type(error).__name__)
             trouble = f"{server} cannot list its {kind}: {error}"
         finally:
-            self._asking.discard((kind, server))
-        self._lists[kind, server] = Listed(time.monotonic(), found, "" if found else _help(trouble), about)
+            self._asking.discard(key)
+        self._lists[key] = Listed(time.monotonic(), found, "" if found else _help(trouble), about)
         if self._prompt.is_attached:  # Else the window has closed meanwhile.
             self._prompt.offer()
 
@@ -294,7 +296,7 @@ def _can_be_typed(one: ServerPrompt | ServerResource) -> bool:
     if isinstance(one, ServerPrompt):
         return _shown(one.name)
     if one.template:
-        return _shown(one.uri)
+        return _shown(one.uri) and form_of(one.uri) is not None
     named = f"{one.server}:{one.uri}"
     found = mentions(f"@{named}", current_folder(), [one.server])
     return _shown(one.uri) and [mention.raw for mention in found] == [named]
