@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import difflib
 import os
 import platform
 import shlex
@@ -16,7 +17,7 @@ from urllib.parse import urlsplit
 
 from httpx import InvalidURL
 
-from app.config import ConfigError, Folders, Settings, Unanswered
+from app.config import PREFIX, ConfigError, Folders, Settings, Unanswered
 from app.local.registry import Duty, LocalModels, absent
 from app.remotes.check import Finding
 from app.remotes.registry import Remotes
@@ -37,6 +38,19 @@ SERVE_PORT = 8000
 def program() -> Finding:
     python = f"Python {platform.python_version()} on {platform.system()} {platform.machine()}"
     return Finding("ok", "program", f"{version_line()}, {python}")
+
+
+def variables(environment: Mapping[str, str], folders: Folders) -> Iterator[Finding]:
+    """A warning for each variable that has the name of a setting that does not exist, and holds no server's token."""
+    known, tokens = ("home", *Settings.__struct_fields__), set[str | None]()
+    with contextlib.suppress(ConfigError):  # `remotes` says what is wrong.
+        tokens = {remote.token_variable for _, remote in Remotes(folders)}
+    for variable in sorted(environment):
+        name = variable.removeprefix(PREFIX).lower()
+        if variable.startswith(PREFIX) and name not in known and variable not in tokens:
+            near = difflib.get_close_matches(name, known, 1)
+            advice = f"did you mean {PREFIX}{near[0].upper()}?" if near else "unset it"
+            yield Finding("warning", "settings", f"{variable} has no effect: no setting has its name; {advice}")
 
 
 def folders_of(folders: Folders) -> Iterator[Finding]:

@@ -60,6 +60,8 @@ async def _findings(options: Mapping[str, object]) -> AsyncIterator[Finding]:
     except ConfigError as error:
         yield Finding("broken", "settings", str(error))
         settings = _readable(options)
+    for finding in checks.variables(os.environ, folders):
+        yield finding
     if settings.keys:
         yield _keys(settings)
     for finding in _local(folders, settings, await _trouble(folders, settings)):

@@ -68,7 +68,13 @@ def test_broken_settings_are_named_and_the_other_parts_are_looked_at_all_the_sam
     assert "config.toml is not valid TOML" in said(found, "settings")
     assert not said(found, "server"), "the environment says offline, so no server is started"
     monkeypatch.setenv("OUTRIDER_MODE", "auto")
+    Remotes(Folders.locate()).put("far", Remote(url="http://127.0.0.1:9", token_variable="OUTRIDER_FAR"))
+    for variable in ("OUTRIDER_MODLE", "OUTRIDER_FAR", "OUTRIDER_Q"):
+        monkeypatch.setenv(variable, "s3cret")
     found = outrider("doctor", "--remote", "http://127.0.0.1:9")
+    settings = said(found, "settings")
+    assert "OUTRIDER_MODLE has no effect: no setting has its name; did you mean OUTRIDER_MODE?" in settings
+    assert "OUTRIDER_Q has no effect" in settings and "OUTRIDER_FAR" not in settings and "s3cret" not in found.out
     assert found.code == 1 and "✗ settings" in found.out and "✓ drafter" in found.out
     assert "nothing listens at 127.0.0.1:9" in said(found, "server")
 
