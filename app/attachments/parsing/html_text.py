@@ -12,6 +12,7 @@ from markdownify import MarkdownConverter
 from readability import Document
 
 from app.attachments.documents import DocumentText, Job, Origin, Unreadable
+from app.attachments.parsing.office_text import in_cell
 
 LEFT_OUT = "script, style, noscript, template, nav, form, iframe, svg, button, select"
 FEW = 300
@@ -59,6 +60,9 @@ def _markdown(part: Tag, address: str) -> str:
             link.unwrap()
         else:
             link["href"] = urljoin(address, target)
+    for words in part.find_all(string=re.compile(r"\|")):
+        if words.find_parent(["td", "th"]):
+            words.replace_with(in_cell(words))
     text: str = MarkdownConverter(heading_style="ATX", bullets="-", strip=["img"]).convert_soup(part)
     return text.strip()
 

@@ -128,7 +128,12 @@ def _cell(paragraphs: Iterator[str]) -> str:
     return " ".join(" ".join(paragraphs).split())
 
 
+def in_cell(text: str) -> str:
+    """The text of a cell of a table, with its bars escaped, and the backslashes before them."""
+    return re.sub(r"(\\*)\|", r"\1\1\|", text)
+
+
 def _table(rows: Iterator[list[str]]) -> Iterator[str]:
-    lines = [f"| {' | '.join(cells)} |" for cells in rows if any(cells)]
+    lines = [f"| {' | '.join(map(in_cell, cells))} |" for cells in rows if any(cells)]
     if lines:
         yield "\n".join(lines)

@@ -23,12 +23,13 @@ from storage import Attachment
 from tests.app.attachments.test_reader import question
 from tests.remote.toy_verifier import http, listening
 
-WORD = """<w:document xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"><w:body>
+WORD = r"""<w:document xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"><w:body>
 <w:p><w:pPr><w:pStyle w:val="Heading1"/></w:pPr><w:r><w:t>Plan</w:t></w:r></w:p>
 <w:p><w:r><w:t xml:space="preserve">We meet in </w:t></w:r><w:del><w:r><w:delText>Rome</w:delText></w:r></w:del>
-<w:r><w:t>Oslo&#x9b;31m\u202e.</w:t></w:r></w:p>
+<w:r><w:t>Oslo&#x9b;31m&#x202e;.</w:t></w:r></w:p>
 <w:p><w:pPr><w:numPr/></w:pPr><w:r><w:t>tickets</w:t></w:r></w:p>
-<w:tbl><w:tr><w:tc><w:p><w:r><w:t>Day</w:t></w:r></w:p></w:tc><w:tc><w:p><w:r><w:t>Train</w:t></w:r></w:p></w:tc></w:tr>
+<w:tbl><w:tr><w:tc><w:p><w:r><w:t>Day|2 \|</w:t></w:r></w:p></w:tc>
+<w:tc><w:p><w:r><w:t>Train</w:t></w:r></w:p></w:tc></w:tr>
 </w:tbl></w:body></w:document>"""
 OPEN = """<o:document-content xmlns:o="urn:oasis:names:tc:opendocument:xmlns:office:1.0"
  xmlns:t="urn:oasis:names:tc:opendocument:xmlns:text:1.0"><o:body><o:text><t:h t:outline-level="1">Plan</t:h>
@@ -67,7 +68,7 @@ def test_the_text_of_each_kind_of_document_is_attached(tmp_path: Path) -> None:
     assert report.text == "[page 1]\nIt cost 40 euros.\n\n[page 2]\nThe end.\n"
     assert described(report) == "report.pdf · 2 pages · 46 characters"
     # Neither deleted text, nor a sequence for the terminal, nor a mark that turns text around.
-    assert word.text == "# Plan\n\nWe meet in Oslo.\n\n- tickets\n\n| Day | Train |\n"
+    assert word.text == "# Plan\n\nWe meet in Oslo.\n\n- tickets\n\n| Day\\|2 \\\\\\| | Train |\n"
     assert opened.text == "# Plan\n\nWe meet in Oslo.\n\n- tickets\n"
     asked = question_text(question(report, text="How much?"))
     assert asked.startswith("File: report.pdf (2 pages)\n```\n[page 1]") and asked.endswith("How much?")
@@ -136,7 +137,8 @@ def test_a_reader_that_hangs_or_dies_ends_alone(monkeypatch: pytest.MonkeyPatch,
 WORDS = "It costs forty euros, and the ferry sails at noon. " * 8
 PAGE = f"""<!doctype html><html><head><title>Ferries</title><script>steal()</script></head><body><nav>Home</nav>
 <main><h2><a href="#fares">Fares</a></h2><p>{WORDS}40 \xa3.&#x202e;\x1b[31m <a href="/map">map</a></p>
-<table><tr><th>day</th></tr><tr><td>Monday</td></tr></table></main><footer>Cookies</footer></body></html>"""
+<table><tr><th>day</th></tr><tr><td>Mo <b>|</b> Tu</td></tr></table>
+</main><footer>Cookies</footer></body></html>"""
 HTML = "text/html; charset=utf-8"
 ANSWERS = {
     "/page": http(PAGE.encode(), content_type=HTML),
@@ -192,7 +194,7 @@ async def test_the_readable_text_of_a_page_is_attached_under_the_address_that_wa
         fetched = await fetch_pages([f"{server}{path}" for path in ("/page", "/latin", "/moved", "/offer", "/data")])
     assert fetched.problems == []
     page, latin, moved, offer, data = fetched.attachments
-    words = f"# Ferries\n\n## Fares\n\n{WORDS}40 £. [map]({server}/map)\n\n| day |\n| --- |\n| Monday |\n"
+    words = f"# Ferries\n\n## Fares\n\n{WORDS}40 £. [map]({server}/map)\n\n| day |\n| --- |\n| Mo **\\|** Tu |\n"
     assert (page.name, page.text) == (f"{server}/page", words)
     assert latin.text == words and (moved.name, moved.text) == (f"{server}/moved", words)
     assert offer.text == "[page 1]\nForty euros.\n" and data.text == '{"price": 40}\n'
