@@ -286,12 +286,10 @@ def kinds(text: str, folder: Path) -> list[tuple[str, str]]:
 def test_a_file_is_found_and_what_looks_like_one_and_is_not_there_is_told(folder: Path) -> None:
     for text, raw, kind in (
         ("see @notes.txt, please", "notes.txt", "file"),
-        ("(@notes.txt)", "notes.txt", "file"),
         ('read @"a b.txt" now', "a b.txt", "file"),
         ("read @'a b.txt'.", "a b.txt", "file"),
         (r"read @a\ b.txt now", "a b.txt", "file"),
         ("@./notes.txt", "./notes.txt", "file"),
-        ("@notes.txt:12", "notes.txt", "file"),
         ("error in @notes.txt:3:4: what is it?", "notes.txt", "file"),
         ("@notes.txt#L3-L9", "notes.txt", "file"),
         ("“@notes.txt”", "notes.txt", "file"),

@@ -238,6 +238,9 @@ def test_a_drafter_that_does_not_fit(
         tested = outrider("remote", "test", verifier.url)
         assert tested.code == 0 and says in tested.out
         assert ("✓ mode        hosted: the server answers in plain text" in tested.out) == ("memory" not in changes)
+    monkeypatch.setenv("OUTRIDER_DRAFTER", str(BUNDLED_DRAFTER))
+    own = f"to fetch its own: outrider drafter fetch {verifier.url.removeprefix('http://')}"
+    assert own in outrider("remote", "test", verifier.url).out
 
 
 def test_a_chat_server(outrider: Outrider, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,6 @@ from app.remotes.choice import UnusableSource
 from app.remotes.connection import Connection
 from app.remotes.loopback import Loopback
 from app.remotes.own_server import NotServed, OwnServer, start_ahead, started_ahead
-from app.remotes.peer import VerifierSession
 from app.remotes.registry import Remote, Remotes
 from app.remotes.source import AddressSource, SourceFailed, stays_here
 from app.reply.assistant import Assistant
@@ -216,14 +215,6 @@ async def test_only_loopback_stays_here() -> None:
         assert stays_here(source) is (address in here)
         await source.close()
     assert stays_here(None), "nobody is asked"
-
-
-def test_what_follows_a_change_is_unread() -> None:
-    for tokens, unread in (([1, 2, 3, 4, 5, 6], 2), ([1, 2], 0), ([1, 9, 3, 4, 5, 6], 5)):
-        session = VerifierSession()
-        assert session.unread(tokens) == len(tokens)
-        session.record([1, 2, 3, 4])
-        assert session.unread(tokens) == unread
 
 
 async def test_a_fault_of_ours_is_told_to_whoever_waits(tiny_pair: Path) -> None:

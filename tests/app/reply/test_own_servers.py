@@ -193,12 +193,6 @@ async def test_what_waits_is_sent_to_the_new_one(connect: Connect) -> None:
         assert not any(alone.done.provenance)
 
 
-async def test_offline_by_choice_stays_so(verifier: VerifierProcess, connect: Connect) -> None:
-    async with connect(None, settings=Settings(mode="offline", max_tokens=4)) as opened:
-        opened.use(AddressSource(verifier.url))
-        assert opened.status() == ModeChanged("offline", "offline by choice", alone=False), "another model's place"
-
-
 async def test_a_name_is_shown_and_its_trouble_too(
     verifier: VerifierProcess, folders: Folders, no_ring: None, connect: Connect
 ) -> None:

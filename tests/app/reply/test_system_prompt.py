@@ -92,20 +92,6 @@ async def test_a_model_with_a_recipe_says_that_it_does_not_read_it(
     assert tokens(first) == tokens(plain)
 
 
-async def test_an_openai_compatible_server_gets_it_first(connect: Connect) -> None:
-    server = ChatServer([Script(["ls"])])
-    async with connect(server) as opened:
-        conversation = begun(opened, system=SYSTEM)
-        await ask(opened, "list files", conversation)
-        opened.store.conversations.choose(conversation, Choices(system="Be brief."))
-        await ask(opened, "hidden ones", conversation)
-        opened.store.conversations.choose(conversation, Choices(system=""))
-        await ask(opened, "by size", conversation)
-    assert said(server, 0) == [("system", SYSTEM), ("user", "list files")]
-    assert said(server, 1)[:2] == [("system", "Be brief."), ("user", "list files")]
-    assert said(server, 2)[0] == ("user", "list files") and len(said(server, 2)) == 5
-
-
 async def asked_of(server: ChatServer, opened: Assistant, conversation: str) -> list[tuple[str, str]]:
     await ask(opened, "list files", conversation)
     return said(server, len(server.asked) - 1)
