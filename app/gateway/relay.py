@@ -15,7 +15,7 @@ from typing import Any
 from app.config import Settings
 from app.events import Failed, FailureCode, Stats
 from app.gateway.answers import Answer
-from app.gateway.call import PLAIN_TEXT
+from app.gateway.call import NOT_HERE, PLAIN_TEXT
 from app.gateway.refusals import LIMIT, SERVER, GatewayRefused, refused
 from app.gateway.sent_text import Piece, Span
 from app.remotes.connection import Connection, wants_token
@@ -24,6 +24,7 @@ from app.reply.assistant import Assistant
 from app.reply.endpoint import BETWEEN_SECONDS
 from remote import Busy, ChatStream, CompletionsClient, Incompatible, LinkDown, Refused, RemoteError, Unsent
 from remote.openai.ends import end_of
+from remote.openai.request_fields import FOREIGN, FieldRefused, refuse_fields
 from remote.openai.schema import ToolCall
 from remote.openai.server_errors import BadRequest
 
@@ -35,6 +36,7 @@ NO_TOOLS = "{name} does not support tools. Leave tools out, or choose another se
 NO_TEXT = (
     "{name} does not continue plain text. Ask it through /v1/chat/completions, or choose another server with --remote."
 )
+LACKING = "the {api} server behind the gateway does not support it"
 BROKE_OFF = "The server broke the answer off ({reason}). Ask again."
 
 
@@ -84,9 +86,14 @@ class Relay:
             told = NO_SERVER_TO_CONTINUE if plain else NO_SERVER
             raise refused(Failed(told.format(why=why), "unavailable"))
         client = peer.client if isinstance(peer, Endpoint) else connection.source.chat
-        if not isinstance(client, CompletionsClient) or not client.relays:
+        if not isinstance(client, CompletionsClient) or (plain and not client.relays):
             told, field = (NO_TEXT, "prompt") if plain else (NO_TOOLS, "tools")
             raise GatewayRefused(told.format(name=peer.model_name), field, code="unsupported_parameter")
+        if not client.relays:
+            try:
+                refuse_fields(self._answer.call.relayed or {}, {**FOREIGN, **NOT_HERE}, LACKING.format(api=client.api))
+            except FieldRefused as error:
+                raise GatewayRefused(str(error), error.param, code=error.reason) from None
         return connection, peer, client
 
     async def _opened(self, client: CompletionsClient, peer: Peer) -> ChatStream:

@@ -1,4 +1,4 @@
-"""An answer during which the model may call tools, from a server with OpenAI's API.
+"""An answer during which the model may call tools, from a server with OpenAI's API or Anthropic's.
 
 The server is asked again after each turn of calls, with their results, until it ends with text. Each request is sent
 once. If the line breaks, a call that was half received is dropped, and those that were made stay with the answer: what
@@ -21,7 +21,7 @@ from app.reply.call_history import answer_with_calls
 from app.reply.endpoint import BETWEEN_SECONDS, Continuation, Diverged, EndpointText
 from app.reply.errors import NoAnswer
 from app.reply.generation import Generation, Step
-from remote import ChatStream, CompletionsClient, LinkDown, RemoteError, Unsent
+from remote import ChatStream, LinkDown, RemoteError, Unsent
 from remote.openai.ends import end_of
 from remote.openai.schema import OWNER, Model, ToolCall
 from remote.openai.server_errors import BadRequest
@@ -30,9 +30,8 @@ from remote.openai.server_errors import BadRequest
 def tool_endpoint(connection: Connection, peer: Peer) -> Endpoint | None:
     """The server in the form in which it takes tools, or None if it takes none."""
     if isinstance(peer, Endpoint):
-        return peer if peer.client.relays else None
-    client = connection.source.chat
-    if not isinstance(client, CompletionsClient) or not client.relays:
+        return peer
+    if (client := connection.source.chat) is None:
         return None
     model = Model(id=peer.model_name, owned_by=OWNER, max_model_len=peer.most_read)
     return Endpoint(client, model, peer.name)

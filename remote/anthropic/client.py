@@ -18,8 +18,11 @@ from remote.anthropic.messages import MAX_TOKENS, last_words, messages_request
 from remote.openai.client import CompletionsClient
 from remote.openai.delta import AnswerDelta
 from remote.openai.model_list import ModelList
+from remote.openai.request_fields import FieldRefused, prepared, read_typed
 from remote.openai.schema import EVENTS, JSON, ChatRequest, Model
 from remote.openai.server_errors import BadRequest
+from remote.openai.stream import ChatStream
+from remote.protocol import Error
 from remote.wire import common_headers
 
 VERSION = "2023-06-01"
@@ -34,6 +37,7 @@ TOO_MANY = re.compile(r"max_tokens: \d+ > (\d+)")
 """A model's own limit, in a refusal: `max_tokens: 32000 > 8192, which is the maximum …`."""
 NO_ROOM = re.compile(r"context limit: (\d+) \+ \d+ > (\d+)")
 """The room in the context of an older model: `… exceed context limit: 190000 + 32000 > 200000, …`."""
+REQUEST = prepared(ChatRequest)
 
 
 class MessagesClient(CompletionsClient):
@@ -61,6 +65,21 @@ class MessagesClient(CompletionsClient):
 
     def may_predict(self, model: Model) -> bool:
         return False
+
+    async def relay(
+        self, request: Mapping[str, Any], *, deadline: float, silence: float, path: str = "/chat/completions"
+    ) -> ChatStream:
+        """As in `CompletionsClient`, but for chat only, and translated."""
+        try:
+            asked = read_typed(request, REQUEST, {})
+            most = asked.max_completion_tokens or asked.max_tokens
+            asked = msgspec.structs.replace(asked, max_tokens=most, max_completion_tokens=None)
+            messages_request(asked, MAX_TOKENS)
+        except FieldRefused as error:
+            told = Error(code="bad_request", message=str(error), retry=False)
+            raise BadRequest(told, 400, str(error), error.param or "") from None
+        begun = bool(asked.continue_final_message)
+        return await self._answer(asked, deadline, silence, self._encoded, self.chat_path, continued=begun, tools=True)
 
     def _encoded(self, request: ChatRequest) -> bytes:
         most = self._limits.get(request.model or "", MAX_TOKENS)

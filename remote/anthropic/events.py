@@ -1,4 +1,4 @@
-"""Reads the events of an answer in Anthropic's Messages API: text, thinking, why it ended, and the token counts.
+"""Reads the events of an answer in Anthropic's Messages API: text, thinking, tool calls, its end, and token counts.
 
 `message_start`, then for each block `content_block_start`, `content_block_delta` and `content_block_stop`, then
 `message_delta` with the reason and `message_stop`. `ping` and unknown events mean only that the line is alive.
@@ -6,13 +6,16 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
 from remote.errors import Incompatible
 from remote.openai.delta import AnswerDelta
+from remote.openai.ends import end_of
 from remote.openai.lenient_json import number, text
 from remote.openai.schema import Usage
+from remote.openai.tool_calls import CallPiece
 
 READ = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
 """Counts of what the model has read. They do not include one another."""
@@ -26,6 +29,8 @@ class MessageReader:
 
     def __init__(self, host: str = "", repeated: str = "") -> None:
         self._counts: dict[str, int] = {}
+        self._bare = set[int]()
+        """Indices of the calls without arguments so far."""
         self._host, self._repeated, self._heard = host, repeated, ""
 
     def read(self, found: Any) -> AnswerDelta:
@@ -52,25 +57,36 @@ class MessageReader:
             case "message_start" if isinstance(message := found.get("message"), dict):
                 return AnswerDelta(usage=self._usage(message.get("usage")))
             case "content_block_start":
-                return _block(found.get("content_block"))
+                return self._noted(_block(found.get("content_block"), number(found.get("index"))))
             case "content_block_delta":
-                return _block(found.get("delta"))
+                return self._noted(_block(found.get("delta"), number(found.get("index"))))
             case "message_delta":
                 delta = found.get("delta")
                 reason = text(delta.get("stop_reason")) if isinstance(delta, dict) else ""
-                return AnswerDelta(finish=reason, usage=self._usage(found.get("usage")))
+                bare = sorted(self._bare) if end_of(reason) == "tools" else ()
+                calls = tuple(CallPiece(index, "", "", "{}") for index in bare)
+                return AnswerDelta(finish=reason, usage=self._usage(found.get("usage")), calls=calls)
             case "message_stop":
                 return AnswerDelta(done=True)
             case "message":
                 parts = found.get("content")
-                blocks = [_block(part) for part in parts] if isinstance(parts, list) else []
+                blocks = [_block(part, at) for at, part in enumerate(parts)] if isinstance(parts, list) else []
                 return AnswerDelta(
                     "".join(block.text for block in blocks),
                     "".join(block.reasoning for block in blocks),
                     text(found.get("stop_reason")),
                     self._usage(found.get("usage")),
+                    tuple(call for block in blocks for call in block.calls),
                 )
         return AnswerDelta()
+
+    def _noted(self, piece: AnswerDelta) -> AnswerDelta:
+        for call in piece.calls:
+            if call.arguments:
+                self._bare.discard(call.index or 0)
+            elif call.name:
+                self._bare.add(call.index or 0)
+        return piece
 
     def _usage(self, found: Any) -> Usage | None:
         if not isinstance(found, dict):
@@ -80,11 +96,19 @@ class MessageReader:
         return Usage(prompt, completion, prompt + completion) if prompt or completion else None
 
 
-def _block(found: Any) -> AnswerDelta:
-    """The text or thinking of a block, or of a part of one. Signatures and calls of tools are skipped."""
+def _block(found: Any, index: int) -> AnswerDelta:
+    """The text, thinking or tool call of a block, or of a part of one. Signatures are skipped."""
     if not isinstance(found, dict):
         return AnswerDelta()
-    kind = found.get("type")
-    if kind in ("thinking", "thinking_delta"):
-        return AnswerDelta(reasoning=text(found.get("thinking")))
-    return AnswerDelta(text(found.get("text"))) if kind in ("text", "text_delta") else AnswerDelta()
+    match found.get("type"):
+        case "thinking" | "thinking_delta":
+            return AnswerDelta(reasoning=text(found.get("thinking")))
+        case "text" | "text_delta":
+            return AnswerDelta(text(found.get("text")))
+        case "tool_use":
+            given = found.get("input")
+            written = json.dumps(given, ensure_ascii=False) if isinstance(given, dict) and given else ""
+            return AnswerDelta(calls=(CallPiece(index, text(found.get("id")), text(found.get("name")), written),))
+        case "input_json_delta":
+            return AnswerDelta(calls=(CallPiece(index, "", "", text(found.get("partial_json"))),))
+    return AnswerDelta()

@@ -66,7 +66,7 @@ class CompletionsClient(Wire):
     lacks: ClassVar[tuple[str, ...]] = ()
     """Fields of a request that the API does not have."""
     relays: ClassVar[bool] = True
-    """Whether it takes other programs' requests as they are (`relay`)."""
+    """Whether `relay` sends a request as it is. Otherwise only the fields of `ChatRequest` are, and no plain text."""
 
     def __init__(
         self,
@@ -154,31 +154,32 @@ class CompletionsClient(Wire):
         request = _request(
             messages, sampling, unset, model=model, most=most, continued=continued, prediction=prediction
         )
-        never = (*self.lacks, *self._refused.get(model, ()))
-        left_out = tuple(field for field in never if getattr(request, field) is not None)
-        for field in left_out:
-            request = without_field(request, field)
-        traffic, begun, mends = Traffic(), self.clock.now(), MENDS
-        async with self.within(deadline):
-            while True:
-                try:
-                    body = self._encoded(request)
-                    answer = await self._asked("POST", self.chat_path, max(deadline, silence), traffic, body)
-                    break
-                except BadRequest as error:  # No work has begun, so nothing is charged twice.
-                    if mends and (mended := self._mended(request, error)) is not None:
-                        request, mends = mended, mends - 1
-                        continue
-                    refused = refused_field(error.status, error.field, error.said, request)
-                    if refused is None:
-                        raise
-                self._refused[model] = (*self._refused.get(model, ()), refused)
-                left_out, request = (*left_out, refused), without_field(request, refused)
-        predicted = request.prediction is not None
-        waits = begun, deadline, silence
-        return ChatStream(
-            self, answer, *waits, self._reader(request), continued=continued, predicted=predicted, left_out=left_out
+        return await self._answer(request, deadline, silence, self._encoded, self.chat_path, continued=continued)
+
+    async def relay(
+        self, request: Mapping[str, Any], *, deadline: float, silence: float, path: str = "/chat/completions"
+    ) -> ChatStream:
+        """Ask with another program's own request, which may offer tools. It is sent once, as it is.
+
+        `path`: that of chat, or of plain text, which may be empty. For `deadline` and `silence`, and what it raises,
+        see `chat`.
+        """
+        own = {name: value for name, value in request.items() if name not in ("max_tokens", "stream", "stream_options")}
+        optional = ChatRequest(
+            messages=(),
+            model=request.get("model"),
+            max_tokens=request.get("max_tokens"),
+            stream=True,
+            stream_options=StreamOptions(include_usage=True),
         )
+
+        def encoded(optional: ChatRequest) -> bytes:
+            fields = msgspec.to_builtins(optional)
+            del fields["messages"]
+            return msgspec.json.encode({**own, **fields})
+
+        plain = path != "/chat/completions"
+        return await self._answer(optional, deadline, silence, encoded, path, continued=plain, tools=True)
 
     # ---- what another API does in its own way ------------------------------------------------------------------------
 
@@ -204,34 +205,53 @@ class CompletionsClient(Wire):
 
     # ---- requests ----------------------------------------------------------------------------------------------------
 
-    async def relay(
-        self, request: Mapping[str, Any], *, deadline: float, silence: float, path: str = "/chat/completions"
+    async def _answer(
+        self,
+        request: ChatRequest,
+        deadline: float,
+        silence: float,
+        encoded: Callable[[ChatRequest], bytes],
+        path: str,
+        *,
+        continued: bool,
+        tools: bool = False,
     ) -> ChatStream:
-        """Ask with another program's own request, which may offer tools. It is sent once, as it is.
+        """Send a request as `encoded`, without what the server is known to reject, and again without what it rejects.
 
-        `path`: that of chat, or of plain text, which may be empty. For `deadline` and `silence`, and what it raises,
-        see `chat`.
+        See `chat`, and `ChatStream` for `continued` and `tools`.
         """
-        sent = {**request, "stream": True, "stream_options": {"include_usage": True}}
-        optional = ChatRequest(
-            messages=(), stream_options=StreamOptions(include_usage=True), max_tokens=sent.get("max_tokens")
-        )
-        traffic, begun = Traffic(), self.clock.now()
+        model = request.model or ""
+        never = (*self.lacks, *self._refused.get(model, ()))
+        left_out = tuple(field for field in never if getattr(request, field) is not None)
+        for field in left_out:
+            request = without_field(request, field)
+        traffic, begun, mends = Traffic(), self.clock.now(), MENDS
         async with self.within(deadline):
             while True:
                 try:
-                    body = msgspec.json.encode(sent)
-                    answer = await self._asked("POST", path, max(deadline, silence), traffic, body)
+                    answer = await self._asked("POST", path, max(deadline, silence), traffic, encoded(request))
                     break
                 except BadRequest as error:  # No work has begun, so nothing is charged twice.
-                    field = refused_field(error.status, error.field, error.said, optional)
-                    if field is None:
+                    if mends and (mended := self._mended(request, error)) is not None:
+                        request, mends = mended, mends - 1
+                        continue
+                    refused = refused_field(error.status, error.field, error.said, request)
+                    if refused is None:
                         raise
-                    optional, left_out = without_field(optional, field), sent.pop(field)
-                    if field == "max_tokens":  # A limit stays, under the newer of its two names.
-                        sent["max_completion_tokens"] = left_out
-        plain = path != "/chat/completions"
-        return ChatStream(self, answer, begun, deadline, silence, continued=plain, tools=True)
+                self._refused[model] = (*self._refused.get(model, ()), refused)
+                left_out, request = (*left_out, refused), without_field(request, refused)
+        return ChatStream(
+            self,
+            answer,
+            begun,
+            deadline,
+            silence,
+            self._reader(request),
+            continued=continued,
+            predicted=request.prediction is not None,
+            left_out=left_out,
+            tools=tools,
+        )
 
     async def _asked(
         self, method: str, path: str, silence: float, traffic: Traffic, body: bytes | None = None

@@ -66,7 +66,9 @@ class ToolCall(msgspec.Struct, frozen=True):
 class ChatMessage(msgspec.Struct, frozen=True):
     role: str = "assistant"
     content: Content | None = None
-    tool_calls: tuple[ToolCall, ...] | msgspec.UnsetType = msgspec.UNSET
+    tool_calls: tuple[ToolCall, ...] | None | msgspec.UnsetType = msgspec.UNSET
+    tool_call_id: str | None | msgspec.UnsetType = msgspec.UNSET
+    """The call that a message of the role `tool` is the result of."""
 
 
 TokenId = Annotated[int, Meta(ge=0, lt=1 << 31)]

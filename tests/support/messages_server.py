@@ -12,8 +12,13 @@ import re
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+import pytest
+
+from app.config import Folders
+from app.remotes.registry import Remote, Remotes
 from tests.remote.toy_verifier import http, listening, request_of
 
 KEY = "sk-ant-test"
@@ -23,12 +28,20 @@ OLD = "claude-haiku-4-5"
 """The one that continues a last message of the assistant."""
 
 
+FIELDS = {
+    "model", "max_tokens", "messages", "system", "stream", "temperature", "top_p", "tools", "tool_choice",
+    "stop_sequences",
+}  # fmt: skip
+RESULTS = "`tool_use` ids were found without `tool_result` blocks immediately after"
+NO_TOOLS = "Requests which include `tool_use` or `tool_result` blocks must define tools."
+
+
 @dataclass(frozen=True)
 class Reply:
-    """One answer. `cut`: hang up after the pieces. `hold`: send nothing more, and keep the line open. `error`: an
-    error event after the pieces. `status`: refuse instead, with this error."""
+    """One answer: texts, and calls of tools as (id, name, arguments). `cut`: hang up after the pieces. `hold`: send
+    nothing more, and keep the line open. `error`: an error event after the pieces. `status`: refuse with this error."""
 
-    pieces: Sequence[str] = ()
+    pieces: Sequence[str | tuple[str, str, str]] = ()
     thinking: str = ""
     cut: bool = False
     hold: bool = False
@@ -94,16 +107,20 @@ class MessagesServer:
             "stop_reason": None, "stop_sequence": None, "usage": {**counts, "output_tokens": 1},
         }  # fmt: skip
         writer.write(_event("message_start", message=start) + _event("ping"))
-        at = 0
+        blocks: list[str] = []
         if reply.thinking:
-            writer.write(_event("content_block_start", index=0, content_block={"type": "thinking", "thinking": ""}))
+            writer.write(_begin(blocks, type="thinking", thinking=""))
             writer.write(_delta(0, type="thinking_delta", thinking=reply.thinking))
             writer.write(_delta(0, type="signature_delta", signature="EqQB"))
-            writer.write(_event("content_block_stop", index=0))
-            at = 1
-        writer.write(_event("content_block_start", index=at, content_block={"type": "text", "text": ""}))
-        for piece in reply.pieces:
-            writer.write(_delta(at, type="text_delta", text=piece))
+        for piece in reply.pieces or [""]:
+            if isinstance(piece, tuple):
+                writer.write(_begin(blocks, type="tool_use", id=piece[0], name=piece[1], input={}))
+                for part in ("", piece[2][:8], piece[2][8:]):
+                    writer.write(_delta(len(blocks) - 1, type="input_json_delta", partial_json=part))
+                continue
+            if blocks[-1:] != ["text"]:
+                writer.write(_begin(blocks, type="text", text=""))
+            writer.write(_delta(len(blocks) - 1, type="text_delta", text=piece))
             await writer.drain()
             self.said.set()
         if reply.hold:
@@ -111,10 +128,18 @@ class MessagesServer:
         elif reply.error:
             writer.write(_event("error", error={"type": reply.error, "message": "Overloaded"}))
         elif not reply.cut:
-            writer.write(_event("content_block_stop", index=at))
+            writer.write(_event("content_block_stop", index=len(blocks) - 1))
             delta = {"stop_reason": reply.reason, "stop_sequence": None}
             writer.write(_event("message_delta", delta=delta, usage={"output_tokens": 12}))
             writer.write(_event("message_stop"))
+
+
+def claude(port: int, home: Path, monkeypatch: pytest.MonkeyPatch, model: str | None = None) -> Remotes:
+    """The remotes of a program with this home: such a server as `claude`, and its key in the environment."""
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+    remotes, url = Remotes(Folders.locate({"OUTRIDER_HOME": str(home)})), f"http://127.0.0.1:{port}"
+    remotes.put("claude", Remote(url=url, kind="anthropic", model=model, token_variable="ANTHROPIC_API_KEY"))
+    return remotes
 
 
 def _problem(request: dict[str, Any]) -> tuple[str, str] | None:
@@ -129,13 +154,20 @@ def _problem(request: dict[str, Any]) -> tuple[str, str] | None:
         return wrong, (
             f"max_tokens: {most} > {limit}, which is the maximum allowed number of output tokens for {model}"
         )
-    if unknown := set(request) - {"model", "max_tokens", "messages", "system", "stream", "temperature", "top_p"}:
+    if unknown := set(request) - FIELDS:
         return wrong, f"{unknown.pop()}: Extra inputs are not permitted"
     if model != OLD and "temperature" in request:
         return wrong, "`temperature` is deprecated for this model."
+    called: list[str] = []
     for at, message in enumerate(request["messages"]):
         blocks = message["content"]
         texts = [blocks] if isinstance(blocks, str) else [block.get("text", "x") for block in blocks]
+        parts = [] if isinstance(blocks, str) else blocks
+        if called != [block["tool_use_id"] for block in parts if block["type"] == "tool_result"]:
+            return wrong, f"messages.{at}: {RESULTS}: {called}"
+        called = [block["id"] for block in parts if block["type"] == "tool_use"]
+        if any(block["type"].startswith("tool_") for block in parts) and not request.get("tools"):
+            return wrong, NO_TOOLS
         if message["role"] not in ("user", "assistant") or not texts or not all(text.strip() for text in texts):
             return wrong, f"messages.{at}: text content blocks must contain non-whitespace text"
     last = request["messages"][-1]
@@ -159,6 +191,13 @@ def _model(name: str, context: int, most: int) -> dict[str, Any]:
 
 def _event(name: str, **fields: Any) -> bytes:
     return f"event: {name}\ndata: {json.dumps({'type': name, **fields})}\n\n".encode()
+
+
+def _begin(blocks: list[str], **block: Any) -> bytes:
+    """A new block of an answer, after the end of the last one."""
+    ended = _event("content_block_stop", index=len(blocks) - 1) if blocks else b""
+    blocks.append(block["type"])
+    return ended + _event("content_block_start", index=len(blocks) - 1, content_block=block)
 
 
 def _delta(index: int, **delta: Any) -> bytes:

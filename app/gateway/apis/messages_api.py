@@ -16,6 +16,7 @@ from app.gateway.call import Call, joined_system, read_call, unreadable
 from app.gateway.exchange import Exchange
 from app.gateway.refusals import GatewayRefused
 from app.gateway.sent_text import Piece
+from remote.anthropic.messages import CHOICES
 from remote.openai.lenient_json import parse
 from remote.openai.request_fields import THOUGHT, UNSUPPORTED, FieldRefused, read_fields
 from remote.openai.schema import ToolCall
@@ -23,7 +24,6 @@ from remote.openai.schema import ToolCall
 Block = dict[str, Any]
 SAME = ("model", "max_tokens", "temperature", "top_p", "top_k", "stream")
 """Fields with the same meaning in a request for chat."""
-CHOICES = {"auto": "auto", "any": "required", "none": "none"}
 ENDS = {"length": "max_tokens", "content_filter": "refusal", "tool_calls": "tool_use"}
 """OpenAI's reason for an end -> Anthropic's."""
 ERRORS = {

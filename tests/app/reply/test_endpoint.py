@@ -15,9 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.config import Folders, Settings
+from app.config import Settings
 from app.events import Drafted, ModeChanged, Reasoned, Redrawn, ReplyText, Stretch, unchecked
-from app.remotes.registry import Remote, Remotes
 from app.remotes.source import RemoteSource
 from app.reply.answer import Answer
 from app.reply.assistant import Assistant
@@ -32,7 +31,7 @@ from tests.support.chat_server import ChatServer, Script
 from tests.support.chat_server import event as said_by_server
 from tests.support.clock import HeldClock
 from tests.support.conversing import Heard, ask, ask_once, hear
-from tests.support.messages_server import KEY, OLD, MessagesServer, Reply
+from tests.support.messages_server import OLD, MessagesServer, Reply, claude
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.serving import VerifierProcess
 from tests.support.tiny_text import tiny_text
@@ -173,15 +172,9 @@ async def test_a_server_that_can_goes_on_where_it_was_cut_off(database: Path, co
 async def test_anthropics_api_goes_on_in_the_way_of_each_model(
     model: str, again: list[str], database: Path, connect: Connect, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
-    remotes = Remotes(Folders.locate({"OUTRIDER_HOME": str(tmp_path / "home")}))
     server = MessagesServer([Reply(SAID[:3], cut=True), Reply(again)])
     async with server.listening() as port, connect(None) as opened:
-        remote = Remote(
-            url=f"http://127.0.0.1:{port}", kind="anthropic", model=model, token_variable="ANTHROPIC_API_KEY"
-        )
-        remotes.put("claude", remote)
-        opened.use(RemoteSource("claude", remotes))
+        opened.use(RemoteSource("claude", claude(port, tmp_path / "home", monkeypatch, model)))
         await ask(opened, QUESTION)
         heard = await go_on(opened)
     assert whole(heard, database) == FULL and heard.done.stats.streamed == 12, "its own count"

@@ -18,6 +18,7 @@ import pytest
 
 from app.config import Settings
 from app.events import Event, ModeChanged, ToolCalled, ToolsLeftOut, unchecked
+from app.remotes.source import RemoteSource
 from app.reply.assistant import Assistant
 from app.reply.call_desk import MOST_CALLS, REFUSED, Decision
 from app.reply.call_history import UNKNOWN
@@ -28,6 +29,7 @@ from tests.app.reply.conftest import Connect
 from tests.support.chat_server import ChatServer, Script
 from tests.support.conversing import Heard, ask, connection, hear, until, until_connected
 from tests.support.file_tool import FileTools
+from tests.support.messages_server import MessagesServer, Reply, claude
 
 SETTINGS = Settings(temperature=0.0)
 
@@ -91,6 +93,23 @@ async def test_calls_are_made_with_a_yes_and_the_model_reads_what_they_gave(conn
         await ask(opened, "and now?", here)
         roles = [one["role"] for one in server.asked[3]["messages"]]
         assert roles == ["user", "assistant", "tool", "tool", "assistant", "tool", "assistant", "user"]
+
+
+async def test_anthropics_api_calls_tools_and_goes_on_after_a_cut(
+    connect: Connect, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call = ("toolu.1", "files__append", '{"line":"one"}')
+    replies = [Reply(["I look.", call], reason="tool_use"), Reply(["All is do"], cut=True), Reply(["All is done."])]
+    server, tools = MessagesServer(replies), FileTools(tmp_path / "file")
+    async with server.listening() as port, connect(None, settings=SETTINGS, tools=lambda: tools) as opened:
+        opened.use(RemoteSource("claude", claude(port, tmp_path / "home", monkeypatch)))
+        cut = await ask(opened, "append", conversation(opened), deciding(opened, "yes"))
+        assert cut.text == "I look.\n\nAll is do" and cut.failed is not None
+        assert (await hear(opened.resume(cut.message))).text == "I look.\n\nAll is done." and tools.runs == ["one"]
+    for sent in server.asked[1:]:
+        used, result = sent["messages"][1:]
+        assert used["content"][1] == {"type": "tool_use", "id": "toolu_1", "name": call[1], "input": {"line": "one"}}
+        assert result["content"] == [{"type": "tool_result", "tool_use_id": "toolu_1", "content": "wrote one\n"}]
 
 
 async def test_a_model_that_calls_on_and_on_is_told_to_end(connect: Connect, tmp_path: Path) -> None:
