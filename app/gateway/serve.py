@@ -22,7 +22,7 @@ from app.gateway.http import create_app
 from app.gateway.seats import Seats
 from app.remotes.choice import UnusableSource, source_of
 from app.remotes.last_seen import LastSeen
-from app.remotes.source import Source
+from app.remotes.source import RemoteSource, Source
 from app.reply.bootstrap import drafters_of, local_model, with_stand_in
 from app.reply.routing import Options
 from drafter.runtime import Drafter
@@ -51,7 +51,7 @@ class GatewayOptions:
     origins: Collection[str] = ()
     """Origins of web pages that may ask."""
     most: int = 4
-    """Answers that are written at the same time."""
+    """Answers that are written at the same time, if the server's `parallel` is not lower."""
     waiting: int = 32
     """Requests that wait for one of them to end."""
 
@@ -77,7 +77,7 @@ async def _serve(listener: socket.socket, settings: Settings, folders: Folders, 
     drafters, source = drafters_of(drafter, settings, folders), source_of(settings, folders, options.model)
     checks = Checks()
     asked = Options(drafters, source, settings, seen=seen, stand_in=_shared(folders), texts=folders.texts)
-    async with Seats(asked, most=options.most, waiting=options.waiting) as seats:
+    async with Seats(asked, most=_at_once(source, options.most), waiting=options.waiting) as seats:
         try:
             app = create_app(seats, Answers(), checks, options.tokens, origins=options.origins)
             running = config(
@@ -94,6 +94,12 @@ async def _serve(listener: socket.socket, settings: Settings, folders: Folders, 
                 await server.serve(sockets=[listener])
         finally:
             await checks.close()
+
+
+def _at_once(source: Source | None, most: int) -> int:
+    """Answers at once: at most `most`, and no more than the person lets this server write (`parallel`)."""
+    own = source.remote.parallel if isinstance(source, RemoteSource) else None
+    return min(most, own or most)
 
 
 def _shared(folders: Folders) -> Callable[[str | None], Source]:

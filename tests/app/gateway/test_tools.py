@@ -12,9 +12,11 @@ from typing import Any
 
 import httpx
 import openai
+import pytest
 
 from app.config import Folders
 from app.local.registry import LocalModels
+from app.remotes.registry import Remote, Remotes
 from tests.app.gateway.conftest import Opened, Relaying, between
 from tests.support.chat_server import ChatServer, Script
 from tests.support.gateways import CHAT, stream_to_end
@@ -87,6 +89,22 @@ async def test_a_client_that_leaves_ends_the_servers_answer(running: Opened) -> 
             await server.hung_up.wait()
         report = (await client.get(place)).json()
         assert report["state"] == "failed" and len(server.asked) == 1
+
+
+@pytest.mark.parametrize("first", [BODY, {"messages": [QUESTION]}])
+async def test_a_place_at_the_server_is_waited_for_with_tools_and_without(
+    running: Opened, tmp_path: Path, first: dict[str, Any]
+) -> None:
+    server = ChatServer([Script(["One"], hold=True), Script(["Two."])])
+    async with server.listening() as port:
+        remotes = Remotes(Folders.locate({"OUTRIDER_HOME": str(tmp_path / "home")}))
+        remotes.put("one", Remote(url=f"http://127.0.0.1:{port}/v1", kind="openai", parallel=1))
+        async with running("one", "--max-waiting", "1") as (_, client):
+            async with client.stream("POST", CHAT, json={**first, "stream": True}):
+                two = [asyncio.create_task(client.post(CHAT, json=body)) for body in (BODY, {"messages": [QUESTION]})]
+                (refused, *_), (waiting,) = await asyncio.wait(two, return_when=asyncio.FIRST_COMPLETED)
+                assert refused.result().status_code == 429 and len(server.asked) == 1
+            assert (await waiting).json()["choices"][0]["message"]["content"] == "Two." and len(server.asked) == 2
 
 
 async def test_what_cannot_be_passed_on_is_refused_by_name(running: Opened) -> None:
