@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 MOST = 1 << 62
+BOM = b"\xef\xbb\xbf"
 
 
 class _Unreadable:

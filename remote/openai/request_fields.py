@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal, TypeVar
 import msgspec
 from msgspec import Meta
 
+from remote.openai.lenient_json import BOM
 from remote.openai.schema import ChatRequest, Prediction
 
 Request = TypeVar("Request", bound=msgspec.Struct)
@@ -64,6 +65,11 @@ TEXT_ALONE: Neutral = {"prompt": ("", []), "best_of": (1,), "echo": (False,)}
 """Fields of plain text that chat does not have."""
 SAID = {"text": "text", "input_text": "text", "output_text": "text", "refusal": "refusal"}
 """Types of message parts that are read -> the field with their text."""
+LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
+"""Fields with the most tokens of an answer."""
+MOST_TOKENS = (1 << 31) - 1
+NO_LIMIT = -1
+"""How llama.cpp's server and LM Studio take a request for as long an answer as the model writes."""
 THOUGHT = ("thinking", "redacted_thinking", "reasoning", "reasoning_text")
 """Types of parts of an earlier answer that are skipped: models do not read their thoughts again."""
 NO_TOOLS = "models call no tools here. Leave out the calls and their results, or begin a new conversation."
@@ -131,9 +137,17 @@ def read_request(body: bytes, kind: type[Request]) -> tuple[dict[str, Any], Requ
 
 
 def read_fields(body: bytes) -> dict[str, Any]:
-    """All fields of a body. Raises `FieldRefused`."""
+    """All fields of a body. Raises `FieldRefused`.
+
+    A byte order mark before them is skipped: some programs on Windows write one. A limit of -1 is left out, as no limit
+    of the request's own. Plain text has a low one then, so that gets the highest there is.
+    """
     with _readable():
-        return msgspec.json.decode(body, type=dict[str, Any])
+        given = msgspec.json.decode(body.removeprefix(BOM), type=dict[str, Any])
+    for name in LIMITS:
+        if given.get(name) == NO_LIMIT:
+            given[name] = MOST_TOKENS if given.get("prompt") else None
+    return given
 
 
 def read_typed(given: Mapping[str, Any], kind: type[Request], neutral: Neutral) -> Request:

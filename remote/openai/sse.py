@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 from typing import Literal
 
-from remote.openai.lenient_json import parse
+from remote.openai.lenient_json import BOM, parse
 from remote.openai.schema import DONE
 
 MAX_EVENT_BYTES = 16 << 20
@@ -23,7 +23,6 @@ COMMENT = b": still here\n\n"
 """Clients ignore it. It keeps them, and proxies on the way, from giving up a connection that is silent for long."""
 QUIET_SECONDS = 10.0
 """Clients and proxies that give up a quiet connection do so after at least 15 s, most after 60."""
-BOM = b"\xef\xbb\xbf"
 MAX_NAME = 64
 """Bytes of an event's type that are read."""
 

@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+from app.gateway.call import read_call
+from remote.openai.lenient_json import BOM
 from remote.openai.request_fields import FieldRefused, prepared, read_request
 from remote.openai.schema import TextRequest
 from tests.support.serving import REPOSITORY
@@ -46,6 +48,19 @@ def test_whole_numbers_may_be_written_with_a_point() -> None:
     body = b'{"prompt": [[1.0, 2]], "n": 2.0, "max_tokens": 1e1, "temperature": 1, "seed": -3.0}'
     _, request = read_request(body, prepared(TextRequest))
     assert (request.prompt, request.n, request.max_tokens, request.seed) == (((1, 2),), 2, 10, -3)
+
+
+def test_a_byte_order_mark_is_skipped_and_minus_one_is_no_limit() -> None:
+    for limit, most in ((-1, (1 << 31) - 1), (-1.0, (1 << 31) - 1), (5, 5)):
+        body = BOM + b'{"prompt": "ls", "max_tokens": %a}' % limit
+        assert read_request(body, prepared(TextRequest))[1].max_tokens == most
+    for name in ("max_tokens", "max_completion_tokens"):
+        body = BOM + b'{"messages": [{"role": "user", "content": "ls"}], "%s": -1, "tools": [{}]}' % name.encode()
+        call = read_call(body)
+        assert call.choices.max_tokens is None and call.relayed is not None and name not in call.relayed
+    for wrong in (b'{"prompt": "ls", "max_tokens": -2}', b'{"prompt": "ls", "max_tokens": 0}'):
+        with pytest.raises(FieldRefused):
+            read_request(wrong, prepared(TextRequest))
 
 
 @pytest.mark.parametrize("number", [b"1.5", b'"2"', b"true", b"1e300", b"0.0", b"17.0"])

@@ -18,6 +18,7 @@ from models.engines.engine import Engine, slab_rows
 from models.engines.target import Target
 from models.engines.torch_engine import TorchEngine
 from remote import VerifierClient
+from remote.openai.lenient_json import BOM
 from remote.protocol import Error, Progress, Sampling, decode, unpack_tokens
 from remote.verifier.completions.completions import KEPT
 from remote.verifier.drafting.own_drafter import OwnDrafter
@@ -321,6 +322,9 @@ CHANGES_NOTHING |= {"tool_choice": "none", "tools": [TOOL]}
 async def test_what_changes_nothing_is_taken(client: httpx.AsyncClient) -> None:
     plain = await whole(client, temperature=0)
     assert (await whole(client, temperature=0, **CHANGES_NOTHING))["choices"] == plain["choices"]
+    text = BOM + b'{"prompt": "tar -", "temperature": 0, "max_tokens": -1}'
+    unlimited = (await client.post("/v1/completions", content=text)).json()
+    assert unlimited["usage"]["completion_tokens"] > 16, "what plain text has without a limit"
 
 
 async def test_a_compressed_body_is_refused_by_its_name(client: httpx.AsyncClient) -> None:
