@@ -13,7 +13,7 @@ from typing import Any
 from remote.errors import Incompatible
 from remote.openai.delta import AnswerDelta
 from remote.openai.ends import end_of
-from remote.openai.lenient_json import number, text
+from remote.openai.lenient_json import Halves, number, piece, text
 from remote.openai.schema import Usage
 from remote.openai.tool_calls import CallPiece
 
@@ -31,24 +31,25 @@ class MessageReader:
         self._counts: dict[str, int] = {}
         self._bare = set[int]()
         """Indices of the calls without arguments so far."""
-        self._host, self._repeated, self._heard = host, repeated, ""
+        self._host, self._repeated, self._heard, self._halves = host, repeated, "", Halves()
 
     def read(self, found: Any) -> AnswerDelta:
         """What an event adds, or a whole answer. Empty for anything else.
 
         Raises `Incompatible` if an answer that should continue another one is a new one.
         """
-        piece = self._read(found)
-        if not self._repeated or not (piece.text or piece.finish or piece.done):
-            return piece
-        self._heard = (self._heard + piece.text).lstrip()
+        new = self._read(found)
+        end = bool(new.finish or new.done)
+        if not self._repeated or not (new.text or end):
+            return new
+        self._heard = (self._heard + self._halves.join(new.text, last=end)).lstrip()
         begun = self._heard[: len(self._repeated)]
-        ended = bool(piece.finish or piece.done) and 0 < len(begun) < len(self._repeated)
-        if ended or not self._repeated.startswith(begun):
+        if (end and 0 < len(begun) < len(self._repeated)) or not self._repeated.startswith(begun):
             raise Incompatible(f"{self._host} could not continue the answer and began a different one")
-        text = self._heard[len(self._repeated) :]
-        self._repeated = "" if begun == self._repeated else self._repeated
-        return replace(piece, text=text)
+        if begun != self._repeated:
+            return replace(new, text="")
+        rest, self._repeated = self._heard[len(begun) :], ""
+        return replace(new, text=rest + self._halves.held)
 
     def _read(self, found: Any) -> AnswerDelta:
         if not isinstance(found, dict):
@@ -80,13 +81,13 @@ class MessageReader:
                 )
         return AnswerDelta()
 
-    def _noted(self, piece: AnswerDelta) -> AnswerDelta:
-        for call in piece.calls:
+    def _noted(self, new: AnswerDelta) -> AnswerDelta:
+        for call in new.calls:
             if call.arguments:
                 self._bare.discard(call.index or 0)
             elif call.name:
                 self._bare.add(call.index or 0)
-        return piece
+        return new
 
     def _usage(self, found: Any) -> Usage | None:
         if not isinstance(found, dict):
@@ -102,13 +103,13 @@ def _block(found: Any, index: int) -> AnswerDelta:
         return AnswerDelta()
     match found.get("type"):
         case "thinking" | "thinking_delta":
-            return AnswerDelta(reasoning=text(found.get("thinking")))
+            return AnswerDelta(reasoning=piece(found.get("thinking")))
         case "text" | "text_delta":
-            return AnswerDelta(text(found.get("text")))
+            return AnswerDelta(piece(found.get("text")))
         case "tool_use":
             given = found.get("input")
             written = json.dumps(given, ensure_ascii=False) if isinstance(given, dict) and given else ""
             return AnswerDelta(calls=(CallPiece(index, text(found.get("id")), text(found.get("name")), written),))
         case "input_json_delta":
-            return AnswerDelta(calls=(CallPiece(index, "", "", text(found.get("partial_json"))),))
+            return AnswerDelta(calls=(CallPiece(index, "", "", piece(found.get("partial_json"))),))
     return AnswerDelta()

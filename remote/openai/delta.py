@@ -14,7 +14,7 @@ import msgspec
 
 from models.text.detokenizer import overlap
 from remote.openai.ends import goes_on
-from remote.openai.lenient_json import number, text
+from remote.openai.lenient_json import number, piece, text
 from remote.openai.schema import PredictionTokens, Usage
 from remote.openai.tool_calls import CallPiece
 
@@ -31,7 +31,7 @@ TAGS = {"<think>": "</think>", "<thinking>": "</thinking>", "<thought>": "</thou
 
 @dataclass(frozen=True)
 class AnswerDelta:
-    """What one event adds to an answer; may be empty, as for a sign of life."""
+    """What one event adds to an answer; may be empty, as for a sign of life. Its texts may have half a character."""
 
     text: str = ""
     reasoning: str = ""
@@ -59,7 +59,7 @@ def _piece(choice: dict[str, Any], usage: Usage | None) -> AnswerDelta:
     said = next((choice[key] for key in ("delta", "message") if isinstance(choice.get(key), dict)), choice)
     content = said.get("content", said.get("text"))
     parts = content if isinstance(content, list) else [content]
-    words = "".join(_flat(part) for part in parts if not _is_reasoning(part)) or text(said.get("refusal"))
+    words = "".join(_flat(part) for part in parts if not _is_reasoning(part)) or piece(said.get("refusal"))
     reasoning = "".join(_flat(part) for part in parts if _is_reasoning(part))
     reasoning = reasoning or next((found for key in REASONING if (found := _flat(said.get(key)))), "")
     finish = text(choice.get("finish_reason"))
@@ -79,7 +79,7 @@ def _call(found: dict[str, Any]) -> CallPiece:
         None if index is None else number(index),
         text(found.get("id")),
         text(function.get("name")),
-        json.dumps(arguments, ensure_ascii=False) if isinstance(arguments, dict) else text(arguments),
+        json.dumps(arguments, ensure_ascii=False) if isinstance(arguments, dict) else piece(arguments),
     )
 
 
@@ -91,7 +91,7 @@ def _is_reasoning(part: Any) -> bool:
 def _flat(value: Any, depth: int = 0) -> str:
     """All text in a string, list or object."""
     if isinstance(value, str):
-        return text(value)
+        return value
     if depth < NESTED and isinstance(value, list):
         return "".join(_flat(part, depth + 1) for part in value)
     if depth < NESTED and isinstance(value, dict):

@@ -48,6 +48,30 @@ def text(value: Any) -> str:
     return value
 
 
+def piece(value: Any) -> str:
+    """A part of a text, which may end or begin with half of a character; see `Halves`. Empty for anything else."""
+    return value if isinstance(value, str) else ""
+
+
+class Halves:
+    """Joins the pieces of a text where a server splits a character, so that each has half of a surrogate pair.
+
+    A half that stays alone becomes U+FFFD.
+    """
+
+    def __init__(self) -> None:
+        self.held = ""
+        """The half with which the last piece ended."""
+
+    def join(self, new: str, *, last: bool = False) -> str:
+        """The text that a piece completes. `last`: nothing follows."""
+        if not new and not last:
+            return ""
+        joined = self.held + new
+        self.held = joined[-1] if not last and "\ud800" <= joined[-1] <= "\udbff" else ""
+        return text(joined[: len(joined) - len(self.held)])
+
+
 def number(value: Any) -> int:
     """A non-negative whole number, also if it is given as text; 0 for anything else."""
     if isinstance(value, str):

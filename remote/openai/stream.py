@@ -14,7 +14,7 @@ from remote.errors import Broken, Incompatible, LinkDown, TooSlow, quoted
 from remote.openai.delta import AnswerDelta, ThinkTags, read_delta
 from remote.openai.ends import end_of
 from remote.openai.error_bodies import ErrorBody, read_error
-from remote.openai.lenient_json import UNREADABLE, parse
+from remote.openai.lenient_json import UNREADABLE, Halves, parse
 from remote.openai.schema import DONE, EVENTS, JSON, PredictionTokens, Usage
 from remote.openai.server_errors import refused
 from remote.openai.sse import EventReader, EventTooLong, begins
@@ -90,6 +90,7 @@ class ChatStream(Metered):
         self._wire, self._response, self._read = wire, answer, read
         self._begun, self._deadline, self._silence = begun, deadline, silence
         self._tags = ThinkTags(begun=continued)
+        self._words, self._reasons = Halves(), Halves()
         self._thoughts: list[str] = []
         self._told = 0
         self._characters = 0
@@ -240,8 +241,11 @@ class ChatStream(Metered):
             self.calls.take(piece.calls)
         except TooManyCalls as error:
             raise Incompatible(f"{self._wire.host} sent {error}; ask for fewer at once") from None
-        thought, text = self._tags.feed(piece.text) if piece.text else ("", "")
-        self._think(piece.reasoning + thought)
+        return self._said(self._words.join(piece.text), self._reasons.join(piece.reasoning))
+
+    def _said(self, words: str, reasons: str) -> str:
+        thought, text = self._tags.feed(words) if words else ("", "")
+        self._think(reasons + thought)
         return self._bounded(text)
 
     def _think(self, thought: str) -> None:
@@ -261,9 +265,10 @@ class ChatStream(Metered):
 
     def _rest(self) -> str:
         """The text that was held back."""
-        thought, text = self._tags.end()
+        text = self._said(self._words.join("", last=True), self._reasons.join("", last=True))
+        thought, held = self._tags.end()
         self._think(thought)
-        return self._bounded(text)
+        return text + self._bounded(held)
 
     def _check_end(self) -> None:
         """Raises `Broken` if the answer is incomplete, and `Incompatible` if there is none."""

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import msgspec
 
-from remote.openai.lenient_json import UNREADABLE, parse
+from remote.openai.lenient_json import UNREADABLE, Halves, parse
 from remote.openai.schema import CalledFunction, FunctionDelta, ToolCall, ToolCallDelta
 
 MAX_CALLS = 128
@@ -41,6 +41,7 @@ class _Call:
     """Whether the server gave it its id."""
     name: str
     arguments: str = ""
+    halves: Halves = field(default_factory=Halves)
 
 
 class ToolCalls:
@@ -111,7 +112,7 @@ class ToolCalls:
         self._add(place, piece.arguments)
 
     def _add(self, place: int, arguments: str) -> None:
-        if not arguments:
+        if not (arguments := self._calls[place].halves.join(arguments)):
             return
         self._characters += len(arguments)
         if self._characters > MAX_CHARACTERS:

@@ -114,6 +114,12 @@ def raw_peer(answer: Callable[[int], bytes | None]) -> contextlib.AbstractAsyncC
     return listening(serve)
 
 
+def utf16_units(text: str) -> list[str]:
+    """Its parts as servers cut it whose strings are UTF-16: the halves of a surrogate pair apart."""
+    units = text.encode("utf-16-le")
+    return [units[at : at + 2].decode("utf-16-le", "surrogatepass") for at in range(0, len(units), 2)]
+
+
 def cutting_relay(port: int, limits: Sequence[int]) -> contextlib.AbstractAsyncContextManager[int]:
     """Relay to `port`, and hang up on the nth connection after `limits[n]` bytes of reply, and later never."""
 

@@ -14,6 +14,7 @@ from remote.openai.delta import AnswerDelta
 from remote.openai.ends import end_of
 from remote.openai.schema import ContentPart, ImageUrl
 from remote.protocol import Sampling
+from tests.remote.toy_verifier import utf16_units
 from tests.support.messages_server import KEY, OLD, MessagesServer, Reply
 from tests.support.patience import PATIENCE_SECONDS as PATIENCE
 
@@ -80,17 +81,18 @@ def test_no_event_is_too_odd_to_be_read(events: list[tuple[str, dict[str, Any]]]
     assert reader.read([events]) == reader.read({"type": ["message_stop"]}) == AnswerDelta()
 
 
-REPEATED = "that need not be repeated, and then the command: use l"
+REPEATED = "that need not be repeated 🦀, then the command: 🐚 use l"
 BEGINNING = f"Sizes:\n\nMany words {REPEATED}"
 
 
 @pytest.mark.parametrize("size", [1, 7, 200])
 async def test_another_model_is_asked_to_go_on_and_joins_at_the_last_words(size: int) -> None:
-    said = f"\n{REPEATED}s -lS, largest first."
-    server = MessagesServer([Reply([said[at : at + size] for at in range(0, len(said), size)], thinking="Go on.")])
+    units = utf16_units(f"\n{REPEATED}s -lS, largest first 🐘.")
+    pieces = ["".join(units[at : at + size]) for at in range(0, len(units), size)]
+    server = MessagesServer([Reply(pieces, thinking="Go on.")])
     async with server.listening() as port, client_of(port) as client:
         stream = await begin(client, QUESTION, ("assistant", BEGINNING), continued=True)
-        assert "".join([piece async for piece in stream]) == "s -lS, largest first."
+        assert "".join([piece async for piece in stream]) == "s -lS, largest first 🐘."
     first, begun, last = server.asked[0]["messages"]
     assert (first["role"], begun["content"], last["role"]) == ("user", BEGINNING, "user")
     assert last["content"].endswith(f"\n\n{REPEATED}") and not server.refused

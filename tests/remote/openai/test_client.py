@@ -15,7 +15,7 @@ from remote.detect import detect
 from remote.errors import Broken, Stranger, Unsent
 from remote.openai.schema import GATEWAY_OWNER, OWNER, Model
 from remote.protocol import Card, Sampling
-from tests.remote.toy_verifier import cutting_relay, http, listening, raw_peer, refusal, request_of
+from tests.remote.toy_verifier import cutting_relay, http, listening, raw_peer, refusal, request_of, utf16_units
 from tests.remote.verifier.test_completions import own_text
 from tests.support.clock import FastClock
 from tests.support.patience import PATIENCE_SECONDS as PATIENCE
@@ -145,6 +145,30 @@ async def test_servers_differ_and_are_understood(name: str) -> None:
         stream = await begin(client)
         assert "".join([piece async for piece in stream]) == "one two"
         assert stream.reason == (None if name == "no reason" else "stop")
+
+
+CRAB = utf16_units("🦀")
+
+
+@pytest.mark.parametrize(
+    ("pieces", "text"),
+    [
+        (["a", *CRAB, "b"], "a🦀b"),
+        (["a" + CRAB[0], "", CRAB[1] + CRAB[0], CRAB[1]], "a🦀🦀"),
+        ([CRAB[1], "a" + CRAB[0], "b" + CRAB[0]], "\ufffda\ufffdb\ufffd"),
+    ],
+)
+async def test_halves_of_a_character_are_joined_wherever_they_are_read(pieces: list[str], text: str) -> None:
+    def delta(**fields: Any) -> bytes:
+        return b"data: " + json.dumps({"choices": [{"delta": fields}]}).encode() + b"\n\n"
+
+    calls = [delta(tool_calls=[{"index": 0, "function": {"arguments": piece}}]) for piece in ['"', *pieces, '"']]
+    thoughts, words = [delta(reasoning=piece) for piece in pieces], [delta(content=piece) for piece in pieces]
+    reply = events(*thoughts, *words, *calls, chunk(reason="tool_calls"), DONE)
+    async with raw_peer(lambda _: reply) as port, client_of(port) as client:
+        stream = await client.relay({"messages": []}, deadline=PATIENCE, silence=PATIENCE)
+        assert "".join([piece async for piece in stream]) == text == stream.new_thoughts()
+        assert stream.calls.whole[0].function.arguments == f'"{text}"'
 
 
 def openai_error(code: object, status: str, message: str = "A reason.", **extra: Any) -> bytes:
