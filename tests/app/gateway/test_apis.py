@@ -18,7 +18,7 @@ from app.gateway.apis.responses_request import Conversations, read_responses
 from app.gateway.apis.text_api import read_text
 from app.gateway.refusals import GatewayRefused
 from tests.app.gateway.conftest import Opened, Relaying, between
-from tests.app.gateway.test_tools import CALLS, HALF_A_CALL, TWO_CALLS, WEATHER, piece, sdk
+from tests.app.gateway.test_tools import BODY, CALLS, HALF_A_CALL, TWO_CALLS, WEATHER, piece, sdk
 from tests.support.chat_server import Script
 from tests.support.messages_server import MessagesServer, Reply, claude
 
@@ -127,6 +127,10 @@ async def test_messages_carry_text_calls_and_results(relaying: Relaying) -> None
             assert answered["type"] == "error" and told in answered["error"]["message"]
 
 
+AS_JSON = {**BODY, "response_format": {"type": "json_object"}}
+LACKS = [("/v1/chat/completions", AS_JSON, "response_format"), ("/v1/completions", {"prompt": "tar -"}, "prompt")]
+
+
 async def test_anthropics_api_takes_tools_from_every_api(
     running: Opened, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -141,29 +145,24 @@ async def test_anthropics_api_takes_tools_from_every_api(
             said = (await ai.chat.completions.create(**chat, temperature=0.5, seed=3)).choices[0].message
             async with ai.chat.completions.stream(**chat) as streamed:
                 also = (await streamed.get_final_completion()).choices[0].message
-            for one in (said, also):
-                assert [
-                    (each.id, each.function.name, each.function.arguments) for each in one.tool_calls or ()
-                ] == calls
             asked: dict[str, Any] = {"model": "outrider", "input": "Weather?", "tools": [FUNCTION]}
             first = await ai.responses.create(**asked)
             async with ai.responses.stream(**asked) as stream:
                 second = await stream.get_final_response()
+            content = (await client.post("/v1/messages", json=MESSAGES)).json()["content"]
+            events = await events_of(client, "/v1/messages", MESSAGES)
+            for one in (said, also):
+                made = [(each.id, each.function.name, each.function.arguments) for each in one.tool_calls or ()]
+                assert made == calls
             for other in (first, second):
                 items = [item for item in other.output if item.type == "function_call"]
                 assert [(item.call_id, item.name, item.arguments) for item in items] == calls
-            content = (await client.post("/v1/messages", json=MESSAGES)).json()["content"]
-            blocks = [block for block in content if block["type"] == "tool_use"]
-            assert [(block["id"], block["name"], json.dumps(block["input"])) for block in blocks] == [
-                (name, tool, json.dumps(json.loads(given))) for name, tool, given in calls
-            ]
-            events = await events_of(client, "/v1/messages", MESSAGES)
             deltas = [event["delta"] for event in events if event["type"] == "content_block_delta"]
             assert [delta["partial_json"] for delta in deltas if "partial_json" in delta] == [one for *_, one in calls]
 
-            results = [{"role": "tool", "tool_call_id": name, "content": "rain"} for name, _, _ in calls]
             history = [question, said.model_dump(exclude_none=True, include={"role", "content", "tool_calls"})]
-            done = await ai.chat.completions.create(model="outrider", messages=[*history, *results])
+            history += [{"role": "tool", "tool_call_id": name, "content": "rain"} for name, _, _ in calls]
+            done = await ai.chat.completions.create(model="outrider", messages=history)
             outputs = [{"type": "function_call_output", "call_id": name, "output": "rain"} for name, _, _ in calls]
             more = await ai.responses.create(model="outrider", previous_response_id=first.id, input=outputs)
             given = [{"type": "tool_result", "tool_use_id": name, "content": "rain"} for name, _, _ in calls]
@@ -172,19 +171,15 @@ async def test_anthropics_api_takes_tools_from_every_api(
             assert done.choices[0].message.content == more.output_text == last["content"][0]["text"] == "Rain."
             broken = await events_of(client, "/v1/messages", MESSAGES)
             assert broken[-1]["type"] == "error" and "tool_use" not in json.dumps(broken)
-            refused = await client.post(
-                "/v1/chat/completions", json={**chat, "response_format": {"type": "json_object"}}
-            )
-            assert refused.status_code == 400 and refused.json()["error"]["param"] == "response_format"
-            plain = await client.post("/v1/completions", json={"prompt": "tar -"})
-            assert plain.status_code == 400 and "does not continue plain text" in plain.json()["error"]["message"]
+            for path, body, param in LACKS:
+                refused = await client.post(path, json=body)
+                assert refused.status_code == 400 and refused.json()["error"]["param"] == param
     assert server.refused == ["`temperature` is deprecated for this model."] and len(server.asked) == 10
     tool = {"name": "weather", "input_schema": WEATHER["function"]["parameters"]}
     assert all((one["messages"], one["tools"]) == ([question], [tool]) for one in server.asked[:6])
     assert server.asked[4]["tool_choice"] == MESSAGES["tool_choice"] and server.asked[4]["max_tokens"] == 50
-    assert all(one["messages"] == turns for one in server.asked[6:9]) and server.asked[6]["tool_choice"] == {
-        "type": "none"
-    }
+    assert [one["messages"] for one in server.asked[6:9]] == [turns] * 3
+    assert server.asked[6]["tool_choice"] == {"type": "none"}, "only the tools of the calls are named"
 
 
 @pytest.mark.parametrize(

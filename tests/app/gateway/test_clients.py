@@ -15,7 +15,7 @@ from app.gateway.refusals import GatewayRefused
 from tests.app.gateway.conftest import Opened, own_text
 from tests.support.commands import Outrider
 from tests.support.conversing import until
-from tests.support.faults import late, silence
+from tests.support.faults import late
 from tests.support.gateways import CHAT, GatewayProcess, Streamed, stream, stream_to_end, text_of
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.serving import VerifierProcess
@@ -37,20 +37,6 @@ async def test_many_clients_at_once_get_their_own_answers(client: httpx.AsyncCli
 
 
 ONE_SEAT = ("--max-answers", "1", "--max-waiting", "1")
-
-
-async def test_who_comes_when_too_many_wait_is_told_when_to_come_again(behind_a_line: Opened) -> None:
-    async with behind_a_line(*ONE_SEAT, mode="edge") as (proxy, _, client):
-        proxy.line = silence
-        three = [asyncio.create_task(client.post(CHAT, json=BODY)) for _ in range(3)]
-        (first, *_), waiting = await asyncio.wait(three, return_when=asyncio.FIRST_COMPLETED)
-        refused = first.result()
-        assert refused.status_code == 429 and int(refused.headers["retry-after"]) >= 1
-        assert refused.json()["error"]["code"] == "rate_limit_exceeded"
-        assert len(waiting) == 2, "one is being answered, and one has its turn next"
-        await proxy.refuse()  # What was silent ends.
-        await proxy.heal()
-        assert [answered.status_code for answered in await asyncio.gather(*waiting)] == [200, 200]
 
 
 async def test_hanging_up_stops_an_answer(behind_a_line: Opened, verifier: VerifierProcess) -> None:
@@ -120,12 +106,3 @@ def test_a_hostile_body_is_read_or_refused(fields: dict[str, Any], valid: bool) 
     else:
         assert call.relayed or call.turns[-1][0] == "user"  # What has tools is for the server to judge.
         assert call.choices.seed is not None
-
-
-async def test_odd_questions_are_answered(client: httpx.AsyncClient) -> None:
-    for question in ("", "\x00\x1b]52;c;\x07", "😀 \u202e\u200b", "{{ messages }}", "<|end|><|user|>"):
-        asked = {**BODY, "messages": [{"role": "user", "content": question}], "max_tokens": 5}
-        answered = await client.post(CHAT, json=asked)
-        assert answered.status_code == 200, answered.text
-        said = answered.json()["choices"][0]["message"]["content"]
-        assert all(character.isprintable() or character in "\n\t" for character in said)

@@ -173,15 +173,3 @@ async def test_without_leave_the_small_model_stays_silent_and_after_comments_the
         await proxy.heal()
         monkeypatch.setattr(reply, "RETURN_SECONDS", usual)  # The next try to connect may be further away than that.
         assert (await client.post(CHAT, json=BODY)).status_code == 200
-
-
-async def test_a_client_that_leaves_before_the_first_words_ends_its_answer(
-    tiny_pair: Path, verifier: VerifierProcess, tmp_path: Path
-) -> None:
-    async with FaultProxy([verifier.port]) as proxy, quiet(tiny_pair, tmp_path, proxy.url) as client:
-        free = asyncio.Event()
-        proxy.at(0, until_set(free))
-        async with client.stream("POST", CHAT, json={**BODY, "stream": True}) as response:
-            assert response.status_code == 200, "a comment has come"
-        free.set()
-        assert (await client.post(CHAT, json=BODY)).status_code == 200, "the only seat is free again"

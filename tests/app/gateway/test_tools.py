@@ -103,7 +103,9 @@ async def test_a_place_at_the_server_is_waited_for_with_tools_and_without(
             async with client.stream("POST", CHAT, json={**first, "stream": True}):
                 two = [asyncio.create_task(client.post(CHAT, json=body)) for body in (BODY, {"messages": [QUESTION]})]
                 (refused, *_), (waiting,) = await asyncio.wait(two, return_when=asyncio.FIRST_COMPLETED)
-                assert refused.result().status_code == 429 and len(server.asked) == 1
+                answer = refused.result()
+                assert answer.status_code == 429 and int(answer.headers["retry-after"]) >= 1
+                assert answer.json()["error"]["code"] == "rate_limit_exceeded" and len(server.asked) == 1
             assert (await waiting).json()["choices"][0]["message"]["content"] == "Two." and len(server.asked) == 2
 
 

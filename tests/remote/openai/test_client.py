@@ -116,7 +116,6 @@ WHOLE = {
         b'data: {"choices":null,"usage":{"total_tokens":9}}\n\n',
         DONE,
     ),
-    "no line end at the end": events(chunk("one "), chunk("two", "stop")[:-2]),
     "a picture between words": events(chunk("one "), PICTURE, chunk("two", "stop"), DONE),
     "heartbeats that are no JSON": events(
         b"data: ping\n\n", chunk("one "), b"data: -\n\ndata: keep-alive\n\n", chunk("two", "stop"), DONE
@@ -204,8 +203,6 @@ REFUSALS: dict[str, tuple[bytes, str, str]] = {
     "an end that is an error": (
         events(b'data: {"choices":[{"delta":{"content":"one"},"finish_reason":"error"}]}\n\n', DONE),
         "did not say which", "unavailable"),
-    "an event of type error, in words": (
-        events(b"event: error\ndata: The model is gone.\n\n", DONE), "The model is gone", "unavailable"),
     "code and msg in an event": (
         events(b'data: {"code":1301,"msg":"Not with me."}\n\n'), "Not with me", "unavailable"),
     "base_resp in a good answer": (
@@ -261,14 +258,6 @@ async def test_silence_and_a_line_kept_open_for_nothing_both_end(keeps_alive: bo
         clock.hurry(PATIENCE / 0.2)
         with pytest.raises(LinkDown, match="nothing more for" if keeps_alive else "was silent for"):
             await anext(stream)
-
-
-async def test_a_server_that_never_begins_is_given_up_at_the_deadline() -> None:
-    async with raw_peer(lambda _: None) as port, client_of(port) as client:
-        with pytest.raises(LinkDown, match="within 0.2 s"):
-            await begin(client, deadline=0.2)
-        with pytest.raises(LinkDown, match="within 0.2 s"):
-            await client.models(0.2)
 
 
 async def test_a_question_that_costs_nothing_is_asked_again_and_one_that_may_be_paid_for_is_sent_once() -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from remote import Busy, ChatStream, CompletionsClient, RemoteError
 from remote.errors import Refused
-from remote.openai.dialect import ordered, takes_prediction
+from remote.openai.dialect import ordered
 from remote.openai.schema import Content, ContentPart, Model
 from remote.protocol import Sampling
 from tests.support.dialects import MODEL, Exchange, Playback, exchanges
@@ -83,22 +83,6 @@ async def test_a_field_that_a_service_refuses_is_left_out_from_then_on(told: Exc
     assert second == {**{name: value for name, value in first.items() if name != field}, **(
         {} if instead is None else {instead: first[field]}
     )}  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("url", "owner", "takes"),
-    [
-        ("https://api.openai.com/v1", "system", True),
-        ("https://mine.openai.azure.com/openai/v1", "", True),
-        ("https://api.anthropic.com/v1", "anthropic", False),
-        ("https://generativelanguage.googleapis.com/v1beta/openai", "google", False),
-        ("http://127.0.0.1:11434/v1", "library", False),
-        ("http://192.0.2.7:8080/v1", "me", None),
-        ("https://api.openai.com.example/v1", "", None),
-    ],
-)
-def test_who_takes_predictions(url: str, owner: str, takes: bool | None) -> None:
-    assert takes_prediction(url, owner) is takes
 
 
 PICTURE = ContentPart(type="image_url", image_url="data:image/png;base64,AAAA")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gzip
 import json
 from typing import Any
 
@@ -57,11 +56,6 @@ def test_lists_of_models_are_read_as_servers_give_them(name: str) -> None:
     listing = read_model_list(shape if isinstance(shape, str) else json.dumps(shape))
     assert [(model.id, model.max_model_len) for model in listing.models] == models
     assert listing.loads_others == (name == "transformers serve")
-
-
-@pytest.mark.parametrize("body", [b"", b"no", b"7", b'"x"', b"{}", b'{"data":{}}', b"[" * 100_000, b"\xff"])
-def test_what_is_no_list_is_known_as_none(body: bytes) -> None:
-    assert read_model_list(body) is None
 
 
 def test_a_name_may_leave_the_latest_tag_out() -> None:
@@ -118,14 +112,6 @@ async def test_a_named_model_comes_first_and_the_list_only_suggests(
         named, other = await client.models(PATIENCE, wanted=wanted)
     assert (named.id, named.max_model_len, other.id) == (wanted, window, entry["id"])
     assert isinstance(named, UnlistedModel) and not isinstance(other, UnlistedModel)
-
-
-async def test_a_list_is_read_under_any_content_type_and_success() -> None:
-    body = json.dumps({"data": [{"id": "m"}]}).encode()
-    assert await listed(http(body, content_type="text/plain"), None) == ["m"]
-    assert await listed(http(body, status="203 Changed", content_type=None), None) == ["m"]
-    packed = http(gzip.compress(body), content_type=JSON, extra="content-encoding: gzip\r\n")
-    assert await listed(packed, None) == ["m"]
 
 
 @pytest.mark.parametrize("status", ["401 No", "503 Loading"])

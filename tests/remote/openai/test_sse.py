@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remote.openai.sse import MAX_EVENT_BYTES, EventReader, EventTooLong, event
+from remote.openai.sse import EventReader, event
 
 BOOK = (
     "\ufeffdata: first\n\n"
@@ -67,11 +67,3 @@ def test_what_servers_write_beside_the_book_is_read(written: str, events: list[s
 @given(st.binary(max_size=200), st.integers(1, 7))
 def test_any_bytes_are_survived_and_their_cuts_do_not_matter(data: bytes, size: int) -> None:
     assert read([data]) == read([data[at : at + size] for at in range(0, len(data), size)])
-
-
-@pytest.mark.parametrize("line", [b"x" * 100_000, b": y" * 50_000, b"data: z" + b"z" * 99_993 + b"\n"])
-def test_a_line_or_an_event_without_end_is_given_up(line: bytes) -> None:
-    reader = EventReader()
-    with pytest.raises(EventTooLong):
-        for _ in range(MAX_EVENT_BYTES // 90_000):
-            reader.feed(line)

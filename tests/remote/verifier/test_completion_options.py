@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import tracemalloc
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from typing import Any
@@ -27,7 +26,6 @@ from remote.verifier.drafting.own_drafter import OwnDrafter, OwnDrafts
 from remote.verifier.http import create_app
 from remote.verifier.serve import card
 from remote.verifier.sessions.acceptance import chooser
-from remote.verifier.sessions.answer_options import PredictedText
 from tests.remote.verifier.test_http import PATIENT, running
 from tests.support.tiny_text import END, tiny_text
 
@@ -183,25 +181,6 @@ async def test_a_prediction_changes_no_answer_and_is_counted(client: AsyncOpenAI
         details = answer.usage.completion_tokens_details
         accepted, rejected = details.accepted_prediction_tokens, details.rejected_prediction_tokens
         assert least <= accepted and accepted + rejected == len(TEXT.encode(predicted))
-
-
-def test_a_predicted_text_is_kept_once_for_all_answers_and_no_longer_than_one(loaded: Target, engine: Engine) -> None:
-    reader = RequestReader(card(loaded, engine, max_tokens=512), loaded.text)
-    given = {"messages": MESSAGES, "prediction": {"type": "content", "content": "list all files " * 999}}
-
-    def asked(count: int) -> tuple[list[PredictedText], int]:
-        tracemalloc.start()
-        try:
-            choices = reader.chat(json.dumps(given | {"n": count}).encode()).choices
-            return [one.options.predicted for one in choices], tracemalloc.get_traced_memory()[0]
-        finally:
-            tracemalloc.stop()
-
-    (alone,), one = asked(1)
-    together, sixteen = asked(16)
-    assert sixteen < 2 * one
-    together[0].take(alone.draft())
-    assert [text.rejected for text in together] == [512 - len(alone.draft())] + 15 * [512]
 
 
 # ---- plain text ------------------------------------------------------------------------------------------------------
