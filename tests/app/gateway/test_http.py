@@ -229,10 +229,16 @@ SHOWN = {"Authorization": f"Bearer {TOKEN}"}
 
 
 async def read_by_a_page(client: httpx.AsyncClient) -> None:
-    """A web page reads answers and errors."""
-    page = {"Origin": "app://obsidian.md", **SHOWN}
-    for fields, status in (({"stream": True}, 200), ({"n": 2}, 400)):
-        answered = await client.post(CHAT, json={**BODY, **fields}, headers=page)
+    """A web page reads answers, streams and errors."""
+    page, shown = {"Origin": "app://obsidian.md"}, {"Origin": "app://obsidian.md", **SHOWN}
+    asks = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization", **page}
+    for answered, status in (
+        (await client.options(CHAT, headers=asks), 200),
+        (await client.post(CHAT, json=BODY, headers=shown), 200),
+        (await client.post(CHAT, json={**BODY, "stream": True}, headers=shown), 200),
+        (await client.post(CHAT, json={**BODY, "n": 2}, headers=shown), 400),
+        (await client.get("/nowhere", headers=shown), 404),
+    ):
         assert answered.status_code == status, answered.text
         assert answered.headers["access-control-allow-origin"] in (page["Origin"], "*")
 

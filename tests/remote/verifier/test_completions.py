@@ -1,6 +1,7 @@
 """Chat completions: their text in a real process, and their limits in this one."""
 
 import asyncio
+import gzip
 import json
 import logging
 import socket
@@ -326,6 +327,14 @@ async def test_what_changes_nothing_is_taken(client: httpx.AsyncClient) -> None:
     assert unlimited["usage"]["completion_tokens"] > 16, "what plain text has without a limit"
 
 
+async def test_a_compressed_body_is_refused_by_its_name(client: httpx.AsyncClient) -> None:
+    refused = await client.post(CHAT, content=gzip.compress(b"{}"), headers={"content-encoding": "gzip"})
+    assert refused.status_code == 415
+    assert "not supported (gzip)" in refused.json()["error"]["message"]
+    named = await client.post(CHAT, json=body(max_tokens=1), headers={"content-encoding": "identity"})
+    assert named.status_code == 200
+
+
 async def test_a_slip_in_the_address_is_told_the_right_path(client: httpx.AsyncClient) -> None:
     for path in ("/chat/completions", "//v1/chat/completions", "/v1/", "/", "/models", "/v1/v1/models"):
         refused = await client.post(f"{client.base_url}".rstrip("/") + path)
@@ -346,6 +355,9 @@ async def test_paths_methods_and_tokens_too(loaded: Target, engine: Engine) -> N
         assert (await client.get("/v1/models")).status_code == 200
         method = await client.get(CHAT)
         assert (method.status_code, method.headers["allow"]) == (405, "POST") and "error" in method.json()
+        for path in ("/v1/responses", "/v1/embeddings", "/v1/chat"):
+            missing = await client.post(path, json={})
+            assert missing.status_code == 404 and path in missing.json()["error"]["message"]
         own = await client.post("/v1/card")
         assert (own.status_code, decode(own.content, Error).code) == (405, "bad_request")
 
@@ -401,6 +413,21 @@ async def test_what_fails_after_that_is_an_event(loaded: Target, engine: Engine)
                 hook.remove()
         assert [json.loads(one)["error"]["type"] for one in events] == ["server_error"]
         await until(client, "sessions", 0)
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_a_client_that_hangs_up_before_its_first_words_stops_its_answer(loaded: Target, engine: Engine) -> None:
+    async with reached(app(loaded, engine, max_sessions=2)) as client, Gate(engine.model) as held:
+        written = asyncio.create_task(whole(client))
+        await held.entered()
+        for _ in range(2):  # The answer before it is being written, so it waits in line.
+            async with client.stream("POST", CHAT, json=body(stream=True, max_tokens=900)) as response:
+                assert await anext(response.aiter_lines()) == ": still here"
+        held.allow()
+        await written
+        await until(client, "waiting_rounds", 0)
+        assert (await whole(client))["usage"]["completion_tokens"] == 40
+        assert await counter(client, "new_tokens_total") < 200
 
 
 # ---- bounds ----------------------------------------------------------------------------------------------------------

@@ -205,6 +205,24 @@ async def sent(port: int, data: bytes) -> bytes:
         writer.transport.abort()
 
 
+def mutated(rng: random.Random, data: bytes) -> bytes:
+    changed = bytearray(data)
+    for _ in range(rng.choice([1, 1, 2, 8])):
+        at = rng.randrange(len(changed) + 1)
+        kind = rng.randrange(4)
+        if kind == 0 and changed:
+            changed[at % len(changed)] = rng.randrange(256)
+        elif kind == 1:
+            changed[at:at] = rng.randbytes(rng.choice([1, 4, 64]))
+        elif kind == 2:
+            del changed[at : at + rng.choice([1, 3, 40])]
+        else:
+            changed[at:at] = rng.choice(
+                [b"\xff" * 4, b"\r\n\r\n", b"\xdd" + b"\xff" * 4, b"\0", b"\xcb\x7f\xf8" + bytes(6)]
+            )
+    return bytes(changed)
+
+
 # ---- attacks: each holds on for as long as its block lasts -----------------------------------------------------------
 
 
@@ -328,4 +346,18 @@ async def test_nonsense_gets_an_answer_or_a_closed_door(
         assert b" 400 " in answer[:30] or b" 413 " in answer[:30], (path, bomb[:20], answer[:200])
     for head in HEADS:
         await sent(verifier.port, head)
+    await unharmed(verifier, prompt, text)
+
+
+async def test_changed_bytes_break_nothing(verifier: LoggedVerifier, prompt: list[int], text: list[int]) -> None:
+    rng = random.Random(18)
+    chat = b'{"messages":[{"role":"user","content":"ls"}],"max_tokens":2,"temperature":1e-40}'
+    warm = opening("warm", [5, 9], sampling=Sampling(temperature=1e-40, top_p=1e-30, seed=-1))
+    seeds = [post("/v1/rounds", ROUND), post("/v1/rounds", warm), post("/v1/chat/completions", chat)]
+    seeds.append(post("/v1/streams", streaming("fuzz", [5, 9], most=3)))
+    for _ in range(2):  # As many at the same time as there may be connections.
+        data = [mutated(rng, rng.choice(seeds)) for _ in range(MOST_CONNECTIONS - 8)]
+        data.append(post("/v1/rounds", mutated(rng, ROUND)))
+        data.append(post("/v1/streams", mutated(rng, streaming("f", [5], most=2))))
+        await asyncio.gather(*(sent(verifier.port, one) for one in data))
     await unharmed(verifier, prompt, text)
