@@ -15,6 +15,8 @@ from app.tui.completion import Candidate, Completion, Provider
 
 NEAR = 3
 """Maximum number of suggestions for an unknown command."""
+MISSPELT = 0.8
+"""How alike a word with further words must be to a command; less, and the line is a question, as `/tmp is full` is."""
 AS_QUESTION = "To send the line as a question, begin it with a space."
 TYPED = re.compile(r"/([A-Za-z][A-Za-z-]*)(?:[ \t]+(.*))?")
 """One line: a slash, a word, and what follows it. A path has another slash or a dot in its first word."""
@@ -161,7 +163,8 @@ def parse(text: str, commands: Sequence[SlashCommand]) -> TypedCommand | Unknown
     command = _named(word, commands)
     if command is not None:
         return TypedCommand(command, argument)
-    return _question(text) if argument else UnknownCommand(typed[1], tuple(_near(word, commands)))
+    near = _alike(word, commands, MISSPELT) if argument else _near(word, commands)
+    return _question(text) if argument and not near else UnknownCommand(typed[1], tuple(near))
 
 
 def _question(text: str) -> Question:
@@ -186,10 +189,14 @@ def _named(word: str, commands: Iterable[SlashCommand]) -> SlashCommand | None:
 
 def _near(word: str, commands: Sequence[SlashCommand]) -> list[str]:
     """Commands that begin with the word, or are spelled similarly."""
-    spellings = {spelling: one.word for one in commands for spelling in (*one.others, one.word)}
     begin = [one.word for one in commands if one.word.startswith(word)]
-    alike = [spellings[spelling] for spelling in difflib.get_close_matches(word, spellings, NEAR)]
-    return list(dict.fromkeys([*begin, *alike]))[:NEAR]
+    return list(dict.fromkeys([*begin, *_alike(word, commands)]))[:NEAR]
+
+
+def _alike(word: str, commands: Sequence[SlashCommand], likeness: float = 0.6) -> list[str]:
+    spellings = {spelling: one.word for one in commands for spelling in (*one.others, one.word)}
+    alike = difflib.get_close_matches(word, spellings, NEAR, likeness)
+    return list(dict.fromkeys(spellings[spelling] for spelling in alike))
 
 
 def completion_of_commands(
