@@ -23,7 +23,7 @@ Mode = Literal["edge", "hosted", "offline", "warming"]
 """Who drafts and who verifies now. edge: the device drafts, the verifier verifies. hosted: the verifier does both.
 offline: the device drafts and nobody verifies. warming: a verifier is starting."""
 MODE_WORDS: dict[Mode, str] = {"edge": "online", "hosted": "online", "offline": "offline", "warming": "connecting"}
-"""The name of each mode for a person, of a server elsewhere."""
+"""The name of each mode for a person, unless this program runs the server itself; see `ModeChanged.word`."""
 EndReason = Literal["end", "length", "stopped"]
 """Why an answer has ended: the model ended it, a limit was reached, or the person stopped it."""
 Cut = Literal["length", "context", "filter", "broken", "other"]

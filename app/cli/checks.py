@@ -34,6 +34,9 @@ LEAST_BYTES = 10 << 20
 SERVE_PORT = 8000
 """Default port of `outrider serve`."""
 
+ALIKE = 0.9
+"""How alike two names are of which one may be the other, misspelt."""
+
 
 def program() -> Finding:
     python = f"Python {platform.python_version()} on {platform.system()} {platform.machine()}"
@@ -41,16 +44,14 @@ def program() -> Finding:
 
 
 def variables(environment: Mapping[str, str], folders: Folders) -> Iterator[Finding]:
-    """A warning for each variable that has the name of a setting that does not exist, and holds no server's token."""
-    known, tokens = ("home", *Settings.__struct_fields__), set[str | None]()
+    """A warning for each variable whose name is nearly that of a setting, and that is nothing else."""
+    settings = [f"{PREFIX}{name.upper()}" for name in ("home", *Settings.__struct_fields__) if name != "keys"]
+    others = {f"{PREFIX}{name}" for name in ("COMMAND_FILE", "LAST_COMMAND", "LAST_CODE", "REAL_MODELS")}
     with contextlib.suppress(ConfigError):  # `remotes` says what is wrong.
-        tokens = {remote.token_variable for _, remote in Remotes(folders)}
-    for variable in sorted(environment):
-        name = variable.removeprefix(PREFIX).lower()
-        if variable.startswith(PREFIX) and name not in known and variable not in tokens:
-            near = difflib.get_close_matches(name, known, 1)
-            advice = f"did you mean {PREFIX}{near[0].upper()}?" if near else "unset it"
-            yield Finding("warning", "settings", f"{variable} has no effect: no setting has its name; {advice}")
+        others |= {remote.token_variable or "" for _, remote in Remotes(folders)}
+    for variable in sorted(set(environment) - others - set(settings)):
+        if variable.startswith(PREFIX) and (near := difflib.get_close_matches(variable.upper(), settings, 1, ALIKE)):
+            yield Finding("warning", "settings", f"{variable} has no effect; did you mean {near[0]}?")
 
 
 def folders_of(folders: Folders) -> Iterator[Finding]:

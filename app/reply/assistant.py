@@ -26,7 +26,7 @@ from app.log import note
 from app.reply.errors import NoAnswer
 from app.reply.outbox import Outbox
 from app.sanitise import sanitise
-from storage import Attachment, Choices, FinalStatus, Message, Queued, StorageError, Store
+from storage import Attachment, Choices, FinalStatus, Message, NotFound, Queued, StorageError, Store
 from storage.choices import NONE
 
 if TYPE_CHECKING:
@@ -461,9 +461,9 @@ class Assistant:
 
         `ask` stores a question at once, so that a kill while the program loads does not lose it, and returns its
         pending answer. `request` stores any other pending answer, or returns None if there is nothing to write.
-        `about`: id of the message that is answered, answered again, continued or checked; its conversation is meant
-        unless an id is given. The answer waits while another program writes one above that message. Raises
-        `RuntimeError` while another reply runs in the conversation.
+        `about`: id of the message that is answered again, continued or checked; its conversation is meant unless an id
+        is given. The answer waits while another program writes one above its place. Raises `RuntimeError` while another
+        reply runs in the conversation.
         """
         try:
             if conversation_id is None:
@@ -509,7 +509,7 @@ class Assistant:
             if pending is not None and self._backend is None:
                 early = True
                 yield Started(pending.conversation_id, pending.id)
-            about = about if pending is None else pending.id
+            about = self._place(conversation_id, about) if pending is None else pending.id
             async with contextlib.aclosing(self._until_room(conversation_id, about, stopping)) as waiting:
                 async for why in waiting:
                     if pending is not None and not early:
@@ -544,6 +544,13 @@ class Assistant:
                 if not (early and isinstance(event, Started)):
                     note(event)
                     yield event
+
+    def _place(self, conversation_id: str, about: str | None) -> str | None:
+        """The message that the answer follows: `about`, or else the newest one that is shown."""
+        if about is None:
+            with contextlib.suppress(NotFound):  # Whoever writes the answer says so.
+                return self.store.conversations.get(conversation_id).tip_id
+        return about
 
     async def _until_room(
         self, conversation_id: str, about: str | None, stopping: asyncio.Event

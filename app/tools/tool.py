@@ -12,8 +12,10 @@ from urllib.parse import quote, unquote
 
 EXPRESSION = re.compile(r"\{([+#./;?&]?)(\w[\w.]*(?:,\w[\w.]*)*)(\*?)\}")
 """An expression of a URI template (RFC 6570): its operator, its variables, and a mark for a list."""
-RESERVED = ":/?#[]!$&'()*+,;="
-"""What the operators `+` and `#` leave as it is. RFC 6570 names `@` too, which begins another name in a question."""
+RESERVED = ":/?#[]!$&()*+,;="
+"""What the operators `+` and `#` leave as it is. RFC 6570 names `@` and `'` too, which mean something in a question."""
+ENDS = tuple(".,;:!?)]*_")
+"""Characters that would end the sentence, and not the URI, at the end of a word of a question."""
 ESCAPED = re.compile(r"%25(?=[0-9A-Fa-f]{2})")
 """A percent sign that belongs to a character that was percent-encoded already, encoded once more."""
 
@@ -117,7 +119,10 @@ class Blank(NamedTuple):
     def filled(self, value: str) -> str:
         """The URI up to the next variable, with this value, percent-encoded."""
         encoded = quote(value, self.safe)
-        return self.before + (ESCAPED.sub("%", encoded) if self.safe == RESERVED else encoded) + self.behind
+        encoded = ESCAPED.sub("%", encoded) if self.safe == RESERVED else encoded
+        if not self.behind and encoded.endswith(ENDS):
+            encoded = f"{encoded[:-1]}%{ord(encoded[-1]):02X}"
+        return self.before + encoded + self.behind
 
 
 @dataclass(frozen=True)

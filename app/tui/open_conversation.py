@@ -124,7 +124,7 @@ class OpenConversation:
         if stored.id != self.id:
             self._deleted.clear()
             self.unfolded = False
-        elif stored.summed.version > self.summed.version:
+        elif stored.summed.turns > self.summed.turns:
             self.unfolded = False  # More is summarised. A later event would fold what the person has unfolded since.
         self.summed, found, turns = stored.summed, stored.found, stored.turns
         looked_for = found is not None and found < self.summed.turns

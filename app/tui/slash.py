@@ -114,7 +114,7 @@ class TypedCommand(NamedTuple):
 
 
 class UnknownCommand(NamedTuple):
-    """A prompt that is one word after a slash but not a command."""
+    """A prompt that begins with a slash and a word that is no command, and that may be meant as one."""
 
     word: str
     near: tuple[str, ...]
@@ -163,7 +163,7 @@ def parse(text: str, commands: Sequence[SlashCommand]) -> TypedCommand | Unknown
     command = _named(word, commands)
     if command is not None:
         return TypedCommand(command, argument)
-    near = _alike(word, commands, MISSPELT) if argument else _near(word, commands)
+    near = _misspelt(word, commands) if argument else _near(word, commands)
     return _question(text) if argument and not near else UnknownCommand(typed[1], tuple(near))
 
 
@@ -189,14 +189,17 @@ def _named(word: str, commands: Iterable[SlashCommand]) -> SlashCommand | None:
 
 def _near(word: str, commands: Sequence[SlashCommand]) -> list[str]:
     """Commands that begin with the word, or are spelled similarly."""
-    begin = [one.word for one in commands if one.word.startswith(word)]
-    return list(dict.fromkeys([*begin, *_alike(word, commands)]))[:NEAR]
-
-
-def _alike(word: str, commands: Sequence[SlashCommand], likeness: float = 0.6) -> list[str]:
     spellings = {spelling: one.word for one in commands for spelling in (*one.others, one.word)}
-    alike = difflib.get_close_matches(word, spellings, NEAR, likeness)
-    return list(dict.fromkeys(spellings[spelling] for spelling in alike))
+    begin = [one.word for one in commands if one.word.startswith(word)]
+    alike = (spellings[spelling] for spelling in difflib.get_close_matches(word, spellings, NEAR))
+    return list(dict.fromkeys([*begin, *alike]))[:NEAR]
+
+
+def _misspelt(word: str, commands: Sequence[SlashCommand]) -> list[str]:
+    """Commands that are spelled nearly like the word, or with the same letters in another order."""
+    words = [one.word for one in commands]
+    same = [one for one in words if sorted(one) == sorted(word)]
+    return list(dict.fromkeys([*same, *difflib.get_close_matches(word, words, NEAR, MISSPELT)]))
 
 
 def completion_of_commands(

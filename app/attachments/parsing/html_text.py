@@ -6,7 +6,7 @@ import codecs
 import re
 from urllib.parse import urljoin
 
-from bs4 import BeautifulSoup, Tag
+from bs4 import BeautifulSoup, NavigableString, Tag
 from lxml.etree import LxmlError
 from markdownify import MarkdownConverter
 from readability import Document
@@ -61,7 +61,7 @@ def _markdown(part: Tag, address: str) -> str:
         else:
             link["href"] = urljoin(address, target)
     for words in part.find_all(string=re.compile(r"\|")):
-        if words.find_parent(["td", "th"]):
+        if type(words) is NavigableString and words.find_parent(["td", "th"]):  # Not a comment, which stays hidden.
             words.replace_with(in_cell(words))
     text: str = MarkdownConverter(heading_style="ATX", bullets="-", strip=["img"]).convert_soup(part)
     return text.strip()

@@ -55,7 +55,8 @@ class ToolCallScreen(Dialog["Decision | None"]):
             if called.again:
                 yield Static(Content.styled(AGAIN, "$text-warning"), markup=False)
             with VerticalScroll():
-                yield Static(Content(arguments_of(call)), markup=False)
+                rows = [Content.assemble((name, "bold"), value) for name, value in arguments_of(call)]
+                yield Static(Content("\n").join(rows), markup=False)  # A value is never bold, as a name is.
 
     def on_mount(self) -> None:
         self._key_at = time.monotonic()

@@ -30,7 +30,7 @@ class ToolsScreen(Dialog[tuple[str, ...]]):
         self._servers, self._chosen = servers, set(chosen)
 
     def compose(self) -> Iterator[Widget]:
-        keys = f"enter on or off   {hint(self, ('tools.close', 'done'))}"
+        keys = hint(self, ("tools.turn", "on or off"), ("tools.close", "done"))
         with titled(Vertical(), "Tools of this conversation", keys):
             yield OptionList(*self._rows(), compact=True)
 

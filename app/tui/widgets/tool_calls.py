@@ -56,7 +56,7 @@ class ToolCalls(Vertical):
             state = "waits for your yes" if called.asks and self.turn.running else STATES[call.state]
             parts.append(f"{'▾' if unfolded else '▸'} {line_of(call)} · {state}")
             if unfolded:
-                parts.append(_indented(shown(arguments_of(call))))
+                parts.append(_indented(shown("\n".join(map("".join, arguments_of(call))))))
                 parts += [_indented(shown(call.result))] if call.result else []
         self._lines.update(Content("\n".join(parts)))
 
@@ -77,19 +77,19 @@ def line_of(call: Call) -> str:
     return f"{one_line(name)} {cut}".strip()
 
 
-def arguments_of(call: Call) -> str:
-    """All arguments, with whatever a terminal would hide spelt out.
+def arguments_of(call: Call) -> list[tuple[str, str]]:
+    """The name and the value of each argument, with whatever a terminal would hide spelt out.
 
-    Each of an object begins a line. Its further lines are indented, so that no value looks like another argument.
+    Without a name: all of them, if they are no object. Further lines of a value are indented.
     """
     try:
         arguments = json.loads(call.arguments)
     except (ValueError, RecursionError):
         arguments = None
     if not isinstance(arguments, dict):
-        return _visible(call.arguments)
-    said = (f"{_visible(name)}: {_written(value)}" for name, value in arguments.items())
-    return "\n".join(one.replace("\n", "\n  ") for one in said) or "(no arguments)"
+        return [("", _visible(call.arguments))]
+    rows = [(f"{_visible(name)}: ", _written(value).replace("\n", "\n  ")) for name, value in arguments.items()]
+    return rows or [("", "(no arguments)")]
 
 
 def _written(value: object) -> str:

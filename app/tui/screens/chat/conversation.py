@@ -282,8 +282,10 @@ class ConversationView(Vertical):
     async def fold_summed(self) -> None:
         """Show the summarised messages, or fold them."""
         conversation = self._conversation
-        conversation.unfolded = not conversation.unfolded
-        await self.open(conversation.id)
+        wanted = not conversation.unfolded
+        while conversation.unfolded is not wanted:  # A newer summary, which is read now, is folded at first.
+            conversation.unfolded = wanted
+            await self.open(conversation.id)
         if conversation.unfolded and 0 < conversation.summed.turns <= len(conversation.turns):
             self.messages.transcript.go_to(conversation.summed.turns - 1)
 
@@ -383,7 +385,7 @@ class ConversationView(Vertical):
                     said = " ".join(filter(None, [why, PARTIAL_SUMMARY if partial_one else ""]))
                     self.notify(said, severity="warning", markup=False)
             elif here:
-                self.notify("The model reads a summary of the older messages now. /compact show shows them.")
+                self.notify("From now on, the model reads a summary of the older messages. /compact show shows them.")
             again = True
         elif reply.instead is not None:
             if turn.outcome == "failed" and not turn.text:
