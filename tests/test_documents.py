@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 import shlex
+import shutil
+import subprocess
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import pytest
 import typer
 
 from app.cli.__main__ import cli
@@ -16,8 +19,7 @@ from app.cli.handover import COMMAND_FILE
 from app.config import PREFIX, Settings
 from app.tui.bindings import actions
 from app.tui.widgets.welcome import EXAMPLES
-from docs import figure, keys
-from docs.manpage import settings
+from docs import figure, keys, manpage
 from tests.support.examples import read_examples
 from tests.support.serving import REPOSITORY
 from tools.release import PACKAGES
@@ -161,7 +163,7 @@ def test_every_setting_is_explained_with_its_default_and_variables_exist() -> No
         for name, value in zip(names.split(","), default.split(",") if "," in names else [default])
     }
     assert set(explained) >= set(Settings.__struct_fields__)
-    for name, default, _ in settings():
+    for name, default, _ in manpage.settings():
         if default:
             assert explained[name] == default, name
     known = {PREFIX + field.upper() for field in Settings.__struct_fields__}
@@ -241,3 +243,16 @@ def test_questions_of_the_documents_the_welcome_screen_and_the_pictures() -> Non
     pictures = [question for page in pages for question in re.findall(r'^QUESTION = "(.*)"$', page, re.MULTILINE)]
     assert len(pictures) == len(PICTURES)
     assert {*EXAMPLES, *pictures} <= {one.question for one in read_examples() if len(one.turns) == 1}
+
+
+def test_the_manual_page_is_current() -> None:
+    assert manpage.PAGE.read_text(encoding="utf-8") == manpage.page(), "write it again: python docs/manpage.py"
+
+
+@pytest.mark.skipif(shutil.which("groff") is None, reason="groff is not installed")
+def test_the_manual_page_is_typeset_without_a_warning() -> None:
+    command = ["groff", "-man", "-ww", "-Tutf8", str(manpage.PAGE)]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True)
+    shown = re.sub(r"\x1b\[[0-9;]*m|.\x08", "", ran.stdout)
+    assert ran.stderr == "" and "EXIT STATUS" in shown and "outrider doctor" in shown
+    assert 'outrider ask "list files by size"' in shown

@@ -109,7 +109,7 @@ class Relay:
         """Fields from the settings, if the request does not set them."""
         settings, asked = self._settings, self._answer.call.relayed or {}
         chosen: dict[str, Any] = {}
-        if settings.temperature is not None or isinstance(peer, Verifier):
+        if (settings.temperature is not None and asked.get("top_p") is None) or isinstance(peer, Verifier):
             chosen["temperature"] = settings.temperature or 0.0
         if settings.max_tokens is not None and "max_completion_tokens" not in asked:
             chosen["max_tokens"] = settings.max_tokens

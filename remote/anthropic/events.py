@@ -10,6 +10,8 @@ import json
 from dataclasses import replace
 from typing import Any
 
+import msgspec
+
 from remote.errors import Incompatible
 from remote.openai.delta import AnswerDelta
 from remote.openai.ends import end_of
@@ -64,7 +66,7 @@ class MessageReader:
             case "message_delta":
                 delta = found.get("delta")
                 reason = text(delta.get("stop_reason")) if isinstance(delta, dict) else ""
-                bare = sorted(self._bare) if end_of(reason) == "tools" else ()
+                bare = sorted(self._bare) if end_of(reason) in ("tools", "whole") else ()
                 calls = tuple(CallPiece(index, "", "", "{}") for index in bare)
                 return AnswerDelta(finish=reason, usage=self._usage(found.get("usage")), calls=calls)
             case "message_stop":
@@ -72,12 +74,17 @@ class MessageReader:
             case "message":
                 parts = found.get("content")
                 blocks = [_block(part, at) for at, part in enumerate(parts)] if isinstance(parts, list) else []
+                whole = "{}" if end_of(reason := text(found.get("stop_reason"))) in ("tools", "whole") else ""
                 return AnswerDelta(
                     "".join(block.text for block in blocks),
                     "".join(block.reasoning for block in blocks),
-                    text(found.get("stop_reason")),
+                    reason,
                     self._usage(found.get("usage")),
-                    tuple(call for block in blocks for call in block.calls),
+                    tuple(
+                        msgspec.structs.replace(call, arguments=call.arguments or whole)
+                        for block in blocks
+                        for call in block.calls
+                    ),
                 )
         return AnswerDelta()
 

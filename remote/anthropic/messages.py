@@ -9,7 +9,7 @@ import msgspec
 
 from remote.openai.dialect import OPENING, SYSTEM
 from remote.openai.lenient_json import parse
-from remote.openai.request_fields import THOUGHT, UNSUPPORTED, FieldRefused
+from remote.openai.request_fields import SAID, THOUGHT, UNSUPPORTED, FieldRefused
 from remote.openai.schema import ChatMessage, ChatRequest, Content, ContentPart, ImageUrl, ToolCall
 
 MAX_TOKENS = 32_000
@@ -66,22 +66,25 @@ def messages_request(request: ChatRequest, most: int, repeated: str = "") -> Mes
     words of an answer, with which the model is to begin when it continues that.
 
     Blank messages are left out, and white space at the end of a last message of the assistant: the API refuses both.
+    It wants the results of tools at the beginning of a message.
     Raises `FieldRefused` for what this API cannot say.
     """
-    system = "\n\n".join(_text(message.content) for message in request.messages if message.role in SYSTEM)
+    told = [_text(message.content) for message in request.messages if message.role in SYSTEM]
+    system = "\n\n".join(text for text in told if text.strip())
     spoken: list[Message] = []
     for message in request.messages:
         said = _message(message)
         if message.role in SYSTEM or not said.content:
             continue
         if spoken and spoken[-1].role == said.role:
-            said = Message(said.role, [*_listed(spoken.pop().content), *_listed(said.content)])
+            blocks = [*_listed(spoken.pop().content), *_listed(said.content)]
+            said = Message(said.role, sorted(blocks, key=lambda block: block["type"] != "tool_result"))
         spoken.append(said)
     if not spoken or spoken[0].role != "user":
         spoken.insert(0, Message("user", OPENING))
     last = spoken[-1]
-    if last.role == "assistant" and isinstance(last.content, str):
-        spoken[-1] = Message(last.role, last.content.rstrip())
+    if last.role == "assistant":
+        spoken[-1] = Message(last.role, _trimmed(last.content))
     if repeated:
         spoken.append(Message("user", GO_ON.format(repeated)))
     stops = (request.stop,) if isinstance(request.stop, str) else request.stop or ()
@@ -156,6 +159,13 @@ def _choice(request: ChatRequest) -> dict[str, Any] | None:
     return None if choice == {"type": "auto"} else choice
 
 
+def _trimmed(content: str | list[dict[str, Any]]) -> str | list[dict[str, Any]]:
+    if isinstance(content, str):
+        return content.rstrip()
+    *before, last = content
+    return [*before, {**last, "text": last["text"].rstrip()}] if last["type"] == "text" else content
+
+
 def _listed(content: str | list[dict[str, Any]]) -> list[dict[str, Any]]:
     if isinstance(content, str):
         return [{"type": "text", "text": content}] if content else []
@@ -170,12 +180,12 @@ def _blocks(content: Content | None) -> str | list[dict[str, Any]]:
 
 
 def _block(part: ContentPart) -> dict[str, Any] | None:
-    if part.type == "text":
+    if part.type in SAID:
         return {"type": "text", "text": part.text} if part.text.strip() else None
     if part.type in THOUGHT:
         return None
     if part.image_url is None:
-        told = f"A part of type {part.type!r} cannot be sent to Anthropic's API here; text and images can."
+        told = f"A part of type {part.type!r} cannot be sent to Anthropic's API here. Send it as text, or leave it out."
         raise FieldRefused(told, "messages", UNSUPPORTED)
     url = part.image_url.url if isinstance(part.image_url, ImageUrl) else part.image_url
     if (held := DATA.fullmatch(url)) is None:

@@ -82,7 +82,7 @@ class CompletionsClient(Wire):
         self._url = base
         self._version, self._settled = ("", True) if VERSIONED.search("".join(path[1:])) else ("/v1", False)
         """The prefix of each path, and whether the server has answered there."""
-        self._refused: dict[str, tuple[str, ...]] = {}
+        self._refused: dict[tuple[str, str], tuple[str, ...]] = {}
         """Fields that the server rejected, by model."""
         self.options = options
         """How the server is reached."""
@@ -122,7 +122,7 @@ class CompletionsClient(Wire):
 
     def may_predict(self, model: Model) -> bool:
         """Whether to try sending a prediction: the server accepts it, or that is unknown."""
-        return "prediction" not in self._refused.get(model.id, ()) and (
+        return "prediction" not in self._refused.get((self.chat_path, model.id), ()) and (
             takes_prediction(self._url, model.owned_by) is not False
         )
 
@@ -218,10 +218,11 @@ class CompletionsClient(Wire):
     ) -> ChatStream:
         """Send a request as `encoded`, without what the server is known to reject, and again without what it rejects.
 
-        See `chat`, and `ChatStream` for `continued` and `tools`.
+        What it rejects is known from then on, once it has accepted the rest. See `chat`, and `ChatStream` for
+        `continued` and `tools`.
         """
-        model = request.model or ""
-        never = (*self.lacks, *self._refused.get(model, ()))
+        of, rejected = (path, request.model or ""), list[str]()
+        never = (*self.lacks, *self._refused.get(of, ()))
         left_out = tuple(field for field in never if getattr(request, field) is not None)
         for field in left_out:
             request = without_field(request, field)
@@ -238,8 +239,10 @@ class CompletionsClient(Wire):
                     refused = refused_field(error.status, error.field, error.said, request)
                     if refused is None:
                         raise
-                self._refused[model] = (*self._refused.get(model, ()), refused)
-                left_out, request = (*left_out, refused), without_field(request, refused)
+                rejected.append(refused)
+                request = without_field(request, refused)
+        if rejected:
+            self._refused[of] = (*self._refused.get(of, ()), *rejected)
         return ChatStream(
             self,
             answer,
@@ -249,7 +252,7 @@ class CompletionsClient(Wire):
             self._reader(request),
             continued=continued,
             predicted=request.prediction is not None,
-            left_out=left_out,
+            left_out=(*left_out, *rejected),
             tools=tools,
         )
 

@@ -132,21 +132,21 @@ def read_request(body: bytes, kind: type[Request]) -> tuple[dict[str, Any], Requ
 
     Raises `FieldRefused`, also for a field whose value is not one of those in `FOREIGN`.
     """
-    given = read_fields(body)
+    given = read_fields(body, MOST_TOKENS)
     return given, read_typed(given, kind, FOREIGN)
 
 
-def read_fields(body: bytes) -> dict[str, Any]:
+def read_fields(body: bytes, most: int | None = None) -> dict[str, Any]:
     """All fields of a body. Raises `FieldRefused`.
 
-    A byte order mark before them is skipped: some programs on Windows write one. A limit of -1 is left out, as no limit
-    of the request's own. Plain text has a low one then, so that gets the highest there is.
+    A byte order mark before them is skipped: some programs on Windows write one. A limit of -1 counts as not set. For
+    plain text, whose default is low, it is `most`.
     """
     with _readable():
         given = msgspec.json.decode(body.removeprefix(BOM), type=dict[str, Any])
     for name in LIMITS:
         if given.get(name) == NO_LIMIT:
-            given[name] = MOST_TOKENS if given.get("prompt") else None
+            given[name] = most if "prompt" in given else None
     return given
 
 

@@ -6,7 +6,8 @@ import codecs
 import re
 from urllib.parse import urljoin
 
-from bs4 import BeautifulSoup, NavigableString, Tag
+from bs4 import BeautifulSoup, Tag
+from bs4.element import NavigableString
 from lxml.etree import LxmlError
 from markdownify import MarkdownConverter
 from readability import Document

@@ -80,7 +80,8 @@ def _messages(message: Mapping[str, Any]) -> Iterable[dict[str, Any]]:
     for block in blocks:
         if block.get("type") == "tool_result":
             said = _content(block.get("content")) or ""
-            said = f"Error: {said}" if block.get("is_error") and isinstance(said, str) else said
+            if block.get("is_error"):
+                said = f"Error: {said}" if isinstance(said, str) else [{"type": "text", "text": "Error:"}, *said]
             yield {"role": "tool", "tool_call_id": block.get("tool_use_id"), "content": said}
     calls = [_called(block) for block in blocks if block.get("type") == "tool_use"]
     said = _content([block for block in blocks if block.get("type") not in ("tool_use", "tool_result")])
@@ -180,7 +181,8 @@ def error_body(error: GatewayRefused) -> bytes:
 
 def _complete(exchange: Exchange) -> list[ToolCall]:
     """The calls whose arguments are complete: all of them, unless a limit has cut the answer."""
-    return [call for call in exchange.calls if isinstance(parse(call.function.arguments or "{}"), dict)]
+    empty = "" if exchange.finish == "length" else "{}"
+    return [call for call in exchange.calls if isinstance(parse(call.function.arguments or empty), dict)]
 
 
 def _end(exchange: Exchange) -> str:

@@ -99,7 +99,7 @@ async def test_what_codex_sends_is_answered_in_its_own_terms(relaying: Relaying)
 
 
 async def test_messages_carry_text_calls_and_results(relaying: Relaying) -> None:
-    scripts = (TWO_CALLS, TWO_CALLS, HALF_A_CALL, Script(["Rain."], reason="length"))
+    scripts = (TWO_CALLS, TWO_CALLS, HALF_A_CALL, Script(["Rain.", piece(0, "weather")], reason="length"))
     async with between(relaying, *scripts) as (server, client):
         whole = (await client.post("/v1/messages", json=MESSAGES)).json()
         assert [block["type"] for block in whole["content"]] == ["text", "tool_use", "tool_use"]

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from remote import Busy, ChatStream, Incompatible, LinkDown, MessagesClient, Refused
 from remote.anthropic.events import MessageReader
+from remote.anthropic.messages import messages_request
 from remote.openai.delta import AnswerDelta
 from remote.openai.ends import end_of
-from remote.openai.schema import ContentPart, ImageUrl
+from remote.openai.schema import CalledFunction, ChatMessage, ChatRequest, ContentPart, ImageUrl, ToolCall
 from remote.protocol import Sampling
 from tests.remote.toy_verifier import utf16_units
 from tests.support.messages_server import KEY, OLD, MessagesServer, Reply
@@ -135,10 +136,12 @@ async def test_a_full_server_says_when_to_ask_again_and_a_wrong_key_is_named() -
         assert refused.value.code == "unauthorised"
 
 
-async def test_a_stopped_answer_ends_at_the_server() -> None:
-    server = MessagesServer([Reply(("Use ",), hold=True)])
-    async with server.listening() as port, client_of(port) as client:
-        stream = await begin(client)
-        assert await anext(stream) == "Use "
-        await stream.aclose()
-        await server.hung_up.wait()
+def test_results_come_first_and_blanks_are_left_out() -> None:
+    calls = tuple(ToolCall(id=name, function=CalledFunction("look", "{}")) for name in "ab")
+    results = [ChatMessage("tool", "seen", tool_call_id=name) for name in "ab"]
+    said = [ChatMessage("system", " "), ChatMessage("system", ""), ChatMessage("user", "go"),
+            ChatMessage("assistant", None, calls), results[0], ChatMessage("user", "and this?"), results[1],
+            ChatMessage("assistant", (ContentPart(type="output_text", text="so "),))]  # fmt: skip
+    made = messages_request(ChatRequest(messages=tuple(said)), 9)
+    assert made.system is None and made.messages[-1].content == [{"type": "text", "text": "so"}]
+    assert [block["type"] for block in made.messages[2].content] == ["tool_result", "tool_result", "text"]

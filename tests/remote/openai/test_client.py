@@ -297,6 +297,21 @@ async def test_the_request_says_no_more_than_every_server_knows() -> None:
     assert heard == [plain, {**plain, "temperature": 0.5, "top_p": 0.9, "top_k": 5, "seed": 3}]
 
 
+async def test_a_refusal_that_leaving_out_does_not_mend_teaches_nothing() -> None:
+    told = b'{"error": {"message": "Unknown parameter: foo. Supported: model, messages, stream_options"}}'
+    refused, heard = http(told, status="400 Bad Request", content_type="application/json"), list[dict[str, Any]]()
+
+    async def serve(number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heard.append(json.loads((await request_of(reader))[1]))
+        writer.write(refused if len(heard) < 3 else events(chunk("x", "stop")))
+
+    async with listening(serve) as port, client_of(port) as client:
+        with pytest.raises(Refused):
+            await answer(client)
+        await answer(client)
+    assert ["stream_options" in one for one in heard] == [True, False, True]
+
+
 # ---- who is there ----------------------------------------------------------------------------------------------------
 
 

@@ -352,12 +352,8 @@ async def test_paths_methods_and_tokens_too(loaded: Target, engine: Engine) -> N
             assert (refused.status_code, refused.json()["error"]["code"]) == (401, "invalid_api_key")
             assert refused.headers["www-authenticate"] == "Bearer"
         client.headers["authorization"] = f"Bearer {TOKEN}"
-        assert (await client.get("/v1/models")).status_code == 200
         method = await client.get(CHAT)
         assert (method.status_code, method.headers["allow"]) == (405, "POST") and "error" in method.json()
-        for path in ("/v1/responses", "/v1/embeddings", "/v1/chat"):
-            missing = await client.post(path, json={})
-            assert missing.status_code == 404 and path in missing.json()["error"]["message"]
         own = await client.post("/v1/card")
         assert (own.status_code, decode(own.content, Error).code) == (405, "bad_request")
 
