@@ -46,10 +46,10 @@ def program() -> Finding:
 def variables(environment: Mapping[str, str], folders: Folders) -> Iterator[Finding]:
     """A warning for each variable whose name is nearly that of a setting, and that is nothing else."""
     settings = [f"{PREFIX}{name.upper()}" for name in ("home", *Settings.__struct_fields__) if name != "keys"]
-    others = {f"{PREFIX}{name}" for name in ("COMMAND_FILE", "LAST_COMMAND", "LAST_CODE", "REAL_MODELS")}
+    tokens = set[str | None]()
     with contextlib.suppress(ConfigError):  # `remotes` says what is wrong.
-        others |= {remote.token_variable or "" for _, remote in Remotes(folders)}
-    for variable in sorted(set(environment) - others - set(settings)):
+        tokens = {remote.token_variable for _, remote in Remotes(folders)}
+    for variable in sorted(set(environment) - tokens - set(settings)):
         if variable.startswith(PREFIX) and (near := difflib.get_close_matches(variable.upper(), settings, 1, ALIKE)):
             yield Finding("warning", "settings", f"{variable} has no effect; did you mean {near[0]}?")
 

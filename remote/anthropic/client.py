@@ -74,12 +74,11 @@ class MessagesClient(CompletionsClient):
             asked = read_typed(request, REQUEST, {})
             most = asked.max_completion_tokens or asked.max_tokens
             asked = msgspec.structs.replace(asked, max_tokens=most, max_completion_tokens=None)
-            messages_request(asked, MAX_TOKENS)
+            begun, waits = bool(asked.continue_final_message), (deadline, silence)
+            return await self._answer(asked, *waits, self._encoded, self.chat_path, continued=begun, tools=True)
         except FieldRefused as error:
             told = Error(code="bad_request", message=str(error), retry=False)
             raise BadRequest(told, 400, str(error), error.param or "") from None
-        begun = bool(asked.continue_final_message)
-        return await self._answer(asked, deadline, silence, self._encoded, self.chat_path, continued=begun, tools=True)
 
     def _encoded(self, request: ChatRequest) -> bytes:
         most = self._limits.get(request.model or "", MAX_TOKENS)

@@ -282,9 +282,10 @@ class ConversationView(Vertical):
     async def fold_summed(self) -> None:
         """Show the summarised messages, or fold them."""
         conversation = self._conversation
-        wanted = not conversation.unfolded
-        while conversation.unfolded is not wanted:  # A newer summary, which is read now, is folded at first.
-            conversation.unfolded = wanted
+        unfolds = conversation.unfolded = not conversation.unfolded
+        await self.open(conversation.id)
+        if unfolds and not conversation.unfolded:  # A newer summary was read, which is folded at first.
+            conversation.unfolded = True
             await self.open(conversation.id)
         if conversation.unfolded and 0 < conversation.summed.turns <= len(conversation.turns):
             self.messages.transcript.go_to(conversation.summed.turns - 1)
