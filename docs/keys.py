@@ -20,8 +20,8 @@ PAGE = ROOT / "docs" / "keys.md"
 OPENING = """\
 # Keys
 
-Every key of the screen, with the name under which you can change it. Write the changes below `[keys]` in the
-[settings file](settings.md#the-settings-file); separate several keys by a comma:
+Every key of the screen, and the name for changing it under `[keys]` in the
+[settings file](settings.md#the-settings-file). Separate several keys by a comma:
 
 ```toml
 [keys]
@@ -29,8 +29,11 @@ chat.new = "f11"
 message.regenerate = "ctrl+e"
 ```
 
-`outrider keys` prints this list with your changes. F1 shows the keys of the part of the screen that has the focus.
+`outrider keys` prints this list with your changes; F1 shows the keys of the focused part of the screen.
 `python docs/keys.py` writes this page.
+
+| where | keys | name | what it does |
+|---|---|---|---|
 """
 CHARACTERS = {
     "left_square_bracket": "[",
@@ -42,14 +45,14 @@ CHARACTERS = {
 
 
 def page() -> str:
-    """The whole page, as Markdown: one table for each part of the screen."""
-    parts: dict[str, str] = {}
+    """The whole page, as Markdown: one table. Only the first row of each part of the screen names that part."""
+    rows, room = [OPENING], ""
     for action in actions({}):
         keys = ", ".join(f"`{CHARACTERS.get(key, key)}`" for key in action.keys)
-        row = f"| {keys} | `{action.id}` | {action.description} |\n"
-        parts[action.room] = parts.get(action.room, "") + row
-    heads = "| keys | name | what it does |\n|---|---|---|\n"
-    return OPENING + "".join(f"\n## {title}\n\n{heads}{rows}" for title, rows in parts.items())
+        where = "" if action.room == room else f"**{action.room}**"
+        rows.append(f"| {where} | {keys} | `{action.id}` | {action.description} |\n")
+        room = action.room
+    return "".join(rows)
 
 
 def main() -> None:
