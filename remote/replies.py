@@ -182,7 +182,7 @@ class HostedStream(Metered):
 
     def _take(self, frame: Frame) -> Progress:
         if not isinstance(frame, Progress) or frame.gained > self._left:
-            raise Incompatible(f"{self._wire.host} sent what this stream cannot have; {UPDATE}")
+            raise Incompatible(f"{self._wire.host} sent a message that does not belong to this stream; {UPDATE}")
         self._tokens.take_progress(frame)
         self._text_at = self._wire.clock.now()
         took = time.perf_counter() - self._response.sent

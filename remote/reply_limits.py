@@ -100,7 +100,7 @@ class LikeliestBudget:
         self._bounds.check_tokens([int(tokens.max())], self._host)
         rejected = [] if tree is None else tree.rejected(accepted, len(tree))
         if nodes != sorted(set(nodes) & set(rejected)):
-            raise Incompatible(f"{self._host} sent distributions of other nodes than were rejected; {UPDATE}")
+            raise Incompatible(f"{self._host} sent distributions for nodes that were not rejected; {UPDATE}")
         positions, instead = [*range(begin, end)], [TEXT] * frame.count
         if tree is not None and nodes:
             positions += [self._next + int(depth) for depth in tree.depths()[nodes]]

@@ -243,7 +243,7 @@ class RemoteSession:
         except ProtocolError as error:
             raise Incompatible(f"{self._wire.host} sent {quoted(str(error))}; {UPDATE}") from None
         if conflicts == MAX_CONFLICTS:
-            raise Incompatible(f"{self._wire.host} refuses every base of a round, even none; {UPDATE}")
+            raise Incompatible(f"{self._wire.host} rejects every prefix of a conversation, even none; {UPDATE}")
         return 0 if conflicts == MAX_CONFLICTS - 1 else self._tokens.longest_prefix(conflict)
 
     # ---- replies -----------------------------------------------------------------------------------------------------

@@ -56,7 +56,7 @@ class SharedTokens:
         gained, at = [], ROOT
         for node in verdict.accepted:
             if node >= len(tree) or tree.parents[node] != at:
-                raise Incompatible(f"{self._host} accepted node {node}, no child of {at}; {UPDATE}")
+                raise Incompatible(f"{self._host} accepted node {node}, which is not a child of {at}; {UPDATE}")
             gained.append(int(tree.tokens[node]))
             at = node
         if verdict.bonus is not None:

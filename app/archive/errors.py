@@ -9,7 +9,7 @@ ArchiveError
 from __future__ import annotations
 
 KINDS = (
-    "Outrider's JSON, an export of ChatGPT or Claude (.zip, its folder, or conversations.json), the logs.db of llm, "
+    "Outrider's JSON, an export from ChatGPT or Claude (.zip, its folder, or conversations.json), the logs.db of llm, "
     "the store.db of oterm, or a database of Outrider"
 )
 """The kinds of files that can be imported, for messages to the person."""

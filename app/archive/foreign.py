@@ -92,7 +92,7 @@ def converted(foreign: ForeignConversation) -> WholeConversation:
             created=node.created or (before.created if before else start),
         )
     if not messages:
-        raise Unsuitable("it holds no message that could be shown")
+        raise Unsuitable("it has no message to show")
     ids = _ids(conversation_id, messages)
     tip = foreign.tip
     while tip is not None and tip not in stands_for:

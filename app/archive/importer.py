@@ -175,7 +175,9 @@ def _explained(path: Path) -> Iterator[None]:
     except sqlite3.Error as error:
         if "no such column" in str(error):
             raise Unreadable(f"{path} is a database of another program ({error}). Outrider reads: {KINDS}.") from None
-        raise Unreadable(f"{path} cannot be read ({error}); close the program that uses it, or take a copy.") from None
+        raise Unreadable(
+            f"{path} cannot be read ({error}); close the program that uses it, or import a copy."
+        ) from None
 
 
 # ---- JSON ------------------------------------------------------------------------------------------------------------
@@ -247,7 +249,7 @@ def _zipped(archive: zipfile.ZipFile, path: Path) -> Iterator[Candidate]:
     for info in (chosen := named or members):
         if info.compress_type not in COMPRESSIONS:
             raise Unreadable(
-                f"{info.filename} in {path} uses a compression that exports do not; unpack it, and import the file."
+                f"{info.filename} in {path} uses an unsupported compression method; unpack it and import the file."
             )
     found = [
         _Member(info.filename, RATIO * info.compress_size + (RATIO << 16), partial(archive.open, info))
@@ -272,7 +274,7 @@ def _bytes_of(file: Path) -> IO[bytes]:
 def _exported(members: Sequence[_Member], path: Path, *, named: bool) -> Iterator[Candidate]:
     """Yields the conversations of an export. `named`: these files have the names that exports give them."""
     if len(members) > MOST_MEMBERS:
-        raise Unreadable(f"{path} holds more than {MOST_MEMBERS:,} files of conversations, more than any export has.")
+        raise Unreadable(f"{path} holds more than {MOST_MEMBERS:,} conversation files, more than any export.")
     known, left = False, LARGEST
     for member in members:
         name = f"{member.name} in {path}"
@@ -305,9 +307,7 @@ class _Bounded:
         if self.count > self._left:
             raise Unreadable(f"{self._name} is larger than {LARGEST >> 20} MiB, more than can be read.")
         if self.count > self._most:
-            raise Unreadable(
-                f"{self._name} is compressed by a factor of more than {RATIO}, unlike any text, so it is not read."
-            )
+            raise Unreadable(f"{self._name} is compressed more than {RATIO}:1, as no text would be, so it is not read.")
         return data
 
 

@@ -86,7 +86,7 @@ class _Text:
             if self._whole or isinstance(problem, RecursionError):
                 raise self._not_json(problem)
             if sum(self._text.count(mark, self._at) for mark in ",[{") > MOST_VALUES:
-                raise Unreadable(f"{self._name} holds a conversation of more parts than can be read.")
+                raise Unreadable(f"{self._name} has a conversation with too many parts.")
             self._more(max(CHUNK, have // 2))
 
     def skip_space(self) -> None:
@@ -108,7 +108,7 @@ class _Text:
     def end(self) -> None:
         self.skip_space()
         if self._at < len(self._text):
-            raise self._not_json("something follows after its end")
+            raise self._not_json("there is data after its end")
 
     def _more(self, size: int) -> None:
         data = self._read(size)

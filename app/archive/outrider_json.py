@@ -269,9 +269,9 @@ def conversation(raw: msgspec.Raw) -> WholeConversation:
     waiting = [queued.message_id for queued in queue if queued.message_id is not None]
     answers = {message.id for message in messages if message.role == "assistant"}
     if len(set(waiting)) < len(waiting) or not answers.issuperset(waiting):
-        raise Unsuitable("what waits in its queue is not one of its answers, or waits there twice")
+        raise Unsuitable("its queue has an answer that it does not have, or the same one twice")
     if record.tip is not None and record.tip not in ids:
-        raise Unsuitable(f"the message that it shows last, {record.tip}, is missing")
+        raise Unsuitable(f"its last shown message, {record.tip}, is missing")
     return WholeConversation(
         Conversation(
             record.id,

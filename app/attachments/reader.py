@@ -103,7 +103,7 @@ def gather_paths(paths: Iterable[str], cwd: Path) -> Gathered:
         if raw.strip():
             _add(gathered, located(raw, cwd), shown_name(raw), seen)
         else:  # An unset variable in a script. It would name the whole folder.
-            gathered.problems.append("an empty name is no file, so nothing is sent for it")
+            gathered.problems.append("a file name is empty")
     _check_total(gathered)
     return gathered
 

@@ -43,6 +43,6 @@ def _read(name: str, page: WebPage) -> Attachment:
         and not kind.endswith(("+json", "+xml"))
         and kind not in TEXTS
     ):
-        raise Unsuitable(f"is not a page with text but {one_line(kind)[:60]}; save it, and send what you need of it")
+        raise Unsuitable(f"is not a page with text but {one_line(kind)[:60]}; save it, and send the part you need")
     job = Job("html" if html else "text", MOST_TEXT_BYTES, page.charset, page.address)
     return as_attachment(name, read_document(page.data, job))

@@ -36,7 +36,7 @@ from models.cores import keep_cores_free
 from models.telemetry import switch_off
 
 cli = typer.Typer(
-    help="Chat in the terminal. A small model on this device drafts answers, and Outrider's own server checks them.",
+    help="A chat in your terminal that keeps working when the network does not.",
     no_args_is_help=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     add_completion=False,  # `outrider completion` prints the script, and edits no files.
@@ -151,7 +151,7 @@ def ask(
         typer.Option(
             "--max-tokens",
             metavar="N",
-            help="Maximum tokens of the answer. Default: limited only by the model's context.",
+            help="Maximum length of the answer, in tokens. Default: no limit but the model's context.",
         ),
     ] = None,
     no_draft: Annotated[
@@ -179,7 +179,7 @@ def ask(
         bool, typer.Option("--extract", "-x", help="Print only the last code block. Exits with 1 if there is none.")
     ] = False,
     extract_all: Annotated[
-        bool, typer.Option("--extract-all", help="Print only the code blocks, all of them.")
+        bool, typer.Option("--extract-all", help="Print all code blocks, and nothing else.")
     ] = False,
     tools: Annotated[
         list[str] | None,

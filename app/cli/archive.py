@@ -49,7 +49,8 @@ def export(
         ),
     ] = None,
     branches: Annotated[
-        bool, typer.Option("--branches", help="Export all branches, not only the shown one. json always has all.")
+        bool,
+        typer.Option("--branches", help="Export all branches, not only the one shown. json always has all of them."),
     ] = False,
 ) -> None:
     """Export conversations as Markdown, JSON or HTML."""
@@ -86,7 +87,7 @@ def _format_for(path: Path | None, chosen: Format | None) -> Format:
     known = ENDINGS.get(ending)
     if known is None and chosen is None:
         can = "an export ends in .md, .json or .html"
-        fail(f"{path} cannot be written as {ending}: {can}. Or set the format with --format.", USAGE)
+        fail(f"{path} cannot be written as {ending}: {can}. Or name the format with --format.", USAGE)
     if chosen is not None and known not in (None, chosen):
         fail(f"--format {chosen} contradicts the name {path}: leave out --format, or choose another name.", USAGE)
     return chosen or known or "md"

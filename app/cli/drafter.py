@@ -29,7 +29,8 @@ def make_drafter(
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the drafter.")],
     budget: Budget = BUDGET,  # type: ignore[assignment] # typer parses it.
     minutes: Annotated[
-        int, typer.Option(metavar="N", min=0, help="Processor minutes to train the drafter if it guesses poorly.")
+        int,
+        typer.Option(metavar="N", min=0, help="Minutes of processor time to train the drafter if it guesses poorly."),
     ] = 0,
     prompts: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Questions that people ask. Default: questions of many kinds.")
@@ -75,7 +76,7 @@ def train_drafter(
         Path | None, typer.Option(metavar="DIR", help="Folder for answers and checkpoints. Default: OUT.work")
     ] = None,
     max_tokens: Annotated[
-        int | None, typer.Option(metavar="N", min=2, help="Maximum tokens of an answer to learn from.")
+        int | None, typer.Option(metavar="N", min=2, help="Maximum length of an answer to learn from, in tokens.")
     ] = None,
     datastore: Annotated[
         int | None,

@@ -46,7 +46,7 @@ async def fetch(source: Source | None, settings: Settings, folders: Folders) -> 
         complain('Nothing is fetched while the settings say `mode = "offline"`.')
         return FAILED
     if source is None or source.address is None:
-        complain("No server was named, and the bundled model has its small model already: give a NAME or an address.")
+        complain("Name a server, or give its address: the bundled model has its small model already.")
         return FAILED
     try:
         client = await source.client()

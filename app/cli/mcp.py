@@ -57,7 +57,7 @@ def add(
     ] = None,
     token_stdin: TokenStdin = False,
     token_env: Annotated[
-        str | None, typer.Option(metavar="VARIABLE", help="Environment variable that holds the token of a URL.")
+        str | None, typer.Option(metavar="VARIABLE", help="Environment variable that holds the token for the URL.")
     ] = None,
     replace: Replace = False,
 ) -> None:

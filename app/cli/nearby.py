@@ -45,7 +45,7 @@ async def _find(ports: list[int], *, as_json: bool) -> int:
         complain(f"no model server answers on this device; looked at {places(ports or PORTS)}")
         return UNREACHABLE
     if not as_json:
-        complain("`outrider remote add` adds one, step by step; so does F12 in the chat")
+        complain("to add one: outrider remote add, or F12 in the chat")
     return OK
 
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from app.commands.risk import Kind, Risk, Severity
 from app.commands.script import name_set
 
-BROAD = "leaves out what your question says: {}"
+BROAD = "ignores a condition of your question: {}"
 LONGEST = 1_000
 """Characters of a question that are read. Conditions come first; what follows is a file or a log."""
 KINDS = frozenset({Kind.DELETES, Kind.OVERWRITES, Kind.REWRITES, Kind.SHUTS_DOWN, Kind.RIGHTS, Kind.ROOT})

@@ -17,7 +17,7 @@ from app.commands.syntax import parse
 FORK_BOMB = "starts copies of itself until the device hangs"
 MAYBE_OUTPUT = (Kind.UNREADABLE, Kind.UNKNOWN)
 """Kinds that mean nothing for a block without a language."""
-UNREADABLE = "is not a shell command that can be read here; nothing is known about what it does"
+UNREADABLE = "does not parse as shell, so its effects are unknown"
 
 
 def risks(command: str, path: str | None = None) -> tuple[Risk, ...]:

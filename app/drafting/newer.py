@@ -52,7 +52,8 @@ async def fetch_newer(
     if GRAPH_WEIGHTS in config.files or _shape(config) != _shape(learner.config):
         shutil.rmtree(folder)
         raise NotDelivered(
-            f"the newer small model of {client.host} has a different shape; to switch: drafter rm, fetch"
+            f"the newer small model of {client.host} has a different shape; "
+            "to switch: outrider drafter rm, then outrider drafter fetch"
         )
     return folder
 

@@ -146,7 +146,7 @@ def read_call(body: bytes) -> Call:
 
 def unreadable(error: Exception) -> GatewayRefused:
     """The refusal of a body that was read as if it had the right shape."""
-    what = f"lacks {error}" if isinstance(error, KeyError) else "has another type than in this API"
+    what = f"lacks {error}" if isinstance(error, KeyError) else "has the wrong type for this API"
     return GatewayRefused(f"The request cannot be read: a part of it {what}.")
 
 

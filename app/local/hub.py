@@ -147,7 +147,7 @@ class Hub:
             except (KeyError, TypeError, ValueError) as error:
                 if isinstance(error, OSError):
                     raise
-                raise NotFetched(f"{self.host} does not answer as the hub does. Check HF_ENDPOINT.") from None
+                raise NotFetched(f"{self.host} does not answer like the Hugging Face hub. Check HF_ENDPOINT.") from None
         files = _chosen(repository, part, [file for file in listed if _is_safe(file.name)])
         if not DIGEST.fullmatch(info.sha or "") or any(not DIGEST.fullmatch(file.digest) for file in files):
             raise NotFetched(f"{self.host} names no digests, so its files cannot be checked. Use another HF_ENDPOINT.")

@@ -242,7 +242,7 @@ async def _verifier(
     if not (foreign and own) or card.drafter is not None:  # Otherwise there is nothing that a person could do about it.
         yield _fits(card, config, f"to fetch its own: outrider drafter fetch {name}" if own and card.drafter else "")
     if foreign:
-        yield Finding("ok", "mode", "hosted: the server answers in plain text, without drafts of this device")
+        yield Finding("ok", "mode", "hosted: the server answers in plain text, without drafts from this device")
         return
     yield Finding("ok", "mode", _auto_mode(card, config) if settings.mode == "auto" else f"{settings.mode}, by choice")
     if drafter is not None and drafter.text.digest == card.tokenizer:

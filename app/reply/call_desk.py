@@ -50,7 +50,7 @@ SAVE_TRIES = 6
 REFUSED = "The person refused this call."
 TOO_MANY = f"This call was not made: an answer may have {MOST_CALLS}. Answer with what is known."
 NO_SUCH = "There is no such tool."
-NO_OBJECT = "The arguments are no JSON object, so the call was not made."
+NO_OBJECT = "The arguments are not a JSON object, so the call was not made."
 REPEATED = "This is the same call as before, with the same id, so it was not made again. Its result was:\n"
 
 log = logging.getLogger("outrider.tools")

@@ -469,7 +469,7 @@ class _Link:
         name, child = self.name, self.child
         if isinstance(error, OSError) and child is not None and child.exit_code is None:
             if isinstance(error, FileNotFoundError) and not (self._server.cwd and error.filename == self._server.cwd):
-                return f"{name}: there is no command {self._server.command}; install it, or give its whole path"
+                return f"{name}: there is no command {self._server.command}; install it, or give its full path"
             return f"{name}: {error.filename or self._server.command} cannot be used: {error.strerror}"
         if isinstance(error, RuntimeError | MCPError) and "protocol version" in str(error).lower():
             return f"{name} speaks another version of MCP: {self._clean(str(error))}; update the older program"
@@ -478,7 +478,7 @@ class _Link:
         if error is None:
             return (
                 f"{name} did not start within {START_SECONDS:.0f} s{self._last_words()}. "
-                "If it is fetched when it first starts, start it once by hand"
+                "If it downloads itself at its first start, start it once by hand"
             )
         if child is not None and isinstance(error, MCPError) and error.code == types.CONNECTION_CLOSED:
             return f"{name} {self._how_it_ended()}"

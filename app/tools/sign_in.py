@@ -223,7 +223,7 @@ async def _answer(arrived: asyncio.Future[str], reader: asyncio.StreamReader, wr
         async with asyncio.timeout(BROWSER_SECONDS):  # A browser may open a connection and never use it.
             words = (await reader.readuntil(b"\n")).decode("latin-1").split()
         there = len(words) > 1 and urlsplit(words[1]).path == "/callback"
-        text = "You can close this page and go back to the terminal." if there else "Nothing is here."
+        text = "You can close this page and return to the terminal." if there else "Nothing is here."
         page = PAGE.format(text).encode()
         head = f"HTTP/1.1 {'200 OK' if there else '404 Not Found'}\r\nContent-Type: text/html\r\n"
         writer.write(f"{head}Content-Length: {len(page)}\r\nConnection: close\r\n\r\n".encode() + page)

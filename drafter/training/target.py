@@ -91,7 +91,7 @@ def drafter_config(
     if first_layers >= between:
         raise UnsupportedTarget(
             f"{first_layers} first layers and {inference_layers} last ones are too many: the model has "
-            f"{config.num_hidden_layers} layers, and one between them has to be left."
+            f"{config.num_hidden_layers} layers, and at least one must remain between them."
         )
     layers = _Layers() if why else INFERABLE[config.model_type]
     rope = Rope(float(_rope_parameters(config).get("rope_theta", 10_000.0))) if why else _rope(model)

@@ -132,7 +132,7 @@ def llama_engine(
     """
     path = gguf_path(model)
     if options.quantize is not None:
-        raise UnknownModel(f"--quantize is for PyTorch, and {path.name} is as it was made. Leave --quantize out.")
+        raise UnknownModel(f"--quantize is for PyTorch, and {path.name} is served as it is. Leave --quantize out.")
     spin_briefly()
     try:
         import llama_cpp  # noqa: F401

@@ -96,9 +96,7 @@ def _read(path: Path, read: Callable[[_Reader], T]) -> T:
     try:
         with path.open("rb") as file:
             if file.read(len(MAGIC)) != MAGIC:
-                raise CorruptWeights(
-                    f"{path} is not a GGUF file, whatever its name says: it does not begin with GGUF. Fetch it again."
-                )
+                raise CorruptWeights(f"{path} is not a GGUF file: it does not begin with GGUF. Fetch it again.")
             with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
                 return read(_Reader(path, data))
     except OSError as error:
@@ -132,7 +130,8 @@ class _Reader:
             raise CorruptWeights(f"{self._path} is in big-endian byte order. Fetch the little-endian file.")
         if version not in VERSIONS:
             raise CorruptWeights(
-                f"{self._path} is a GGUF file of version {version}, and this reads 2 and 3. Fetch or convert it again."
+                f"{self._path} is a GGUF file of version {version}; versions 2 and 3 are supported. "
+                "Fetch or convert it again."
             )
         self._tensors = self._count(MOST_TENSORS, 24, "tensors")
         count = self._count(MOST_ENTRIES, 13, "entries")  # A name's length, a type, and a byte.

@@ -84,8 +84,8 @@ def read_text_side(folder: Path, template: str | None = None, stop_tokens: tuple
         return _read_text_side(folder, template, stop_tokens)
     except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
         raise UnknownModel(
-            f"{folder} is no model that can be loaded: {CONFIG}, {GENERATION} or {TOKENIZER_CONFIG} holds something "
-            f"other than it should ({error!r}). Fetch it again."
+            f"{folder} cannot be loaded as a model: {CONFIG}, {GENERATION} or {TOKENIZER_CONFIG} is invalid "
+            f"({error!r}). Fetch it again."
         ) from error
 
 

@@ -72,7 +72,7 @@ NO_LIMIT = -1
 """How llama.cpp's server and LM Studio take a request for as long an answer as the model writes."""
 THOUGHT = ("thinking", "redacted_thinking", "reasoning", "reasoning_text")
 """Types of parts of an earlier answer that are skipped: models do not read their thoughts again."""
-NO_TOOLS = "models call no tools here. Leave out the calls and their results, or begin a new conversation."
+NO_TOOLS = "tools are not supported here. Leave out the calls and their results, or begin a new conversation."
 TOOLS = {"tools": "tool_choice", "functions": "function_call"}
 """Fields with lists of tools -> the field that says whether they may be called."""
 
@@ -217,7 +217,7 @@ def refuse_tools(given: Mapping[str, Any]) -> None:
             if given.get(name) not in (None, [], "auto"):
                 advice = "Send tool_choice: none, or leave the tools out."
                 none = name == "tool_choice" and not given.get("tools")
-                raise unsupported(name, "there are no tools" if none else "models call no tools here", advice)
+                raise unsupported(name, "there are no tools" if none else "tools are not supported here", advice)
 
 
 def role_of(message: AskedMessage) -> Role:

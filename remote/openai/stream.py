@@ -218,7 +218,7 @@ class ChatStream(Metered):
     def _no_piece(self, said: str) -> Incompatible:
         host, shown = self._wire.host, quoted(self._wire.hiding(said))
         return Incompatible(
-            f"{host} sent no readable piece of an answer ({shown}); check that it serves chat completions"
+            f"{host} sent an unreadable chunk of an answer ({shown}); check that it serves chat completions"
         )
 
     def _check_error(self, found: Any, piece: AnswerDelta) -> None:

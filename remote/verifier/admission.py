@@ -57,7 +57,7 @@ class Draining(NotAdmitted):
     code = "unavailable"
 
     def __init__(self) -> None:
-        said = "This server is shutting down and begins no more answers. Try again in a moment."
+        said = "This server is shutting down and starts no more answers. Try again in a moment."
         super().__init__("draining", said, 1)
 
 

@@ -345,10 +345,10 @@ async def _read(request: Request, limit: int) -> bytes:
     """Read the whole body. Raises `TooLarge` as soon as it is known to exceed `limit` bytes."""
     announced = request.headers.get("content-length", "0")
     if not announced.isdecimal() or int(announced) > limit:
-        raise TooLarge(f"A body of {announced} bytes; this server reads {limit}.")
+        raise TooLarge(f"The body has {announced} bytes; this server accepts {limit}.")
     body = bytearray()
     async for chunk in request.stream():
         body += chunk
         if len(body) > limit:
-            raise TooLarge(f"A body of more than {limit} bytes; this server reads no further.")
+            raise TooLarge(f"The body has more than {limit} bytes, the most that this server accepts.")
     return bytes(body)

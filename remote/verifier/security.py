@@ -51,7 +51,7 @@ def web_origins(named: Collection[str], tokens: Tokens | None) -> frozenset[str]
         return origins or frozenset({ANY_PAGE})
     if every := origins & {ANY_PAGE, NAMELESS}:
         raise BadOrigin(
-            f"Every web page could ask with --allow-origin {min(every)!r} and no token. "
+            f"With --allow-origin {min(every)!r} and no token, every web page could ask. "
             "Add --token-file FILE, or name the page's own origin, such as https://chat.example."
         )
     return origins
@@ -163,7 +163,7 @@ class BearerAuth:
     def _holder(self, headers: Headers) -> tuple[str, str | None]:
         """The holder of a request, and why the request is refused, if it is."""
         if self.tokens is None:
-            web = "A server without a token takes requests only from web pages that --allow-origin names."
+            web = "A server without a token accepts requests only from web pages that --allow-origin names."
             known = "origin" not in headers or headers["origin"] in self.origins
             return EVERYONE, None if known else web
         scheme, _, shown = headers.get("authorization", "").partition(" ")

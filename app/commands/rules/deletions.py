@@ -232,7 +232,7 @@ def into_nothing(command: SimpleCommand) -> Iterator[Finding]:
             WARNING, f"deletes {named(operands[:-1], command)}: nothing comes back from /dev/null", operands[:-1]
         )
     elif command.program in ("tar", "bsdtar") and arguments.has("--remove-files"):
-        yield Finding(WARNING, "deletes the files when they are in the archive")
+        yield Finding(WARNING, "deletes the files once they are archived")
     elif command.program == "rsync" and not arguments.has("-n", "--dry-run", "--list-only"):
         if any(name.startswith("--del") for name in arguments.names):
             yield Finding(
@@ -241,7 +241,7 @@ def into_nothing(command: SimpleCommand) -> Iterator[Finding]:
                 operands[-1:],
             )
         if arguments.has("--remove-source-files"):
-            yield Finding(WARNING, f"deletes {named(operands[:-1])} after the copy", operands[:-1])
+            yield Finding(WARNING, f"deletes {named(operands[:-1])} after copying", operands[:-1])
 
 
 _D = Kind.DELETES

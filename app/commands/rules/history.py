@@ -24,15 +24,17 @@ def push(command: SimpleCommand) -> Iterator[Finding]:
     where = f" on {named(remote)}" if remote else " on the server"
     what = named([replace(word, value=word.value.lstrip("+:")) for word in branches]) or "the branch"
     if arguments.has("--mirror"):
-        yield Finding(WARNING, f"makes all branches{where} like those here, and deletes the others", remote)
+        yield Finding(WARNING, f"makes the branches{where} mirror those here, and deletes all others", remote)
     elif arguments.has("-d", "--delete"):
         yield Finding(WARNING, f"deletes {what}{where}", branches)
     elif gone := tuple(word for word in branches if word.value.startswith(":")):
         yield Finding(WARNING, f"deletes {what}{where}", gone)
     elif "--force-with-lease" in arguments.names or "--force-if-includes" in arguments.names:
-        yield Finding(WARNING, f"replaces the history of {what}{where}, unless somebody has added to it", branches)
+        yield Finding(WARNING, f"overwrites the history of {what}{where}, unless others have pushed to it", branches)
     elif arguments.has("-f", "--force") or any(word.value.startswith("+") for word in branches):
-        yield Finding(WARNING, f"replaces the history of {what}{where}; commits of others in it are lost", branches)
+        yield Finding(
+            WARNING, f"overwrites the history of {what}{where}, including commits that others pushed", branches
+        )
 
 
 def reset(command: SimpleCommand) -> Iterator[Finding]:
@@ -44,9 +46,9 @@ def reset(command: SimpleCommand) -> Iterator[Finding]:
     to = operands[1:]
     if arguments.has("--hard", "--merge", "--keep"):
         where = f", and commits after {named(to[:1])}" if to and to[0].value not in ("HEAD", "@") else ""
-        yield Finding(WARNING, f"throws away every change that is in no commit{where}", to)
+        yield Finding(WARNING, f"discards all uncommitted changes{where}", to)
     elif to and ("~" in to[0].value or "^" in to[0].value or "@{" in to[0].value):
-        yield Finding(NOTICE, f"takes the branch back to {named(to[:1])}; the files stay as they are", to)
+        yield Finding(NOTICE, f"resets the branch to {named(to[:1])}, and leaves the files unchanged", to)
 
 
 def branch(command: SimpleCommand) -> Iterator[Finding]:
@@ -58,7 +60,9 @@ def branch(command: SimpleCommand) -> Iterator[Finding]:
     names = operands[1:]
     forced = arguments.has("-f", "--force")
     if arguments.has("-D") or (forced and arguments.has("-d", "--delete")):
-        yield Finding(WARNING, f"deletes the branch {named(names)}, also commits that are nowhere else", names)
+        yield Finding(
+            WARNING, f"deletes the branch {named(names)}, even if it has commits that no other branch has", names
+        )
     elif arguments.has("-d", "--delete"):
         yield Finding(NOTICE, f"deletes the branch {named(names)}", names)
     elif forced and not arguments.has("-m", "--move"):

@@ -39,7 +39,7 @@ def redirected(command: SimpleCommand) -> Iterator[Finding]:
         elif one.replaces:
             yield _written_over(target)
         elif one.appends and system_folder(target) and not _KERNEL.match(target.value):
-            yield Finding(NOTICE, f"adds to {named([target])}, a file of the system", (target,))
+            yield Finding(NOTICE, f"appends to {named([target])}, a system file", (target,))
 
 
 def _written_over(target: Word) -> Finding:
@@ -50,7 +50,7 @@ def _written_over(target: Word) -> Finding:
         return Finding(WARNING, f"changes a setting of the running system: {named([target])}", (target,))
     if system_folder(target) or _STARTUP.search(target.value):
         return Finding(WARNING, f"replaces the whole of {named([target])}", (target,))
-    return Finding(NOTICE, f"writes {named([target])}; what was in it before is lost", (target,))
+    return Finding(NOTICE, f"overwrites {named([target])}; its previous content is lost", (target,))
 
 
 def _nothing(command: SimpleCommand) -> bool:
@@ -77,7 +77,7 @@ def copied(command: SimpleCommand) -> Iterator[Finding]:
     elif target.value == "/dev/null":
         return
     elif system_folder(target) and not target.value.endswith("/"):
-        yield Finding(WARNING, f"replaces {named([target])}, a file of the system, if it exists", (target,))
+        yield Finding(WARNING, f"replaces {named([target])}, a system file, if it exists", (target,))
     elif not (target.value.endswith(("/", "/.")) or target.value in (".", "..", "~", "$HOME") or len(operands) > 2):
         yield Finding(NOTICE, f"replaces {named([target], command)} if it exists", (target,))
 
@@ -85,7 +85,7 @@ def copied(command: SimpleCommand) -> Iterator[Finding]:
 def renamed(command: SimpleCommand) -> Iterator[Finding]:
     arguments = Arguments(command.words[1:])
     if arguments.has("-f", "--force"):
-        yield Finding(WARNING, "renames files and replaces those that have the new names")
+        yield Finding(WARNING, "renames files, replacing any that already have the new names")
 
 
 def written(command: SimpleCommand) -> Iterator[Finding]:
@@ -94,7 +94,7 @@ def written(command: SimpleCommand) -> Iterator[Finding]:
     if arguments.has("-a", "--append"):
         system = tuple(word for word in arguments.operands if system_folder(word))
         if system:
-            yield Finding(NOTICE, f"adds to {named(system)}, a file of the system", system)
+            yield Finding(NOTICE, f"appends to {named(system)}, a system file", system)
         return
     for word in arguments.operands:
         if not sink(word):
@@ -135,9 +135,9 @@ def edited(command: SimpleCommand) -> Iterator[Finding]:
         saved = suffix is not None or bool(mac and arguments.operands[0].value)
     what = named(files, command) or "the files"
     if saved:
-        yield Finding(NOTICE, f"changes {what} in place, and keeps a copy", files)
+        yield Finding(NOTICE, f"changes {what} in place, with a backup", files)
     else:
-        yield Finding(WARNING, f"changes {what} in place, and keeps no copy", files)
+        yield Finding(WARNING, f"changes {what} in place, without a backup", files)
 
 
 def raw(command: SimpleCommand) -> Iterator[Finding]:
@@ -189,15 +189,15 @@ def checkout(command: SimpleCommand) -> Iterator[Finding]:
         return
     name, files = operands[0].value, operands[1:]
     if name == "restore" and (not arguments.has("-S", "--staged") or arguments.has("-W", "--worktree")):
-        yield Finding(WARNING, f"throws away the changes in {named(files) or 'files'} that are in no commit", files)
+        yield Finding(WARNING, f"discards uncommitted changes in {named(files) or 'files'}", files)
     elif name == "checkout" and any(word.value == "--" for word in command.words):
         after = next(number for number, word in enumerate(command.words) if word.value == "--")
         files = command.words[after + 1 :]
-        yield Finding(WARNING, f"throws away the changes in {named(files)} that are in no commit", files)
+        yield Finding(WARNING, f"discards uncommitted changes in {named(files)}", files)
     elif name == "checkout" and files and all(word.value in (".", "*", ":/") for word in files[1:] or files):
-        yield Finding(WARNING, "throws away every change that is in no commit", files)
+        yield Finding(WARNING, "discards all uncommitted changes", files)
     elif name in ("checkout", "switch") and arguments.has("-f", "--force", "--discard-changes"):
-        yield Finding(WARNING, "throws away every change that is in no commit", ())
+        yield Finding(WARNING, "discards all uncommitted changes", ())
 
 
 _O = Kind.OVERWRITES

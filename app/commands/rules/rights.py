@@ -82,7 +82,7 @@ def grants(command: SimpleCommand) -> Iterator[Finding]:
         targets += operands[-1:] if command.program in ("cp", "mv", "install", "sed") else operands
     for word in targets:
         if _GRANTS.search(word.value) and (word.value.startswith(("/etc", "/root", "~", "$HOME", "/home", ".ssh"))):
-            yield Finding(WARNING, f"changes {named([word])}, which says who may do what on this device", (word,))
+            yield Finding(WARNING, f"changes {named([word])}, which controls permissions on this device", (word,))
 
 
 def accounts(command: SimpleCommand) -> Iterator[Finding]:
@@ -94,13 +94,15 @@ def accounts(command: SimpleCommand) -> Iterator[Finding]:
     if command.program in ("adduser", "useradd") and not admin:
         yield Finding(NOTICE, f"creates the account {named(who)}", who)
     elif admin:
-        yield Finding(WARNING, f"gives the rights of the group `{admin[0]}`, which can become root", arguments.operands)
+        yield Finding(
+            WARNING, f"puts an account into the group `{admin[0]}`, which can become root", arguments.operands
+        )
     elif (
         command.program == "usermod"
         and arguments.has("-G", "--groups")
         and not arguments.has("-a", "--append", "-r", "--remove")
     ):
-        yield Finding(WARNING, f"takes {named(who)} out of every group that is not named", who)
+        yield Finding(WARNING, f"removes {named(who)} from every group not named", who)
     else:
         yield Finding(NOTICE, f"changes the account {named(who)}", who)
 
@@ -112,11 +114,11 @@ def containers(command: SimpleCommand) -> Iterator[Finding]:
         return
     for number, word in enumerate(words):
         if word in ("--privileged", "--pid=host") or word.endswith("docker.sock:/var/run/docker.sock"):
-            yield Finding(WARNING, f"gives the container the rights of root on this device (`{word}`)")
+            yield Finding(WARNING, f"gives the container root privileges on this device (`{word}`)")
             return
         mounts = word in ("-v", "--volume") and words[number + 1 : number + 2]
         if mounts and mounts[0].startswith("/:"):
-            yield Finding(WARNING, f"gives the container every file of this device (`{mounts[0]}`)")
+            yield Finding(WARNING, f"gives the container access to every file on this device (`{mounts[0]}`)")
             return
 
 
@@ -125,7 +127,7 @@ def quarantine(command: SimpleCommand) -> Iterator[Finding]:
     arguments = Arguments(command.words[1:])
     named_ones = any(word.value == "com.apple.quarantine" for word in arguments.operands)
     if arguments.has("-c") or (arguments.has("-d") and named_ones):
-        yield Finding(WARNING, "lets a downloaded program run that nobody has checked", arguments.operands[-1:])
+        yield Finding(WARNING, "lets an unverified download run", arguments.operands[-1:])
 
 
 RIGHTS: tuple[Rule, ...] = (

@@ -83,7 +83,7 @@ def shown(command: SimpleCommand) -> Iterator[Finding]:
 def passwords(command: SimpleCommand) -> Iterator[Finding]:
     """A password in the arguments of a command, which other programs can read and the history keeps."""
     if any(_passwords(command)):
-        yield Finding(NOTICE, "has a password in it, which the history keeps and other programs can read")
+        yield Finding(NOTICE, "contains a password, which the shell history keeps and other programs can read")
 
 
 def _passwords(command: SimpleCommand) -> Iterator[bool]:
@@ -111,7 +111,7 @@ def reverse_shell(command: SimpleCommand) -> Iterator[Finding]:
     for one in command.redirections:
         if one.target is not None and one.target.value.startswith(("/dev/tcp/", "/dev/udp/")):
             shell = command.program in ("sh", "bash", "zsh")
-            sentence = "opens a connection to another machine, which can control this one"
+            sentence = "opens a connection through which another machine can control this one"
             yield Finding(DANGER if shell else WARNING, sentence, (one.target,))
             return
     for word in command.words[1:]:
@@ -142,7 +142,9 @@ def unchecked(command: SimpleCommand) -> Iterator[Finding]:
         or (program == "npm" and "strict-ssl" in words and "false" in words)
         or (program in ("pip", "pip3") and "--trusted-host" in words)
     ):
-        yield Finding(NOTICE, "does not check who answers: anyone on the network path can read and change the traffic")
+        yield Finding(
+            NOTICE, "does not verify the server's identity: anyone on the network path can read and change the traffic"
+        )
 
 
 SECRETS: tuple[Rule, ...] = (

@@ -53,7 +53,7 @@ def killing(command: SimpleCommand) -> Iterator[Finding]:
     if signal in _HARMLESS_SIGNALS:
         return
     if program == "kill" and any(word.value == "-1" for word in targets):
-        yield Finding(DANGER, "ends every process that you may end, your session too", targets)
+        yield Finding(DANGER, "ends every process that you may end, including your session", targets)
         return
     hard = ", without a chance to save anything" if signal in _HARD else ""
     named_targets = tuple(word for word in targets if not word.value.startswith("-"))

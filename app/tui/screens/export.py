@@ -29,7 +29,7 @@ from storage import Conversation, StorageError, Store
 FORMATS: tuple[tuple[Format, str], ...] = (
     ("md", "Markdown, to read and to paste"),
     ("html", "HTML, one page for any browser"),
-    ("json", "JSON, everything there is, to import again"),
+    ("json", "JSON, complete, to import again"),
 )
 
 

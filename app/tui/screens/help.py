@@ -18,7 +18,7 @@ WORDS = (
     ("dimmed text", "drafted here, on its way to be checked"),
     ("solid text", "checked by the model"),
     ("bar on the left", "drafted offline, not checked"),
-    ("danger, warning", "harm that a command would do; it may be irreversible"),
+    ("danger, warning", "harm that a command would do, perhaps for good"),
     ("not asked for", "the question does not ask for that"),
     ("struck text", "drafted offline, rejected by the model"),
 )

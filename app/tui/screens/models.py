@@ -70,7 +70,7 @@ class ModelsScreen(Dialog[PickedModel | Literal["local"] | None]):
         only = ("models.only", "for this conversation only")
         keys = hint(self, ("models.pick", "from now on"), only, ("models.close", "close"), between=" · ")
         with titled(Vertical(), "Models", keys):
-            yield Input(self._words, placeholder="Words of its name, its server, or what it can do", compact=True)
+            yield Input(self._words, placeholder="Words from its name, its server, or what it can do", compact=True)
             models = OptionList(markup=False, compact=True)
             models.can_focus = False  # The words are typed while the list is moved through.
             yield models

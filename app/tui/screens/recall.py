@@ -55,7 +55,7 @@ class RecallScreen(Dialog[str | None]):
         prompts = self.query_one(OptionList)
         prompts.set_options([Option(marked_line(text, _places(text, words))) for text in self._found])
         if not self._found:
-            nothing = "Nothing was asked with these words." if words else "Nothing was asked yet."
+            nothing = "No question has these words." if words else "No questions yet."
             prompts.add_option(Option(Content(nothing), disabled=True))
         prompts.highlighted = 0 if self._found else None
 

@@ -115,7 +115,7 @@ def _messages(given: Sequence[AskedMessage], form: ToolFormat) -> list[dict[str,
     for message in given:
         if message.role == "tool":
             if (name := called.get(str(message.tool_call_id))) is None:
-                raise FieldRefused("A message is the result of a call that no message before it makes.", "messages")
+                raise FieldRefused("A message is the result of a call that no earlier message makes.", "messages")
             known = form.known_id(str(message.tool_call_id))
             messages.append({"role": "tool", "name": name, "tool_call_id": known, "content": text_said(message)})
             continue
@@ -132,11 +132,11 @@ def _call(given: Any, form: ToolFormat, called: dict[str, str]) -> dict[str, Any
     function = given.get("function") if isinstance(given, dict) else None
     name = function.get("name") if isinstance(function, dict) else None
     if function is None or not isinstance(name, str):
-        raise FieldRefused("A message calls something that has no function with a name.", "messages")
+        raise FieldRefused("A tool call in a message has no function name.", "messages")
     arguments = function.get("arguments")
     arguments = parse(arguments or "{}") if isinstance(arguments, str) or arguments is None else arguments
     if not isinstance(arguments, dict):
-        raise FieldRefused(f"The arguments of a call of {name!r} are no JSON object.", "messages")
+        raise FieldRefused(f"The arguments of a call to {name!r} are not a JSON object.", "messages")
     called[str(given.get("id"))] = name
     told = {"name": name, "arguments": arguments}
     return {"id": form.known_id(str(given.get("id"))), "type": "function", "function": told}

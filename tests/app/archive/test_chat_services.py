@@ -69,7 +69,7 @@ def test_what_cannot_be_imported_is_told_and_the_rest_is_imported(store: Store) 
     assert [result.outcome for result in report.results] == ["new", "new", "failed", "failed", "failed"]
     assert [result.problem for result in report.results[2:]] == [
         "it has no messages (no `mapping`)",
-        "it holds no message that could be shown",
+        "it has no message to show",
         "2 of its messages form a cycle",
     ]
     assert report.left_out == {

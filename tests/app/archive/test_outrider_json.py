@@ -133,7 +133,7 @@ BROKEN: list[tuple[str, Callable[[dict[str, Any]], Any]]] = [
     ("is missing", lambda it: it["messages"].pop(0)),
     ("is its own ancestor", lambda it: it["messages"][0].update(parent=it["messages"][1]["id"])),
     ("same id", lambda it: it["messages"].append(it["messages"][0])),
-    ("the message that it shows last", lambda it: it.update(tip="c0ffee")),
+    ("its last shown message", lambda it: it.update(tip="c0ffee")),
     ("2 tokens, but 1 verdicts", lambda it: it["messages"][1].update(provenance="v")),
     ("provenance", lambda it: it["messages"][1].update(provenance="vx")),
     ("role", lambda it: it["messages"][1].update(role="oracle")),
@@ -142,8 +142,8 @@ BROKEN: list[tuple[str, Callable[[dict[str, Any]], Any]]] = [
     ("id", lambda it: it.update(id="\x1b]0;title\x07")),
     ("stats", lambda it: it["messages"][1].update(stats={"mode": "\x1b[2J"})),
     ("neither a prompt nor an answer", lambda it: it["queue"][1].update(message=it["queue"][0]["message"])),
-    ("waits in its queue", lambda it: it["queue"][0].update(message=it["messages"][0]["id"])),
-    ("waits in its queue", lambda it: it["queue"].append(it["queue"][0])),
+    ("its queue has an answer", lambda it: it["queue"][0].update(message=it["messages"][0]["id"])),
+    ("its queue has an answer", lambda it: it["queue"].append(it["queue"][0])),
     ("title", lambda it: it.pop("title")),
 ]
 

@@ -29,7 +29,7 @@ def test_the_risks_stand_on_stderr_and_the_answer_alone_on_stdout(outrider: Outr
     assert [line for line in ran.err.splitlines() if "`" in line] == [
         "outrider: notice: `sudo rm -rf build` runs `rm` as root (your question did not ask for it)",
         "outrider: warning: `rm -rf build` deletes `build` and everything in it, without asking",
-        "outrider: notice: `ls > out.txt` writes `out.txt`; what was in it before is lost"
+        "outrider: notice: `ls > out.txt` overwrites `out.txt`; its previous content is lost"
         " (your question did not ask for it)",
     ]
 

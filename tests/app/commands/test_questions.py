@@ -140,7 +140,7 @@ def test_it_is_a_warning_about_the_answer_that_nobody_can_have_asked_for() -> No
     deletes, broad = told_risks("delete *.log files older than a week", answer)
     assert deletes.risk.kind is Kind.DELETES and broad.asked
     assert broad.command == deletes.command == "find . -mtime +7 -delete"
-    assert broad.risk.sentence == "leaves out what your question says: `*.log`"
+    assert broad.risk.sentence == "ignores a condition of your question: `*.log`"
 
 
 def test_of_a_question_without_end_only_the_beginning_is_read() -> None:

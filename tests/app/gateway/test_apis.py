@@ -226,7 +226,7 @@ NAMES = [
     "reasoning", "format", "effort", "prompt", "auto", "tool", "function",
 ]  # fmt: skip
 REFUSED = [
-    ("/v1/messages", {"messages": "hi"}, "has another type"),
+    ("/v1/messages", {"messages": "hi"}, "has the wrong type"),
     ("/v1/messages", {"messages": [{"role": "user", "content": [{"type": "tool_use"}]}]}, "lacks 'name'"),
     ("/v1/messages/batches", {}, "Not Found"),
 ]

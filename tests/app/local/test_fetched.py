@@ -233,7 +233,7 @@ def test_a_hub_that_is_away_or_none_is_said(server: HubServer, here: Hub, tmp_pa
         with pytest.raises(HubAway, match="cannot be reached"):
             Hub(f"http://127.0.0.1:{closed.getsockname()[1]}", tmp_path).find("owner/tiny")
     for listing, said in (
-        ({"siblings": 5}, "does not answer as the hub does"),
+        ({"siblings": 5}, "does not answer like the Hugging Face hub"),
         ({"id": "owner/tiny", "sha": "5", "siblings": [{"rfilename": "a.gguf"}]}, "names no digests"),
     ):
         server.listing = lambda listing=listing: listing
@@ -323,7 +323,7 @@ def test_a_part_of_a_model_or_one_larger_than_the_memory_is_told(gguf: Path, tmp
 
 def test_what_is_no_model_is_told(tmp_path: Path) -> None:
     for name, content, said in (
-        ("page.gguf", b"<html>", "is not a GGUF file, whatever its name says"),
+        ("page.gguf", b"<html>", "is not a GGUF file: it does not begin with GGUF"),
         ("blob", b"GGUF", "ends within its header"),
         ("model.bin", b"\x80\x02}", "is not a model. Give a GGUF file, or a folder with config.json and safetensors"),
     ):

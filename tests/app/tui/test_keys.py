@@ -172,7 +172,7 @@ async def test_what_was_asked_is_searched_and_comes_back_into_the_prompt(store: 
         found = app.screen.query_one(OptionList).options[0].prompt
         assert isinstance(found, Content)
         assert [found.plain[span.start : span.end] for span in found.spans if span.style == FOUND] == ["un", "tar"]
-        await press(pilot, "x", until=lambda: app.options == ["Nothing was asked with these words."])
+        await press(pilot, "x", until=lambda: app.options == ["No question has these words."])
         await press(pilot, "enter", until=lambda: app.screen is app.chat and app.prompt.has_focus)
         assert app.prompt.text == "typed", "nothing was chosen"
         await press(pilot, "ctrl+r", until=lambda: shows(app, RecallScreen))
