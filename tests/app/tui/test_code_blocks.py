@@ -215,7 +215,7 @@ async def test_notes_come_when_the_block_ends_and_those_of_a_withdrawn_draft_go_
 def test_what_the_whole_answer_leaves_out_of_the_question_is_noted() -> None:
     request, text = "delete *.log files older than a week", "```sh\nfind . -mtime +7 -delete\n```"
     (_, notes), *rest = answer_notes(request, text, ()).blocks
-    assert not rest and "".join(part for part, _ in notes.lines[-1].parts).endswith("question says: `*.log`")
+    assert not rest and "".join(part for part, _ in notes.lines[-1].parts).endswith("of your question: `*.log`")
     assert answer_notes(request, f"```sh\nls *.log\n```\n{text}", ()).blocks[-1][1].lines == notes.lines[:1]
     running = notes_of_block(request, CodeBlock(1, "sh", "find . -mtime +7 -delete"))
     assert running.lines == notes.lines[:1], "it goes on"
