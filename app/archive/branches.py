@@ -24,8 +24,6 @@ STATES: dict[CallState, str] = {
 
 
 class NumberedMessage(NamedTuple):
-    """A message and its number in the export."""
-
     number: int
     """Counts from 1 through the whole conversation."""
     message: Message

@@ -45,8 +45,6 @@ class ForeignMessage:
 
 @dataclass
 class ForeignConversation:
-    """A conversation of another program."""
-
     source: str
     """The name of the program, which the statistics of each answer keep."""
     key: str

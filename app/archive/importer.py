@@ -70,8 +70,6 @@ class Candidate(NamedTuple):
 
 
 class ImportResult(NamedTuple):
-    """The result for one conversation of a file."""
-
     title: str
     outcome: Literal["new", "added", "same", "failed"]
     conversation_id: str | None = None
@@ -80,7 +78,6 @@ class ImportResult(NamedTuple):
     queued: int = 0
     """How many entries were added to the queue."""
     problem: str = ""
-    """Why it failed."""
 
 
 @dataclass

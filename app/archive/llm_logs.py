@@ -195,7 +195,6 @@ class _Nodes:
 
 
 def _stats(row: sqlite3.Row) -> dict[str, float | int | str | None]:
-    """The statistics of a response or a turn."""
     columns = row.keys()
     stats: dict[str, float | int | str | None] = {"model": name_of(row["model"])}
     for name in ("input_tokens", "output_tokens"):

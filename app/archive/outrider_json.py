@@ -81,11 +81,9 @@ class MessageRecord(msgspec.Struct, omit_defaults=True):
     """Includes `verifies` and `resumes`, the ids of related messages, which are columns in the database."""
     created: Time
     attachments: list[AttachmentRecord] = []
-    """The attachments of a question, in order."""
     reasoning: str = ""
     """The model's thoughts before its answer."""
     calls: list[CallRecord] = []
-    """The tool calls of an answer."""
     summary: bool = False
     """It asks for a summary of the messages above it, or is that summary."""
 
@@ -102,7 +100,6 @@ class QueueRecord(msgspec.Struct, omit_defaults=True):
     place: int = 0
     """Sort key across all conversations: the lowest place is sent first."""
     attachments: list[AttachmentRecord] = []
-    """The attachments of a prompt, in order."""
 
 
 class ConversationRecord(msgspec.Struct):

@@ -36,7 +36,6 @@ def as_read(message: Message) -> Message:
 
 
 def data_url(attachment: Attachment) -> str:
-    """The file as a `data:` URL."""
     return f"data:{attachment.media_type};base64,{base64.b64encode(attachment.data).decode()}"
 
 

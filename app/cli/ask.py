@@ -392,7 +392,6 @@ def _risks(asked: str, result: AskResult) -> dict[str, Any]:
 
 @asynccontextmanager
 async def _cut_on_interrupt(writer: TextWriter | None) -> AsyncIterator[None]:
-    """Write what is final if the block is interrupted."""
     try:
         yield
     except asyncio.CancelledError:
@@ -402,7 +401,6 @@ async def _cut_on_interrupt(writer: TextWriter | None) -> AsyncIterator[None]:
 
 
 def _source_line(source: PageSource) -> str:
-    """One line that says where to read more."""
     if source.by == "tldr":
         return f"from the page {source.page} (tldr pages)"
     return f"from Outrider's own examples; more on the page {source.page} (tldr pages)"

@@ -76,7 +76,6 @@ class AskOptions:
     conversation: str | None = None
     """The first characters of the id of the conversation to continue."""
     last: bool = False
-    """Continue the last conversation."""
     json: bool = False
     remote: str | None = None
     model: str | None = None

@@ -94,7 +94,6 @@ class Arrivals:
         return self.complete
 
     async def stop(self) -> None:
-        """Stop reading."""
         streams = list(self._streams)
         for task in streams:
             task.cancel()

@@ -30,7 +30,6 @@ class Calibrations:
         return Calibration()
 
     def save(self, drafter: Drafter, calibration: Calibration) -> None:
-        """Save what was learnt about this drafter."""
         numbers = calibration.dump()
         if self._folder is None or numbers == Calibration().dump():
             return

@@ -113,12 +113,10 @@ class Drafting:
 
     @property
     def memory_digest(self) -> bytes:
-        """Digest of the memory that its drafter reads."""
         return self._drafter.memory_digest
 
     @property
     def config(self) -> DrafterConfig:
-        """The config of its drafter."""
         return self._drafter.config
 
     @property
@@ -277,7 +275,6 @@ class Drafting:
         return None if self._context.taken is None else (*self._context.taken, self._context.rows)
 
     def learn(self, tree: DraftTree, accepted: Sequence[int], bonus: int | None) -> None:
-        """Learn from the verdict on a draft."""
         self._calibration.learn(tree, accepted, bonus)
 
     # ---- alone -------------------------------------------------------------------------------------------------------

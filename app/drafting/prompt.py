@@ -54,7 +54,6 @@ class Context(NamedTuple):
 
     @property
     def share(self) -> float:
-        """`used` as a share of `limit`."""
         return self.used / self.limit
 
 
@@ -179,8 +178,6 @@ class ConversationTokens:
 
 
 class _Turn(NamedTuple):
-    """One message as it is read."""
-
     message: Message
     said: str
     encoded: list[int]

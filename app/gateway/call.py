@@ -85,8 +85,6 @@ REQUEST = prepared(_Request)
 
 
 class Call(NamedTuple):
-    """A request that can be answered."""
-
     turns: tuple[Turn, ...]
     """The conversation. Its last turn is the question."""
     choices: Choices

@@ -43,7 +43,6 @@ class Checks:
         self._come[seat].set()
 
     async def close(self) -> None:
-        """Stop checking."""
         for task in self._tasks.values():
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)

@@ -55,7 +55,6 @@ class GatewayRefused(Exception):
 
     @property
     def body(self) -> bytes:
-        """The error as JSON."""
         inner = {"message": str(self), "type": self.kind, "param": self.parameter, "code": self.code}
         return msgspec.json.encode({"error": inner})
 

@@ -12,8 +12,6 @@ FILE = Path(__file__).with_name("catalogue.toml")
 
 
 class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A model of the catalogue."""
-
     name: str
     """As `outrider local get` takes it."""
     repository: str

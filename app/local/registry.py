@@ -46,7 +46,6 @@ class WhileAway(NamedTuple):
 
     @property
     def answers(self) -> bool:
-        """Whether that model answers."""
         return self.offline == "local"
 
     @property

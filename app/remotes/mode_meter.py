@@ -126,7 +126,6 @@ class ModeMeter:
         self.recall(learnt or Learnt())
 
     def recall(self, learnt: Learnt) -> None:
-        """Continue from what was learnt before."""
         self._learnt = learnt
         self._rounds: dict[Verifying, Rounds] = {"edge": learnt.edge, "hosted": learnt.hosted}
         self._allowance = Allowance(learnt.allowance)
@@ -135,13 +134,11 @@ class ModeMeter:
 
     @property
     def learnt(self) -> Learnt:
-        """The current knowledge."""
         self._learnt.allowance = self._allowance.left
         return self._learnt
 
     @property
     def mode(self) -> Verifying:
-        """The mode that was chosen last."""
         return self._learnt.mode
 
     def edge(self, tokens: int, seconds: float, server_seconds: float, *, opening: bool = False) -> None:

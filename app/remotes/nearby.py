@@ -62,14 +62,11 @@ NAMED_MODELS = 3
 
 @dataclass(frozen=True)
 class NearbyServer:
-    """A model server that answered."""
-
     program: Program
     port: int
     models: tuple[Model, ...] = ()
     """Models to choose from; empty if it lists none. A server that checks drafts has one."""
     checks_drafts: bool = False
-    """Whether it is an Outrider server."""
     locked: bool = False
     """Whether it requires a token to list its models."""
 

@@ -27,7 +27,6 @@ class Verifier:
     """The person's name for it."""
 
     checks = True
-    """It checks drafts."""
 
     @property
     def model_name(self) -> str:
@@ -57,7 +56,6 @@ class Endpoint:
     """The models that the server lists, for a sentence."""
 
     checks = False
-    """It checks no drafts."""
 
     @property
     def model_name(self) -> str:

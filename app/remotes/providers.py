@@ -45,7 +45,6 @@ class Provider(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         return Remote(url=self.url, kind=self.kind, model=model or self.model, token_variable=self.variable)
 
     def has_key(self) -> bool:
-        """Whether the variable of its key is set."""
         return self.variable is not None and bool(os.environ.get(self.variable))
 
     def chatting(self, models: Sequence[Model], wanted: str | None = None) -> tuple[Model, ...]:

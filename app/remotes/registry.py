@@ -68,7 +68,6 @@ class Remote(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     ca: Text | None = None
     """File of the only certificate authorities that are trusted, or None for those that this device trusts."""
     cert: Text | None = None
-    """File of the client certificate."""
     key: Text | None = None
     """File of the certificate's key, or None if it is in the certificate's file."""
     proxy: Proxy | None = None

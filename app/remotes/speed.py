@@ -107,7 +107,6 @@ class Speed:
             self._compare(drafters)
 
     def served(self, reply: RoundReply) -> None:
-        """Record a round that succeeded."""
         self._served(reply.rtt_seconds, reply.verdict.server_seconds, reply)
 
     def streams(self, stream: HostedStream, server_seconds: float) -> None:

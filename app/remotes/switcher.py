@@ -59,7 +59,6 @@ class RemoteSwitcher:
 
     @property
     def status(self) -> ModeChanged:
-        """State of the connection to the remote in use."""
         return self._asker.status()
 
     @property

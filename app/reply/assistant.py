@@ -269,7 +269,6 @@ class Assistant:
 
     @property
     def replying(self) -> bool:
-        """Whether a reply runs, in any conversation."""
         return bool(self._replies)
 
     async def entitle(self, conversation_id: str) -> str | None:

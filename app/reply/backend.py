@@ -61,7 +61,6 @@ class Backend:
         self.routing.start()
 
     async def close(self) -> None:
-        """Release the servers, and end one that was started here."""
         await self.routing.close()
         if self._tools is not None:
             await self._tools.aclose()

@@ -86,7 +86,6 @@ class CallDesk:
 
     @property
     def full(self) -> bool:
-        """Whether the answer may have no more calls."""
         return len(self.calls) >= MOST_CALLS
 
     async def offered(self) -> list[dict[str, Any]]:
@@ -242,7 +241,6 @@ def _is_of(call: Call, tool: Tool) -> bool:
 
 
 def _same(one: Call, other: Call) -> bool:
-    """Whether two calls ask for the same."""
     of_one_tool = (one.server, one.tool) == (other.server, other.tool)
     return of_one_tool and _arguments(one) == _arguments(other)
 

@@ -29,8 +29,6 @@ UNHEARD = 16
 
 
 class Draft(NamedTuple):
-    """The draft that is sent with a round."""
-
     tree: DraftTree
     levels: int = 0
     """Drafter calls that it took, if known."""

@@ -208,7 +208,6 @@ class EndpointText:
         return given.settings.max_tokens or (MOST_HERE if self.here else None)
 
     async def _read(self, stream: ChatStream) -> AsyncGenerator[Step, None]:
-        """The stream, to its end."""
         generation, answer = self._generation, self._generation.answer
         saved = 0
         while generation.reason is None and not self._back.is_set():

@@ -97,7 +97,6 @@ class GenerationInput:
     sums_up: bool = field(default=False, kw_only=True)
     """Whether the answer is a summary of the conversation."""
     images: Sequence[str] = field(default=(), kw_only=True)
-    """Names of the images in that conversation."""
     text: ChatText
     settings: Settings
     sampling: Sampling
@@ -189,7 +188,6 @@ class Generation:
 
     @property
     def hits(self) -> Sequence[Hit]:
-        """What the recipe found for the question."""
         return self._reading.hits
 
     @property
@@ -230,12 +228,10 @@ class Generation:
 
     @property
     def stopping(self) -> bool:
-        """Whether the person has stopped the answer."""
         return self._stopping.is_set()
 
     @property
     def stats(self) -> Stats:
-        """The totals so far."""
         return self.figures.stats(self.answer, len(self.prompt), self.connection)
 
     # ---- what changes it ---------------------------------------------------------------------------------------------

@@ -62,7 +62,6 @@ class Hosted:
         self._generation, self.connection, self.verifier = generation, connection, verifier
         self._alone, self._reads_along, self._again = alone, reads_along, again
         self.begun = False
-        """Whether text has arrived."""
         self._opening = self._warm = False
         """Whether the stream opens its answer, and whether the verifier has run anything before."""
         self._asked = self._last = 0.0
@@ -113,7 +112,6 @@ class Hosted:
             await self._end(stream)
 
     def _open(self, session: RemoteSession, committed: list[int]) -> Coroutine[None, None, HostedStream]:
-        """The request for the stream."""
         generation, connection, link = self._generation, self.connection, self.connection.speed.link
         memory_from = self._memory_from()
         self._remembers = memory_from is not None
@@ -133,7 +131,6 @@ class Hosted:
         )
 
     async def _frames(self, stream: HostedStream) -> AsyncGenerator[Step, None]:
-        """Process the frames of the stream."""
         generation, connection, drafting = self._generation, self.connection, self._generation.drafting
         while generation.reason is None:
             frame = await generation.unless_stopped(_next(stream))

@@ -52,7 +52,6 @@ class Learnt:
         return drafter.version != before
 
     def learns(self, drafter: Drafter) -> bool:
-        """Whether this drafter can and may learn."""
         return self._folder is not None and drafter.correctable
 
     def keep(self, message_id: str, generation: Generation) -> None:

@@ -227,7 +227,6 @@ class Outbox:
         self.stir()
 
     def sends(self, queued: Queued, server: Peer | None) -> None:
-        """Record to which server an entry is sent."""
         self._tried[queued.id] = server
 
     def sent(self, queued_id: str, *, failed: bool) -> None:

@@ -57,7 +57,6 @@ class ReplyOutcome:
 
 
 def completed(request: Request, generation: Generation) -> ReplyOutcome:
-    """The outcome of a reply that has ended."""
     answer = generation.answer
     assert generation.reason is not None
     stopped = generation.reason == "stopped"
@@ -176,7 +175,6 @@ async def save(store: Store, request: Request, generation: Generation | None, ou
 
 
 def _stats(request: Request, generation: Generation | None, outcome: ReplyOutcome) -> dict[str, Any]:
-    """The statistics stored with an answer that has ended."""
     stats: dict[str, Any] = dict(request.about)
     if generation is None and (begun := request.stored) is not None:
         stats |= {name: begun.stats[name] for name in WRITERS if name in begun.stats}
@@ -216,7 +214,6 @@ def stats_so_far(request: Request, generation: Generation, judged: Judged | None
 
 
 def _sources(generation: Generation) -> tuple[PageSource, ...]:
-    """The pages that the answer came from."""
     if not generation.guided or generation.figures.streamed is not None:
         return ()
     found = sources(generation.hits, generation.answer.text)

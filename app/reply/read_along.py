@@ -45,7 +45,6 @@ class ReadAlong:
 
     @property
     def reads(self) -> bool:
-        """Whether a step is in progress."""
         return self._task is not None and not self._task.done()
 
     async def caught_up(self) -> None:
@@ -54,7 +53,6 @@ class ReadAlong:
             await asyncio.wait([self._task])
 
     async def end(self) -> None:
-        """Read no more."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)

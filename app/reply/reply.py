@@ -287,7 +287,6 @@ class Reply:
 
     @property
     def _why_here(self) -> str:
-        """Why the model on this device writes."""
         if self._connection is None:
             return "offline by choice"
         return self._connection.why if self._connection.verifier is None else "the server cannot continue its text"

@@ -54,7 +54,6 @@ class Request:
     """How a pending answer is sampled, how long it may get, and the stored answer that it begins with."""
 
     message: Message
-    """The pending answer."""
     sampling: Sampling
     most: int | None
     """Maximum tokens of the whole answer, or None to fill the context."""

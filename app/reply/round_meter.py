@@ -33,7 +33,6 @@ class RoundMeter:
 
     @property
     def draft_seconds(self) -> float:
-        """Seconds of this round's draft."""
         return self._drafted - self._begun
 
     def begin(self, *, adopts: bool) -> None:

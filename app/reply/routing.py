@@ -94,17 +94,13 @@ class Options:
 
 @dataclass(eq=False)
 class Writing:
-    """An answer that is being written."""
-
     conversation: str
-    """Id of its conversation."""
     connection: Connection | None = None
     """The connection over which it arrives, if any."""
     waits: bool = False
     """Whether it has left its place at the server, because a tool call waits for the person."""
 
     def over(self, connection: Connection | None) -> None:
-        """Let it arrive over this connection, or over none."""
         for one, change in ((self.connection, -1), (connection, 1)):
             if one is not None:
                 one.answers += change
@@ -117,7 +113,6 @@ class Routing:
     def __init__(self, store: Store, options: Options, outbox: Outbox) -> None:
         self.drafters = options.drafters
         self.running: set[Writing] = set()
-        """The answers that are being written."""
         self._store, self._options, self._outbox = store, options, outbox
         self._seen = options.seen or LastSeen()
         self._away = WhileAway(options.settings.offline, options.settings.local)
@@ -151,7 +146,6 @@ class Routing:
             self._judging = asyncio.create_task(self._judge_drafters())
 
     async def close(self) -> None:
-        """Release the servers, and end one that was started here."""
         self._closed = True
         self._halted.set()
         self._outbox.stir()
@@ -284,7 +278,6 @@ class Routing:
         return replace(settings, offline=away.offline, local=away.local, mode="auto" if used else settings.mode)
 
     def _away_from(self, source: Source | None) -> WhileAway:
-        """What happens while this server is away."""
         if source is None:
             return self._away
         fixed = self._options.fixed
@@ -367,7 +360,6 @@ class Routing:
         return self._stand_in[1]
 
     def _drafts_here(self, source: Source) -> bool:
-        """Whether the model on this device may draft for this server."""
         options = self._options
         return self._away_from(source).drafts and options.draft and options.settings.mode != "hosted"
 
@@ -532,7 +524,6 @@ class Routing:
     # ---- who answers now ---------------------------------------------------------------------------------------------
 
     def status(self) -> ModeChanged:
-        """The mode now, and why."""
         connection = self.shown
         if connection is None:
             source = self._connections.shown_source

@@ -108,14 +108,12 @@ def _new_risks(failed: str, mended: str) -> list[str]:
 
 
 def copied_prompt(failure: Failure) -> Mend | None:
-    """Remove the prompt that was copied with a command."""
     line = failure.command.lstrip()
     found = PROMPT.match(line)
     return Mend(line[found.end() :], "without the copied prompt") if found else None
 
 
 def missing_space(failure: Failure) -> Mend | None:
-    """Put the space into `cd..`."""
     found = re.fullmatch(r"\s*cd(\.\.(?:/\S*)?|/\S*)\s*", failure.command)
     return Mend(f"cd {found[1]}", "with the space") if found else None
 

@@ -101,7 +101,6 @@ class Servers:
         return await self._server(server).ask(lambda link: link.read(uri))
 
     async def aclose(self) -> None:
-        """End the servers that were started."""
         self._closed = True
         await asyncio.gather(*(server.aclose() for server in self._servers.values()))
 

@@ -29,7 +29,6 @@ class Tool:
     name: str
     description: str
     schema: Mapping[str, Any]
-    """JSON Schema of its arguments."""
     said: tuple[str, ...] = field(default=())
     """What the server declares that it does or does not do, as words to show: "read-only", "destructive", "open
     world"."""

@@ -108,7 +108,6 @@ class OutriderApp(PlainCrashes, FewBytes):
         self.switcher = switcher
         self.stand_ins = None if switcher is None else StandIns(self.settings, switcher.folders, core)
         self._copied = ""
-        """The text that was copied last."""
         self.set_keymap(self.remapped)
         for theme in (DARK, LIGHT):
             self.register_theme(theme)
@@ -157,7 +156,6 @@ class OutriderApp(PlainCrashes, FewBytes):
             self.end_offer()
 
     def _save(self, **changes: str | bool) -> None:
-        """Save the state of the screen for the next start."""
         for name, value in changes.items():
             setattr(self._saved, name, value)
         try:

@@ -27,7 +27,6 @@ class CodeBlock:
 
     @cached_property
     def fenced(self) -> str:
-        """The block as separate Markdown."""
         return fenced(self.code, self.language)
 
     @cached_property

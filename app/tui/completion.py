@@ -11,8 +11,6 @@ from app.attachments.paths import candidates
 
 
 class Candidate(NamedTuple):
-    """One way to complete."""
-
     text: str
     """Replaces what was typed."""
     label: str

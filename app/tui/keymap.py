@@ -31,8 +31,6 @@ def declared(kind: type[DOMNode]) -> tuple[Binding, ...]:
 
 
 class Room(NamedTuple):
-    """A part of the screen with its own keys."""
-
     title: str
     node: type[DOMNode]
     outer: bool

@@ -19,7 +19,6 @@ EXCERPT = 200
 
 
 def excerpt(text: str) -> str:
-    """The beginning of a text, for a toast."""
     return text if len(text) <= EXCERPT else f"{text[:EXCERPT]} …"
 
 

@@ -75,7 +75,6 @@ class OpenConversation:
         """The choices with which this one began, if it is new."""
         self.turns: list[Turn] = []
         self.replies: dict[str, RunningReply] = {}
-        """The running replies, by conversation."""
         self.ended: dict[str, Outcome] = {}
         """How the last reply of a conversation ended that was not opened since."""
         self.summed = Summed()
@@ -83,7 +82,6 @@ class OpenConversation:
         self.unfolded = False
         """Whether that part is among the turns. Otherwise a line stands for it."""
         self.shading = False
-        """Whether unverified text is shaded."""
         self._changes: int | None = None
         self._just_read = False
         """Another window may have continued it while it was read, and nobody has looked since."""
@@ -156,7 +154,6 @@ class OpenConversation:
 
     @property
     def has_old_turns(self) -> bool:
-        """Whether there are turns to sum up."""
         return len(self.turns) + self.folded - self.summed.turns > WHOLE_TURNS
 
     @property
@@ -284,7 +281,6 @@ class OpenConversation:
         return RunningReply(self.id, turn, events, instead=question_id, at=at)
 
     def regenerate(self, target: ActionTarget) -> RunningReply:
-        """Another answer to the same question."""
         self.check_idle()
         message = target.turn.message or self.message_id(target.turn, "question")
         return self._asked_again(target, message, self.core.regenerate(message))
@@ -303,7 +299,6 @@ class OpenConversation:
         return RunningReply(self.id, turn, events, instead=instead, at=target.at)
 
     def sum_up(self) -> RunningReply:
-        """The summary of all but the last turns."""
         self.check_idle()
         if self.id is None:
             raise NotPossible("There is no conversation to summarise yet.")
@@ -334,7 +329,6 @@ class OpenConversation:
         return summary is not None
 
     def send(self, queued: Queued) -> RunningReply:
-        """The reply to what waited in the queue."""
         turn = Turn(sanitise(queued.text), attachments=queued.attachments)
         events = self.core.send(queued)
         return RunningReply(queued.conversation_id, turn, events, queued.message_id or "", queued.id)
@@ -421,7 +415,6 @@ class OpenConversation:
     # ---- the queue ---------------------------------------------------------------------------------------------------
 
     def queued(self) -> list[Queued]:
-        """This conversation's queue entries."""
         return [queued for queued in self.core.outbox.queued() if queued.conversation_id == self.id]
 
     @property
@@ -516,7 +509,6 @@ class OpenConversation:
         return bool(message)
 
     def undelete(self) -> None:
-        """Bring back the message that was deleted last."""
         if not self._deleted:
             raise NotPossible("Nothing was deleted here.")
         self.check_idle()

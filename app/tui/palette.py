@@ -59,7 +59,6 @@ FOUND = 20
 
 
 def holds(title: str, query: str) -> bool:
-    """Whether every word of the query is in the title."""
     return all(word in title.lower() for word in query.lower().split())
 
 
@@ -68,8 +67,6 @@ def _rank(binding: Binding) -> int:
 
 
 class Command(NamedTuple):
-    """A line of the palette."""
-
     title: str
     help: str
     run: Callable[[], Awaitable[object]]
@@ -133,8 +130,6 @@ class ThemeCommands(Provider):
 
 
 class ConversationCommands(Provider):
-    """Conversations with the words in their title or messages."""
-
     async def search(self, query: str) -> Hits:
         screen = self.screen
         if not isinstance(screen, ChatScreen):

@@ -19,7 +19,6 @@ class RunningReply:
     """A turn, the events by which it grows, and the purpose of the reply."""
 
     conversation: str
-    """Id of its conversation."""
     turn: Turn
     events: AsyncIterator[Event]
     verifies: str = ""
@@ -40,7 +39,6 @@ class RunningReply:
     mode: ModeChanged | None = None
     """Who writes it, as it last reported."""
     ended: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when it has ended."""
 
     @property
     def written(self) -> int:

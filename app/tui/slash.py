@@ -137,8 +137,6 @@ class PromptOfServer(NamedTuple):
 
 
 class Question(NamedTuple):
-    """A prompt for the model."""
-
     text: str
 
 

@@ -18,7 +18,6 @@ class Summed(NamedTuple):
     turns: int = 0
     messages: int = 0
     text: str = ""
-    """The summary."""
     version: int = 0
     """Version of the conversation's summaries; see `Summaries.version`."""
 
@@ -33,7 +32,6 @@ class StoredThread:
     found: int | None = None
     """Place of the turn with the message that was looked for."""
     choices: Choices = NONE
-    """What was chosen for it."""
     imported: SystemPrompt = SystemPrompt("")
     """The system message that it begins with, where it was imported."""
     summed: Summed = Summed()

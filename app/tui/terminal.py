@@ -88,5 +88,4 @@ class TerminalApp(OutriderApp):
 
     @property
     def crash(self) -> Exception | None:
-        """The error that ended the screen."""
         return error_of(self)

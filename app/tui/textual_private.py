@@ -55,7 +55,6 @@ from app.tui.terminal_cells import Cell, TerminalCells, cells
 
 
 def shown_notifications(app: App[Any]) -> Iterable[Notification]:
-    """The notifications that have not expired."""
     return list(app._notifications)
 
 
@@ -65,7 +64,6 @@ def drop_notification(app: App[Any], notification: Notification) -> None:
 
 
 def error_of(app: App[Any]) -> Exception | None:
-    """The exception that ended the application, if any."""
     return app._exception
 
 

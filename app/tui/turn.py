@@ -83,7 +83,6 @@ class Turn:
     shaded: tuple[tuple[int, int], ...] = ()
     """Character ranges of the finished answer that are shaded as unverified."""
     sources: tuple[PageSource, ...] = ()
-    """The pages that the answer came from."""
     before: str = ""
     """The question before it in the conversation."""
     attachments: tuple[Attachment, ...] = ()
@@ -91,7 +90,6 @@ class Turn:
     files_unfolded: bool = False
     """Whether their text is shown, not only their names."""
     thoughts: str = ""
-    """What the model thought before its answer."""
     thought_seconds: float = 0.0
     thoughts_unfolded: bool = False
     calls: tuple[ToolCalled, ...] = ()
@@ -199,11 +197,9 @@ class Turn:
 
     @property
     def codes(self) -> list[str]:
-        """All code blocks of the answer."""
         return [leaf.content.plain for leaf in leaves(self.text) if leaf.kind == "code"]
 
     def apply(self, event: Event) -> None:
-        """Take in one event of the reply."""
         self.reply.apply(event)
         if isinstance(event, Started):
             self.message = event.message
@@ -236,7 +232,6 @@ class Turn:
         self.revision += 1
 
     def await_verification(self, awaiting: bool) -> None:
-        """Set whether the answer is queued to be checked."""
         if awaiting != self.awaiting:
             self.awaiting = awaiting
             self.revision += 1

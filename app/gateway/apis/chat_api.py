@@ -38,8 +38,6 @@ class MarkedCompletion(Completion, frozen=True, kw_only=True):
 
 
 class ChatApi:
-    """One request, and the shapes of its answer."""
-
     def __init__(self, call: Call) -> None:
         self.call = call
         self._role: str | None = "assistant"

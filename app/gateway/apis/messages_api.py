@@ -115,8 +115,6 @@ def _part(block: Block) -> Block:
 
 
 class MessagesApi:
-    """One request, and the shapes of its answer."""
-
     def __init__(self, call: Call) -> None:
         self.call = call
         self._open = False

@@ -20,8 +20,6 @@ ECHOED = ("instructions", "max_output_tokens", "previous_response_id", "temperat
 
 
 class ResponsesApi:
-    """One request, and the shapes of its answer."""
-
     def __init__(self, request: ResponsesRequest, conversations: Conversations) -> None:
         self._request, self._conversations = request, conversations
         self.call = request.call

@@ -37,8 +37,6 @@ DEFAULT_NAMESPACE = "functions"
 
 
 class Offered(NamedTuple):
-    """A tool as the client offers it."""
-
     name: str
     custom: bool = False
     """Whether it takes plain text instead of JSON."""
@@ -47,8 +45,6 @@ class Offered(NamedTuple):
 
 @dataclass(frozen=True)
 class ResponsesRequest:
-    """A request that can be answered."""
-
     call: Call
     given: Mapping[str, Any]
     """All its fields."""

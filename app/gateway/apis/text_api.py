@@ -53,8 +53,6 @@ def read_text(body: bytes) -> Call:
 
 
 class TextApi:
-    """One request, and the shapes of its answer."""
-
     def __init__(self, call: Call) -> None:
         self.call = call
 

@@ -33,8 +33,6 @@ Ranges = Sequence[tuple[int, int]]
 
 @dataclass(frozen=True)
 class Row:
-    """A line on the screen."""
-
     left: Content
     """The marks at the left: bullets and the bars of quotes."""
     pieces: tuple[tuple[int, Content, int], ...] = ()
@@ -57,8 +55,6 @@ class Row:
 
 @dataclass(frozen=True)
 class WrappedLeaf:
-    """A leaf with its rows at one width."""
-
     leaf: Leaf
     ghost: int
     """The first character that is ghost text."""

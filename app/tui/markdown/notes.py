@@ -29,7 +29,6 @@ class NoteLine:
     """The action that a click runs; may be empty."""
 
     def content(self) -> Content:
-        """The styled text."""
         content = Content.assemble(*self.parts)
         return content.stylize(Style.from_meta({"@click": self.click})) if self.click else content
 
@@ -51,7 +50,6 @@ class AnswerNotes:
 
     @cached_property
     def by_number(self) -> dict[int, BlockNotes]:
-        """The notes of each code block that has some."""
         return dict(self.blocks)
 
 

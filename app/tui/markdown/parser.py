@@ -95,7 +95,6 @@ def _leaves_as_written(text: str, start: int, code_blocks: int) -> Iterator[Leaf
 
 
 def highlight_leaf(leaf: Leaf) -> Leaf:
-    """The leaf with its code highlighted."""
     if leaf.kind != "code":
         return leaf
     return replace(leaf, content=highlight_code(leaf.content.plain, leaf.language or "text"))

@@ -13,8 +13,6 @@ from app.tui.screens.dialog import Dialog
 
 
 class Confirm(Dialog[bool]):
-    """A question to be answered with yes or no."""
-
     BINDINGS = [
         Binding("y,enter", "dismiss(True)", "Yes", id="confirm.yes"),
         Binding("n,escape,q", "dismiss(False)", "No", id="confirm.no"),

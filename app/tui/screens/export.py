@@ -34,8 +34,6 @@ FORMATS: tuple[tuple[Format, str], ...] = (
 
 
 class ExportChoice(NamedTuple):
-    """What the person wants written."""
-
     format: Format
     everything: bool
 

@@ -47,7 +47,6 @@ class LocalScreen(Dialog[None]):
         super().__init__()
         self._stand_ins = stand_ins
         self._found: list[LocalModel] = []
-        """Models that were found and not added."""
         self._listed: list[LocalModel] = []
         self._shown = ""
         """What the model that stands in does, as it is on the screen."""
@@ -157,7 +156,6 @@ class LocalScreen(Dialog[None]):
         return "" if now is None else f"{now.name}: {state_of(now)}"
 
     def _watch(self) -> None:
-        """List the models again if the one that stands in has changed."""
         if self._state() != self._shown:
             self._list()
 

@@ -143,7 +143,6 @@ class ModelsScreen(Dialog[PickedModel | Literal["local"] | None]):
         return Content.assemble((mark, "$success"), (model.shown, "bold"), ("  " + model.about, QUIET))
 
     def _answers(self, model: OfferedModel) -> bool:
-        """Whether this model answers the open conversation."""
         server, name = self._now
         return model.server == server and (model.checks or (name is not None and model.is_named(name)))
 

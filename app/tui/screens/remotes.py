@@ -80,7 +80,6 @@ class RemotesScreen(Dialog[None]):
         self.action_use()
 
     def action_use(self) -> None:
-        """Switch to the highlighted remote."""
         name = self._highlighted()
         if name == ADDRESS:
             return
@@ -133,7 +132,6 @@ class RemotesScreen(Dialog[None]):
 
     @work(group="form", exclusive=True)
     async def action_look(self) -> None:
-        """Look for model servers on this device, and list what was added."""
         await self.app.push_screen_wait(NearbyScreen(self.switcher))
         self._list(self.switcher.now)
 
@@ -154,7 +152,6 @@ class RemotesScreen(Dialog[None]):
     # ---- what is shown -----------------------------------------------------------------------------------------------
 
     def _list(self, highlighted: str | None) -> None:
-        """List all remotes, as they are stored now."""
         options = self.query_one(OptionList)
         remotes: Remotes | None = None
         with reporting(self, "Servers"):

@@ -57,7 +57,6 @@ class Completions(OptionList):
     def __init__(self) -> None:
         super().__init__(compact=True, markup=False)
         self.completion: Completion | None = None
-        """What is shown."""
 
     def show(self, completion: Completion, room: int) -> None:
         """Show candidates; the one that was chosen stays so if they are the same. `room`: lines above the prompt."""

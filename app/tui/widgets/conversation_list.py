@@ -147,7 +147,6 @@ class ConversationList(OptionList):
         """In the order of the list: first those that are folded, if they are shown."""
         self._stored: Sequence[Conversation] = ()
         self._shell: list[Conversation] = []
-        """What was asked in the shell."""
         self._unfolded = False
         self._found: list[FoundConversation] | None = None
         self._current: str | None = None

@@ -140,7 +140,6 @@ class MarkdownView(GrowingHeight):
         return self._known(known), final, start, complete
 
     def finish(self, text: str, notes: AnswerNotes = NO_NOTES) -> None:
-        """Shows a finished text with its notes."""
         self.source, self._solid, self.growing = text, len(text), False
         self.parsed = self._known(leaves(text))
         self._final, self._final_to, self._complete_to = len(self.parsed), len(text), len(text)
@@ -149,11 +148,9 @@ class MarkdownView(GrowingHeight):
 
     @property
     def complete_blocks(self) -> tuple[Leaf, ...]:
-        """The code blocks that have ended."""
         return tuple(leaf for leaf in self.parsed if leaf.kind == "code" and leaf.source[1] <= self._complete_to)
 
     def annotate(self, notes: AnswerNotes) -> None:
-        """Shows these notes in place of those of before."""
         if notes != self._notes:
             self._notes = notes
             self._redraw()
@@ -164,7 +161,6 @@ class MarkdownView(GrowingHeight):
         return [old if old is not None and old.looks_like(new) else new for old, new in before]
 
     def shade(self, ranges: Sequence[tuple[int, int]]) -> None:
-        """Marks these ranges of the text as unverified."""
         if tuple(ranges) != self._shaded:
             self._shaded = tuple(ranges)
             self._redraw()
@@ -193,7 +189,6 @@ class MarkdownView(GrowingHeight):
 
     @property
     def ghost(self) -> str:
-        """The part that is ghost text."""
         return "".join(leaf.content.plain[leaf.characters_before(self._solid) :] for leaf in self.parsed)
 
     @property
@@ -286,7 +281,6 @@ class MarkdownView(GrowingHeight):
         return Selection(place(selection.start), place(selection.end)).extract(text), "\n"
 
     def action_copy_block(self, number: int) -> None:
-        """Copies the code block of this number."""
         code = next((leaf.content.plain for leaf in self.parsed if leaf.number == number), None)
         if code is not None:
             self.app.copy_to_clipboard(code)
@@ -296,7 +290,6 @@ class MarkdownView(GrowingHeight):
         self.app.copy_to_clipboard(target)
 
     def action_show_sources(self) -> None:
-        """Asks for the pages that the answer came from."""
         self.post_message(self.SourcesClicked())
 
     def notify_style_update(self) -> None:

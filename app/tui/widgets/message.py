@@ -100,7 +100,6 @@ class QuestionView(Static, MessageView):
         return True
 
     def flush(self) -> None:
-        """Draws what has changed."""
         if self._versions != self.turn.wordings:
             self._versions = self.turn.wordings
             self.refresh(layout=True)
@@ -120,7 +119,6 @@ class WithdrawnLine(Static):
         self.tell()
 
     def tell(self) -> None:
-        """Says how many words there are, and whether they are shown."""
         one = self._count == 1
         if self.turn.answered_again:
             words = "1 word" if one else f"{self._count} words"
@@ -273,14 +271,12 @@ class AnswerView(Vertical, MessageView, GrowingHeight):
             self._timer = None
 
     async def _note_blocks(self) -> None:
-        """Draws the notes of the code blocks that have ended."""
         blocks = self.prose.complete_blocks
         if blocks != self._noted:
             self._noted = blocks
             self.prose.annotate(await asyncio.to_thread(block_notes, self.turn.request, blocks))
 
     async def _draw_thoughts(self) -> None:
-        """Draws the model's thoughts before its answer."""
         if self._thoughts is not None:
             self._thoughts.draw()
         elif self.turn.thoughts:
@@ -295,7 +291,6 @@ class AnswerView(Vertical, MessageView, GrowingHeight):
             await self.mount(self._calls, before=self.prose)
 
     def _draw_notes(self) -> None:
-        """Draws the notes of a finished answer."""
         turn = self.turn
         self.prose.shade(turn.unchecked)
         if turn.dropped and self._withdrawn is None:
@@ -345,5 +340,4 @@ def file_lines(turn: Turn) -> list[Content]:
 
 
 def _notes(turn: Turn) -> AnswerNotes:
-    """The notes of a finished answer."""
     return answer_notes(turn.request, turn.text, turn.sources)

@@ -64,7 +64,6 @@ class Panel(VerticalScroll, can_focus=False):
             self.draw()
 
     def show_stand_in(self, stand_in: StandIn | None) -> None:
-        """Show what the model on this device does that stands in for the server."""
         if stand_in != self._stand_in:
             self._stand_in = stand_in
             self.draw()
@@ -252,7 +251,6 @@ class Rounds(Static):
         self._rounds.append(report)
 
     def toggle(self) -> None:
-        """Show the rounds, or hide them."""
         self.display = not self.display
         self.draw()
 

@@ -147,7 +147,6 @@ class Prompt(CompletingTextArea):
         super().__init__(PLACEHOLDER)
         self.cursor_blink = False  # Blinking would wake an idle laptop twice a second.
         self.commands: Callable[[], Sequence[SlashCommand]] = tuple
-        """The commands that can be done now."""
         self.servers: Callable[[], Collection[str]] = tuple
         """The MCP servers whose prompts can be named."""
         self.earlier: list[str] = []
@@ -231,7 +230,6 @@ class Prompt(CompletingTextArea):
             event.text = mention
 
     def attach(self, path: Path) -> None:
-        """Write `@path` at the cursor."""
         if (mention := self._mention(path)) is not None:
             self.insert(mention)
 

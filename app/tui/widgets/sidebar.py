@@ -200,7 +200,6 @@ class Sidebar(Vertical):
     # ---- showing -----------------------------------------------------------------------------------------------------
 
     def toggle(self) -> None:
-        """Show the list, or hide it."""
         self.screen.toggle_class("-toggled")
         if self.display:
             self.refresh_list()  # Another window may have changed it.
@@ -222,7 +221,6 @@ class Sidebar(Vertical):
 
     @on(ConversationList.Commanded)
     def obey(self, event: ConversationList.Commanded) -> None:
-        """Do what a key of the list says."""
         event.stop()
         if event.command == "search":
             self.search()
@@ -277,7 +275,6 @@ class Sidebar(Vertical):
             self._search.found(words)
 
     def end_search(self) -> None:
-        """Show all conversations again."""
         self._search.finish()
 
     @on(SearchBox.Cleared)
@@ -285,7 +282,6 @@ class Sidebar(Vertical):
         self.screen.set_focus(self.conversations)
 
     def _refresh_all(self) -> None:
-        """Read the list again, and search again."""
         self.refresh_list()
         if self._search.value:
             self.find(Input.Changed(self._search, self._search.value))
@@ -327,7 +323,6 @@ class Sidebar(Vertical):
             self.retitle(event.conversation, event.title)
 
     def retitle(self, conversation: Conversation, title: str) -> None:
-        """Give a conversation another title."""
         with reporting(self):
             self._store.conversations.rename(conversation.id, title)
             if conversation.id == self._conversation.id:
@@ -363,7 +358,6 @@ class Sidebar(Vertical):
             )
 
     def _undelete(self) -> None:
-        """Restore the last deleted conversation."""
         if not self._deleted:
             self.notify("Nothing has been deleted since Outrider was started.")
             return

@@ -158,7 +158,6 @@ def figures(stats: Stats, room: int, *, short: bool) -> Content:
 
 
 def context_meter(context: Context, *, short: bool) -> Content:
-    """How much of the context is taken."""
     style = "$text-error" if context.share >= FULL else "$text-warning" if context.share >= NEAR else ""
     if short:
         return Content.assemble(("ctx ", QUIET), (f"{context.share:.0%}", style))

@@ -37,7 +37,6 @@ class SystemLine(VerticalScroll, can_focus=False):
             self._draw()
 
     def toggle(self) -> None:
-        """Fold or unfold it."""
         self.unfolded = not self.unfolded
         self._draw()
 

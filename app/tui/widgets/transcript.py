@@ -225,7 +225,6 @@ class Transcript(AnchoredScroll, can_focus=True):
                 self.scroll_to_region(place, animate=False, immediate=True, top=tall, origin_visible=False)
 
     def let_go(self) -> None:
-        """Takes the cursor away."""
         self.cursor, self.block = None, 0
         self._mark_cursor()
 

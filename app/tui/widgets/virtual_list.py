@@ -60,7 +60,6 @@ class ScrollAnchor:
             self.item = new
 
     def clear(self) -> None:
-        """Anchors nothing."""
         self.item, self.held = None, False
 
     def before_layout(self, width: int) -> None:
@@ -165,7 +164,6 @@ class VirtualList:
 
     @property
     def has_end(self) -> bool:
-        """Whether the last turn is mounted."""
         return self.last == len(self.turns)
 
     @property

@@ -60,7 +60,6 @@ async def choose_sampling(screen: Screen[None], conversation: OpenConversation, 
 
 
 async def choose_tools(screen: Screen[None], conversation: OpenConversation) -> None:
-    """Let the person choose whose tools are offered in the conversation."""
     from app.tools.mcp_file import McpFile
     from app.tui.screens.tools import ToolsScreen
 
@@ -101,7 +100,6 @@ def sampling_text(conversation: OpenConversation) -> str:
 
 
 def server_now(conversation: OpenConversation, switcher: RemoteSwitcher) -> Server:
-    """The server and the model that answer the open conversation."""
     from app.remotes.choice import Server  # The chat opens without httpx.
 
     chosen = conversation.choices

@@ -40,8 +40,6 @@ MONTHS = 3
 
 
 class PromptCommands:
-    """The commands of one chat screen."""
-
     def __init__(
         self,
         screen: Screen[None],
@@ -59,7 +57,6 @@ class PromptCommands:
     # ---- which there are, and how they run ---------------------------------------------------------------------------
 
     def offered(self) -> list[SlashCommand]:
-        """The commands that can be done now."""
         return [one for one in COMMANDS if self._found(one) is not None]
 
     def values(self, command: SlashCommand) -> Iterable[str]:

@@ -149,7 +149,6 @@ class ConversationView(Vertical):
             await (self._show_queued() if same else self.open(self._conversation.id))
 
     def rename(self, title: str) -> None:
-        """Show a new title of the conversation."""
         self._conversation.title = title
         self._show_head()
 
@@ -175,7 +174,6 @@ class ConversationView(Vertical):
         self.post_message(self.Chosen())
 
     def _show_changes(self) -> None:
-        """Show what depends on the turns."""
         self._show_title()
         self.prompt.verifiable = any(turn.verifiable for turn in self._conversation.turns[-1:])
         self.post_message(self.Grown())
@@ -274,13 +272,11 @@ class ConversationView(Vertical):
             await self._run(reply)
 
     async def sum_up(self) -> None:
-        """Have the model summarise the older messages."""
         with reporting(self):
             await self._run(self._conversation.sum_up())
 
     @on(SummaryLine.Clicked)
     async def fold_summed(self) -> None:
-        """Show the summarised messages, or fold them."""
         conversation = self._conversation
         unfolds = conversation.unfolded = not conversation.unfolded
         await self.open(conversation.id)
@@ -427,7 +423,6 @@ class ConversationView(Vertical):
 
     @on(Prompt.Kept)
     async def enqueue(self, event: Prompt.Kept) -> None:
-        """Queue a prompt for the verifier."""
         if self.text.edit is not None:
             said = "An edited question cannot be queued. Send it now, or ask it as a new question."
             self.notify(said, severity="warning")
@@ -449,7 +444,6 @@ class ConversationView(Vertical):
 
     @on(Prompt.Recalled)
     async def take_back(self) -> None:
-        """Bring the last queued prompt back into the prompt."""
         if self.text.edit is None:
             with reporting(self):
                 prompt, files = self._conversation.take_back()
@@ -461,7 +455,6 @@ class ConversationView(Vertical):
 
     @work(group="queue")
     async def _send_queued(self) -> None:
-        """Send what is queued, when it is due."""
         async for queued in self._conversation.core.due():
             if queued.conversation_id not in self._conversation.replies:
                 reply = self._conversation.send(queued)

@@ -36,7 +36,6 @@ class LocalOffer(Static):
 
     @property
     def asks(self) -> bool:
-        """Whether the question is on the screen."""
         return self._model is not None
 
     def consider(self, stand_ins: StandIns, told: Path) -> None:
@@ -81,7 +80,6 @@ class LocalOffer(Static):
             self.notify(sanitise(notice or said), markup=False)
 
     def decline(self) -> None:
-        """Ask never again."""
         self._end()
         self.notify("You won't be asked again. Use /local to let a model answer.")
 

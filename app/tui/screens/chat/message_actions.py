@@ -200,7 +200,6 @@ class MessageActions(Vertical):
     # ---- the cursor --------------------------------------------------------------------------------------------------
 
     async def move_cursor(self, step: int) -> None:
-        """Choose the message before or after."""
         if self._conversation.turns:
             self.screen.set_focus(self.transcript, scroll_visible=False)
             await self.transcript.move_cursor(step)
@@ -225,7 +224,6 @@ class MessageActions(Vertical):
                 self.notify(f"That answer has {count if codes else 'no code block'}.", severity="warning")
 
     def copy_last_code(self) -> None:
-        """Copy the last code block of the last answer."""
         turns = self._conversation.turns
         if code := turns[-1].code if turns else "":
             self.app.copy_to_clipboard(code)
@@ -277,7 +275,6 @@ class MessageActions(Vertical):
                 self.post_message(self.ExplainAsked(block.question))
 
     def action_show_sources(self) -> None:
-        """Ask for the pages that the answer came from."""
         with reporting(self):
             sources = self._target().turn.sources
             if sources:
@@ -338,7 +335,6 @@ class MessageActions(Vertical):
     # ---- what nobody verified ----------------------------------------------------------------------------------------
 
     async def action_shade(self) -> None:
-        """Shade unchecked text, or remove the shading."""
         conversation = self._conversation
         conversation.shading = not conversation.shading
         if not conversation.shading:
@@ -351,7 +347,6 @@ class MessageActions(Vertical):
             self.notify("Everything here is checked.")
 
     def action_show_thoughts(self) -> None:
-        """Show the model's thoughts before its answer, or fold them again."""
         with reporting(self):
             if not self.transcript.toggle(self._target().turn, "thoughts"):
                 self.notify("The model showed no thoughts for that answer.")

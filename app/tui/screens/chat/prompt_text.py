@@ -25,8 +25,6 @@ RECALLED = 1000
 
 
 class QuestionEdit(NamedTuple):
-    """A question that is being edited in the prompt."""
-
     question: str
     """Its id."""
     at: int

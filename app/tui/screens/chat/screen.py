@@ -223,7 +223,6 @@ class ChatScreen(Screen[None]):
             self._view.stop()
 
     def end_offer(self) -> None:
-        """Remove the answered question of the first start from the screen."""
         self._view.welcome.offer_look(False)
 
     @on(Prompt.Cancelled)
@@ -297,7 +296,6 @@ class ChatScreen(Screen[None]):
 
     @work(group="queue-screen", exclusive=True)
     async def action_show_queue(self) -> None:
-        """Show the whole queue on its own screen."""
         from app.tui.screens.queue import QueueScreen
 
         screen = QueueScreen(self._core)
@@ -322,7 +320,6 @@ class ChatScreen(Screen[None]):
 
     @work(group="choices", exclusive=True)
     async def action_tools(self) -> None:
-        """Choose the servers whose tools are offered in this conversation."""
         await choose_tools(self, self.conversation)
 
     @on(Replies.CallAsks)
@@ -331,7 +328,6 @@ class ChatScreen(Screen[None]):
 
     @work(group="choices", exclusive=True)
     async def action_sampling(self) -> None:
-        """Choose how the answers of this conversation are sampled."""
         if await choose_sampling(self, self.conversation, self._settings):
             self._view.show_choices()
 
@@ -411,7 +407,6 @@ class ChatScreen(Screen[None]):
     @on(Prompt.Named)
     @work(group="fill")
     async def fill_in(self, event: Prompt.Named) -> None:
-        """Put the question that an MCP server writes into the prompt."""
         await self._listings.fill(event.wanted, event.text)
 
     @on(Prompt.Commanded)
