@@ -32,7 +32,7 @@ async def first_of(
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def unless_set(event: asyncio.Event, work: Coroutine[Any, Any, T] | asyncio.Task[T]) -> T | None:
+async def unless_set(event: asyncio.Event, work: Coroutine[Any, Any, T] | asyncio.Future[T]) -> T | None:
     """The result of `work`, or None if the event is set first, which cancels the work. Raises what the work raises."""
     working = asyncio.ensure_future(work)
     ended, _ = await first_of(working, event.wait())

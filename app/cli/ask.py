@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import re
 import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing, asynccontextmanager
@@ -54,6 +55,8 @@ from app.titles import title_from
 from storage import Attachment, Choices, Message, Store
 from storage.choices import ASKED
 
+CODE_END = re.compile(r"[>\s]*(`{3,}|~{3,})\s*")
+"""The line that ends a block of code."""
 EXCERPT = 300
 """Characters of an answer that are quoted if it has not what was asked for."""
 UNANSWERED = ("unavailable", "incompatible", "refused")
@@ -228,9 +231,7 @@ async def attachments_of(assistant: Assistant, files: Gathered) -> Sequence[Atta
 
 def _print_code(result: AskResult, which: Literal["last", "all"]) -> bool:
     """Print only the code of an answer. Returns whether there is any, and it is complete."""
-    from app.cli.extraction import code_of
-
-    blocks, complete = code_of(result.text)
+    blocks, complete = _code_of(result.text)
     if not complete:
         complain("the last code block of the answer is incomplete, so it is not printed")
         blocks = [] if which == "last" else blocks
@@ -238,6 +239,25 @@ def _print_code(result: AskResult, which: Literal["last", "all"]) -> bool:
         complain(f"the answer has no code block: {shorten(result.text, EXCERPT, placeholder=' …')}")
     print("\n".join(blocks if which == "all" else blocks[-1:]), end="", flush=True)
     return complete and bool(blocks)
+
+
+def _code_of(answer: str) -> tuple[list[str], bool]:
+    """The contents of an answer's fenced code blocks, each with a line end; and whether the last one is complete.
+
+    An incomplete block is left out: its last command may be half of one that means something else.
+    """
+    from app.complete_markdown import complete_markdown  # Only `--extract` needs it.
+
+    blocks, lines = list[str](), answer.split("\n")
+    for token in complete_markdown("zero").enable(["fence", "list", "blockquote", "code"]).parse(answer):
+        if token.type != "fence" or token.map is None:
+            continue
+        first, end = token.map[0], token.map[1]
+        closing = CODE_END.fullmatch(lines[end - 1]) if end - 1 > first else None
+        if closing is None or not closing[1].startswith(token.markup):
+            return blocks, False
+        blocks.append(token.content)
+    return blocks, True
 
 
 def _complain_of_end(result: AskResult, asked: str, options: AskOptions, *, saved: bool) -> None:

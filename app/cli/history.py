@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from os.path import commonprefix
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -199,14 +200,9 @@ def short_ids(ids: Iterable[str]) -> dict[str, str]:
     """
     ordered = sorted(ids)
     return {
-        one: one[: max(SHORTEST_ID, *(_shared(one, other) + 1 for other in beside))]
+        one: one[: max(SHORTEST_ID, *(len(commonprefix((one, other))) + 1 for other in beside))]
         for one, beside in zip(ordered, zip(["", *ordered], [*ordered[1:], ""]))
     }
-
-
-def _shared(one: str, other: str) -> int:
-    """How many characters both begin with."""
-    return next((at for at, (left, right) in enumerate(zip(one, other)) if left != right), min(len(one), len(other)))
 
 
 def _found(store: Store, identifiers: Sequence[str]) -> list[Conversation]:

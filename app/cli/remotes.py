@@ -134,9 +134,11 @@ def add(
     Takes the token from the provider's environment variable, or else asks for it in a terminal; press Enter for
     none.
     """
-    from app.config import is_address
+    from app.config import Folders, is_address
+    from app.local.registry import LocalModels
     from app.remotes.providers import provider_at, provider_named
     from app.remotes.registry import Remote, name_problem
+    from app.system_prompts import NO_PROMPT, SystemPrompts
 
     if token_stdin and token_env:
         fail("Give --token-stdin or --token-env, not both.", USAGE)
@@ -169,7 +171,7 @@ def add(
         "token_variable": token_env,
     }
     if local is not None:
-        _check_local(local)
+        LocalModels(Folders.locate()).get(local)
     if provider is not None:
         assert name is not None
         fields = {**fields, "model": model or provider.model, "token_variable": token_env or provider.variable}
@@ -180,8 +182,8 @@ def add(
         given = {**fields, "kind": None if kind == "auto" else kind}
         raise typer.Exit(_add_step_by_step(name, url, remotes, given, token_stdin=token_stdin))
     first, before = not len(remotes), remotes.get(name) if name in remotes else None
-    if system is not None:
-        _check_system(system)
+    if system is not None and system != NO_PROMPT:
+        SystemPrompts(Folders.locate()).get(system)
     place = before.token if before is not None and token_env is None else "environment"
     given_token = None
     if provider is None:
@@ -412,23 +414,6 @@ def _remotes() -> Remotes:
     from app.remotes.registry import Remotes
 
     return Remotes(Folders.locate())
-
-
-def _check_system(name: str) -> None:
-    """Raises `ConfigError` for a system prompt that cannot be read."""
-    from app.config import Folders
-    from app.system_prompts import NO_PROMPT, SystemPrompts
-
-    if name != NO_PROMPT:
-        SystemPrompts(Folders.locate()).get(name)
-
-
-def _check_local(name: str) -> None:
-    """Raises `ConfigError` for a model that is not on this device."""
-    from app.config import Folders
-    from app.local.registry import LocalModels
-
-    LocalModels(Folders.locate()).get(name)
 
 
 def _checked(remote: Remote) -> Remote:

@@ -14,7 +14,6 @@ from contextlib import aclosing
 from app.events import Done, Failed, Started
 from app.gateway.answers import Answer
 from app.gateway.seats import Seat
-from app.remotes.connection import Connection
 from app.remotes.peer import Verifier
 from storage import StorageError
 
@@ -79,7 +78,8 @@ class Checks:
         if connection is None:
             answer.give_up(NOBODY)
             return True
-        await _until_there(connection)
+        while connection.verifier is None:  # The connection retries by itself, at growing intervals.
+            await connection.changed()
         while seat.taken:
             async with seat.lock:  # A request that holds it or waits for it goes first.
                 pass
@@ -117,12 +117,6 @@ class Checks:
         answer.settle(store.messages.get(message).text, done.model)
         log.info("a drafted answer was checked: %s", answer.state)
         return True
-
-
-async def _until_there(connection: Connection) -> None:
-    """Wait until a server is available. The connection retries by itself, at growing intervals."""
-    while connection.verifier is None:
-        await connection.changed()
 
 
 def _conversation(seat: Seat, answer: Answer) -> str:

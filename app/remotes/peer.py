@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from os.path import commonprefix
 
 from app.model_names import short_model
 from remote import CompletionsClient, RemoteSession, VerifierClient
@@ -98,9 +99,7 @@ class VerifierSession:
 
     def unread(self, tokens: Sequence[int]) -> int:
         """How many of the conversation's tokens the verifier has not read: all from the first that has changed."""
-        same = zip(self._read, tokens)
-        known = next((at for at, (read, token) in enumerate(same) if read != token), min(len(self._read), len(tokens)))
-        return len(tokens) - known
+        return len(tokens) - len(commonprefix((self._read, list(tokens))))
 
     def record(self, tokens: Sequence[int]) -> None:
         """Record that the verifier has read these tokens of the conversation, and holds no others."""

@@ -124,7 +124,7 @@ class CallDesk:
             asking.set_result(decision)
 
     async def settle(
-        self, unless_stopped: Callable[[Coroutine[Any, Any, Any]], Any]
+        self, unless_stopped: Callable[[Coroutine[Any, Any, Any] | asyncio.Future[Any]], Any]
     ) -> AsyncGenerator[ToolCalled, None]:
         """Make the calls that are not settled yet, one after another. Ends early if the answer is stopped.
 
@@ -133,7 +133,8 @@ class CallDesk:
         for place, call in enumerate(self.calls):
             if call.over or call.result:
                 continue
-            tool = next((one for one in (self._offered or {}).values() if _is_of(call, one)), None)
+            known = (self._offered or {}).values()
+            tool = next((one for one in known if (one.server, one.name) == (call.server, call.tool)), None)
             if (impossible := self._impossible(call, tool)) is not None:
                 yield await self._end(place, *impossible)
                 continue
@@ -142,7 +143,7 @@ class CallDesk:
                 asking = self._asking[place] = asyncio.get_running_loop().create_future()
                 self.seat.leave()
                 yield ToolCalled(call, asks=True, said=tool.said, again=self._may_have_run(call))
-                decision = await unless_stopped(_wait(asking))
+                decision = await unless_stopped(asking)
                 del self._asking[place]
                 if decision is None:
                     return
@@ -236,10 +237,6 @@ class CallDesk:
             await asyncio.sleep(0.2)
 
 
-def _is_of(call: Call, tool: Tool) -> bool:
-    return (call.server, call.tool) == (tool.server, tool.name)
-
-
 def _same(one: Call, other: Call) -> bool:
     of_one_tool = (one.server, one.tool) == (other.server, other.tool)
     return of_one_tool and _arguments(one) == _arguments(other)
@@ -251,7 +248,3 @@ def _arguments(call: Call) -> Any:
         return json.loads(call.arguments)
     except (ValueError, RecursionError):
         return None
-
-
-async def _wait(asking: asyncio.Future[Decision]) -> Decision:
-    return await asking

@@ -153,8 +153,8 @@ class Edge:
             await generation.drafting.hear_out(MEMORY_LIMIT_SECONDS)
         meter.sent(unread)
         memory_from = generation.memory_from(self.verifier)
-        if not draft.made:
-            memory_from = put_off(memory_from, len(committed))
+        if not draft.made and memory_from is not None and len(committed) - memory_from < UNHEARD:
+            memory_from = None  # No draft needs it yet, and each request takes a while.
         sampling, likeliest = generation.given.sampling, generation.likeliest(self.verifier)
         asking = session.round(
             committed, tree, sampling, memory_from=memory_from, deadline=deadline, likeliest=likeliest
@@ -199,14 +199,6 @@ class Edge:
     def _is_full(self, reply: RoundReply) -> bool:
         """Whether the session can take no more tokens."""
         return reply.verdict.length >= self.verifier.card.limits.max_tokens
-
-
-def put_off(memory_from: int | None, committed: int) -> int | None:
-    """The position from which to request memory that no draft needs yet.
-
-    None is requested while it is little, because each request takes a while.
-    """
-    return None if memory_from is None or committed - memory_from < UNHEARD else memory_from
 
 
 # ---- 4. emit ---------------------------------------------------------------------------------------------------------

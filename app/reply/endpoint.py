@@ -177,9 +177,10 @@ class EndpointText:
                 return
             await connection.changed()
 
-    async def _unless_over(self, work: Coroutine[Any, Any, T] | asyncio.Task[T]) -> T | None:
+    async def _unless_over(self, work: Coroutine[Any, Any, T] | asyncio.Future[T]) -> T | None:
         """The result of `work`, or None if the person stops the answer or the server is back first."""
-        return await self._generation.unless_stopped(unless_set(self._back, work))
+        unless_back = unless_set(self._back, work)
+        return await self._generation.unless_stopped(unless_back)
 
     async def _ask(self) -> ChatStream:
         """Send the question, with the answer so far if the server can continue it."""

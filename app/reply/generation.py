@@ -368,6 +368,6 @@ class Generation:
         estimate = (connection.speed.server_seconds or FIRST_SERVER_SECONDS) + PREFILL_SECONDS * unread
         return connection.speed.link.deadline(estimate, TOKEN_BYTES * unread)
 
-    async def unless_stopped(self, work: Coroutine[Any, Any, T] | asyncio.Task[T]) -> T | None:
+    async def unless_stopped(self, work: Coroutine[Any, Any, T] | asyncio.Future[T]) -> T | None:
         """The result of `work`, or None if the person stops the answer first, which cancels the work."""
         return await unless_set(self._stopping, work)

@@ -133,7 +133,7 @@ class Hosted:
     async def _frames(self, stream: HostedStream) -> AsyncGenerator[Step, None]:
         generation, connection, drafting = self._generation, self.connection, self._generation.drafting
         while generation.reason is None:
-            frame = await generation.unless_stopped(_next(stream))
+            frame = await generation.unless_stopped(anext(stream, None))
             if frame is None:
                 generation.end("stopped" if generation.stopping else "length")
             elif isinstance(frame, Memory):
@@ -280,8 +280,3 @@ def _report(progress: Progress, seconds: float) -> RoundReport:
         rtt_seconds=max(0.0, seconds - progress.server_seconds),
         mode="hosted",
     )
-
-
-async def _next(stream: HostedStream) -> Memory | Progress | Distributions | None:
-    """The next frame, or None at the end of the stream."""
-    return await anext(stream, None)

@@ -147,7 +147,9 @@ class Reply:
             async with contextlib.aclosing(self._left_behind(writer) or writer.steps()) as steps:
                 async for step in steps:
                     if isinstance(step, Verified) and (step.tokens or step.text):
-                        self._gain()
+                        self._gained_at, self._failures, self._asked_again = self._generation.clock.now(), [], False
+                        if self._connection is not None:
+                            self._connection.gained()
                         if self._reader is not None and not here:
                             self._reader.follow(len(step.text))
                     yield step
@@ -160,12 +162,6 @@ class Reply:
             self._ended_here += here and writer.broke is not None
             if writer.could_not:
                 self._give_up_here(writer.could_not)
-
-    def _gain(self) -> None:
-        """Note that the target has produced text."""
-        self._gained_at, self._failures, self._asked_again = self._generation.clock.now(), [], False
-        if self._connection is not None:
-            self._connection.gained()
 
     # ---- who continues -----------------------------------------------------------------------------------------------
 

@@ -31,7 +31,8 @@ def answer_notes(request: str, text: str, sources: tuple[PageSource, ...]) -> An
     """The notes of a finished answer. Call this in a thread, because it may load the parser of commands."""
     parsed = leaves(text)
     whole = "\n".join(leaf.content.plain for leaf in parsed if leaf.kind == "code")
-    return AnswerNotes(_noted(request, parsed, whole), _footer(sources))
+    footer = (NoteLine(((line, ".notice"),), click="show_sources") for line in source_lines(sources))
+    return AnswerNotes(_noted(request, parsed, whole), tuple(footer))
 
 
 def block_notes(request: str, blocks: Sequence[Leaf]) -> AnswerNotes:
@@ -89,11 +90,6 @@ def _line(risk: Risk, *, asked: bool) -> NoteLine:
     style, mild = f".{risk.severity}", risk.severity == "notice"
     head = f"{risk.severity}: " if asked else f"{risk.severity}, {UNASKED}: "
     return NoteLine(((head, style), (risk.sentence, style if mild else "")))
-
-
-def _footer(sources: tuple[PageSource, ...]) -> tuple[NoteLine, ...]:
-    """The lines that name the pages. A click on one shows them."""
-    return tuple(NoteLine(((line, ".notice"),), click="show_sources") for line in source_lines(sources))
 
 
 def source_lines(sources: Iterable[PageSource]) -> Iterator[str]:

@@ -48,13 +48,12 @@ class ChatApi:
 
     def piece(self, exchange: Exchange, piece: Piece) -> bytes:
         marks = Marks(source=piece.span.source, spans=(piece.span,), checked=exchange.answer.sent.checked)
-        content = None if piece.calls else piece.text
-        return self._chunk(exchange, self._delta(Delta(content=content, tool_calls=piece.calls)), marks)
+        return event(self._chunk(exchange, marks, piece))
 
     def ending(self, exchange: Exchange) -> bytes:
-        end = self._chunk(exchange, self._delta(Delta()), marks_of(exchange), exchange.finish)
+        end = event(self._chunk(exchange, marks_of(exchange), finish=exchange.finish))
         if self.call.counts:
-            end += self._chunk(exchange, None, marks_of(exchange), usage=exchange.usage)
+            end += event(self._chunk(exchange, marks_of(exchange), usage=exchange.usage))
         return end + event(DONE.encode())
 
     def failed(self, exchange: Exchange, error: GatewayRefused) -> bytes:
@@ -74,27 +73,26 @@ class ChatApi:
         )
         return msgspec.json.encode(made)
 
-    def _delta(self, delta: Delta) -> Delta:
-        role, self._role = self._role, None
-        return msgspec.structs.replace(delta, role=role)
-
     def _chunk(
         self,
         exchange: Exchange,
-        delta: Delta | None,
         marks: Marks,
+        piece: Piece | None = None,
         finish: str | None = None,
         usage: Usage | None = None,
     ) -> bytes:
+        """A piece of the answer, or its end, or its `usage`."""
+        choices: tuple[ChunkChoice, ...] = ()
+        if usage is None:
+            content = None if piece is None or piece.calls else piece.text
+            role, self._role = self._role, None
+            delta = Delta(role=role, content=content, tool_calls=() if piece is None else piece.calls)
+            choices = (ChunkChoice(delta=delta, finish_reason=finish),)
+        answer = exchange.answer
         made = MarkedChunk(
-            id=exchange.answer.id,
-            created=exchange.answer.created,
-            model=exchange.model,
-            choices=() if delta is None else (ChunkChoice(delta=delta, finish_reason=finish),),
-            usage=usage,
-            outrider=marks,
+            id=answer.id, created=answer.created, model=exchange.model, choices=choices, usage=usage, outrider=marks
         )
-        return event(msgspec.json.encode(made))
+        return msgspec.json.encode(made)
 
 
 def marks_of(exchange: Exchange, *, spans: bool = False) -> Marks:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from app.gateway.apis.chat_api import Marks, marks_of
+from app.gateway.apis.chat_api import ChatApi, Marks, marks_of
 from app.gateway.call import NOT_HANDED_BACK, PLAIN_TEXT, Call
 from app.gateway.exchange import Exchange
 from app.gateway.refusals import GatewayRefused
@@ -18,8 +18,7 @@ from remote.openai.request_fields import (
     refuse_fields,
     refuse_tools,
 )
-from remote.openai.schema import DONE, TextChoice, TextCompletion, TextRequest, Usage
-from remote.openai.sse import event
+from remote.openai.schema import TextChoice, TextCompletion, TextRequest, Usage
 from storage import Choices
 
 REQUEST = prepared(TextRequest)
@@ -52,40 +51,28 @@ def read_text(body: bytes) -> Call:
     )
 
 
-class TextApi:
-    def __init__(self, call: Call) -> None:
-        self.call = call
-
-    def opening(self, exchange: Exchange) -> bytes:
-        return b""
-
-    def piece(self, exchange: Exchange, piece: Piece) -> bytes:
-        marks = Marks(source=piece.span.source, spans=(piece.span,), checked=exchange.answer.sent.checked)
-        return self._event(exchange, (TextChoice(0, piece.text),), marks)
-
-    def ending(self, exchange: Exchange) -> bytes:
-        end = self._event(exchange, (TextChoice(0, "", exchange.finish),), marks_of(exchange))
-        if self.call.counts:
-            end += self._event(exchange, (), marks_of(exchange), exchange.usage)
-        return end + event(DONE.encode())
-
-    def failed(self, exchange: Exchange, error: GatewayRefused) -> bytes:
-        return event(error.body)
+class TextApi(ChatApi):
+    """The events of chat, each with plain text."""
 
     def whole(self, exchange: Exchange) -> bytes:
         choice = TextChoice(0, exchange.answer.sent.text, exchange.finish)
-        return msgspec.json.encode(self._made(exchange, (choice,), marks_of(exchange, spans=True), exchange.usage))
+        return _encoded(exchange, (choice,), marks_of(exchange, spans=True), exchange.usage)
 
-    def _event(
-        self, exchange: Exchange, choices: tuple[TextChoice, ...], marks: Marks, usage: Usage | None = None
+    def _chunk(
+        self,
+        exchange: Exchange,
+        marks: Marks,
+        piece: Piece | None = None,
+        finish: str | None = None,
+        usage: Usage | None = None,
     ) -> bytes:
-        return event(msgspec.json.encode(self._made(exchange, choices, marks, usage)))
+        choice = TextChoice(0, "" if piece is None else piece.text, finish)
+        return _encoded(exchange, (choice,) if usage is None else (), marks, usage)
 
-    def _made(
-        self, exchange: Exchange, choices: tuple[TextChoice, ...], marks: Marks, usage: Usage | None
-    ) -> MarkedText:
-        answer = exchange.answer
-        name = answer.id.removeprefix("chat")
-        return MarkedText(
-            id=name, created=answer.created, model=exchange.model, choices=choices, usage=usage, outrider=marks
-        )
+
+def _encoded(exchange: Exchange, choices: tuple[TextChoice, ...], marks: Marks, usage: Usage | None) -> bytes:
+    answer, name = exchange.answer, exchange.answer.id.removeprefix("chat")
+    made = MarkedText(
+        id=name, created=answer.created, model=exchange.model, choices=choices, usage=usage, outrider=marks
+    )
+    return msgspec.json.encode(made)

@@ -168,7 +168,9 @@ class CompletingTextArea(FoldingTextArea):
         """Complete the chosen candidate, as on Enter. Returns False if there is none or if it is already complete."""
         self.offer()  # Letters that came in the same burst count too.
         completion, chosen = self.completions.completion, self.completions.highlighted
-        if completion is None or chosen is None or completion.is_complete(self.text, chosen):
+        if completion is None or chosen is None:
+            return False
+        if completion.candidates[chosen].text.rstrip() == self.text[completion.start : completion.end]:
             return False
         self.take(chosen)
         return True

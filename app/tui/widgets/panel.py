@@ -86,7 +86,9 @@ def lines(
     answer, session = figures.answer, figures.session
     shown = [Content.styled("Mode", HEAD)]
     if mode is not None:
-        shown += [Content(_meaning(mode)), Content.styled(sanitise(mode.why), QUIET)]
+        drafts = mode.checks or mode.mode in UNREACHABLE
+        meaning = MEANING[mode.mode] if drafts else "the server writes the answer"
+        shown += [Content(meaning), Content.styled(sanitise(mode.why), QUIET)]
     if stand_in is not None:
         state = Content.styled(sanitise(state_of(stand_in)), QUIET)
         shown += [Content(""), Content.styled("While the server is away", HEAD), Content(stand_in.name), state]
@@ -116,11 +118,6 @@ EXPLAINED = (
     "Passes saved: steps that the large",
     "model need not take.",
 )
-
-
-def _meaning(mode: ModeChanged) -> str:
-    """The mode in a few words."""
-    return MEANING[mode.mode] if mode.checks or mode.mode in UNREACHABLE else "the server writes the answer"
 
 
 ROWS = (

@@ -118,8 +118,9 @@ class QuestionFiles:
             self._view.show(())
             return
         found = await asyncio.to_thread(self._mentions, text)
-        if found and _unfinished(found[-1], text) and not any(belongs(one, found[-1]) for one in named):
-            found.pop()
+        unfinished = bool(found) and found[-1].kind == "missing" and found[-1].end == len(text)
+        if unfinished and not any(belongs(one, found[-1]) for one in named):
+            found.pop()  # The person may still be typing it.
         raws = [one.raw for one in found]
         if raws == self._shown:
             return
@@ -164,14 +165,7 @@ class QuestionFiles:
         if large := too_large(gathered.attachments, room):
             warnings.append(large)
         if warnings and typed != self._warned:
-            self._warned = typed
-            self._prompt.notify(
-                f"{'; '.join(warnings)}. Press the same key again to send it anyway.",
-                title="Not sent yet",
-                severity="warning",
-                timeout=15,
-                markup=False,
-            )
+            self._warn(typed, f"{'; '.join(warnings)}. Press the same key again to send it anyway.")
             return None
         if gathered.told and self._shown != [one.raw for one in self._mentions(typed)]:
             # It was sent before there was time to show it.
@@ -216,16 +210,15 @@ class QuestionFiles:
         if prompt.text != typed:
             return  # The person writes on, and sends it later.
         if fetched.problems:
-            self._warned = typed
-            prompt.notify(
-                f"{'; '.join(fetched.problems)}. Press the same key again to send the question without it.",
-                title="Not sent yet",
-                severity="warning",
-                timeout=15,
-                markup=False,
-            )
+            why = "; ".join(fetched.problems)
+            self._warn(typed, f"{why}. Press the same key again to send the question without it.")
         else:
             again()
+
+    def _warn(self, typed: str, said: str) -> None:
+        """Say why a text is not sent yet. If it is sent once more, it is sent as it is."""
+        self._warned = typed
+        self._prompt.notify(said, title="Not sent yet", severity="warning", timeout=15, markup=False)
 
     async def _agreed(self, addresses: Sequence[str]) -> bool:
         from app.tui.screens.confirm import Confirm
@@ -240,8 +233,3 @@ class QuestionFiles:
             return await read_resources(await self._conversation.core.tools(), names)
         except NotLoaded as error:
             return Gathered(problems=[f"{one_line(names[0])} cannot be read: {error}"])
-
-
-def _unfinished(mention: Mention, text: str) -> bool:
-    """Whether the person may still be typing a path that does not exist."""
-    return mention.kind == "missing" and mention.end == len(text)

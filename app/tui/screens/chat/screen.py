@@ -613,12 +613,8 @@ class ChatScreen(Screen[None]):
             self.remove_class("-toggled")  # The person's choice applies to the layout in which it was made.
             for name in ("-slim", "-narrow", "-wide"):
                 self.set_class(name == layout, name)
-            self._focus_what_is_shown()
-
-    def _focus_what_is_shown(self) -> None:
-        """Give the prompt the focus if the focused widget is now hidden."""
-        if self.focused is None or (self._sidebar in self.focused.ancestors and not self._sidebar.display):
-            self.set_focus(self._view.prompt)
+            if self.focused is None or (self._sidebar in self.focused.ancestors and not self._sidebar.display):
+                self.set_focus(self._view.prompt)
 
     def action_toggle_panel(self) -> None:
         shown = not self._panel.display
