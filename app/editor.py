@@ -75,6 +75,5 @@ def editor_problem(command: list[str], code: int) -> str:
 
 
 def start_problem(command: list[str], error: OSError | ValueError) -> str:
-    """Why an editor did not start."""
     reason = error.strerror if isinstance(error, OSError) else str(error)
     return f"{sanitise(command[0])} did not start ({reason})"

@@ -167,7 +167,6 @@ class Stretch:
     at: int
     """Characters of the answer before it."""
     writer: str
-    """Name of the model."""
     here: bool = False
     """It runs on this device in place of the server's model, and nobody has checked what it writes."""
 

@@ -32,11 +32,7 @@ def title_from(question: str) -> str:
         matter = ENDING.sub("", matter)
     if not any(map(str.isalnum, matter)):
         opening, matter = None, asked
-    if opening and matter[:1].islower() and _is_word(matter):
+    # The first word may be a name such as `e2fsck` or `file.txt`.
+    if opening and matter[:1].islower() and matter.split()[0].rstrip(",:;").isalpha():
         matter = matter[0].upper() + matter[1:]
     return matter if len(matter) <= TITLE_LENGTH else f"{matter[: TITLE_LENGTH - 1].rstrip()}…"
-
-
-def _is_word(matter: str) -> bool:
-    """Whether the first word is an ordinary word, not a name such as `e2fsck` or `file.txt`."""
-    return matter.split()[0].rstrip(",:;").isalpha()

@@ -32,7 +32,6 @@ HIDDEN = {
 
 
 def is_claude(item: object) -> bool:
-    """True for a Claude conversation."""
     return isinstance(item, dict) and isinstance(item.get("chat_messages"), list)
 
 

@@ -82,8 +82,6 @@ class ImportResult(NamedTuple):
 
 @dataclass
 class ImportReport:
-    """The result for one file."""
-
     kind: str
     """The kind of the file, in words."""
     results: list[ImportResult] = field(default_factory=list)

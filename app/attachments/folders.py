@@ -68,12 +68,7 @@ def _walked(folder: Path) -> Iterator[Path]:
         looked_at += len(folders) + len(files)
         if looked_at > MOST_LOOKED_AT or time.monotonic() > until:
             raise FolderTooLarge(f"has too many files; name a folder with at most {MOST_FILES}")
-        yield from (Path(above) / name for name in files if not name.startswith(".") or is_dotfile_secret(name))
-
-
-def is_dotfile_secret(name: str) -> bool:
-    """Whether a hidden name may hold secrets.
-
-    Such files are listed, so that the person learns that they are left out.
-    """
-    return name == ".env" or name.startswith(".env.")
+        for name in files:
+            # A hidden file that may hold secrets is listed, so that the person learns that it is left out.
+            if not name.startswith(".") or name == ".env" or name.startswith(".env."):
+                yield Path(above) / name

@@ -40,7 +40,6 @@ def data_url(attachment: Attachment) -> str:
 
 
 def image_names(messages: Sequence[Message]) -> list[str]:
-    """Names of the images attached to the last question of a conversation."""
     for message in reversed(messages):
         if message.role == "user":
             return [one_line(one.name) for one in message.attachments if not one.is_text]

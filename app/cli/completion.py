@@ -58,29 +58,25 @@ def answer_shells() -> None:
 
 
 def conversations(incomplete: str) -> Candidates:
-    """Ids of conversations, with their titles."""
     return _stored(incomplete, lambda store: [(one.id, one.title) for one in store.conversations.all()])
 
 
 def queued(incomplete: str) -> Candidates:
-    """Ids of queue entries, with their texts."""
     return _stored(incomplete, lambda store: [(one.id, one.text) for one in store.queue.all()])
 
 
 def remotes(incomplete: str) -> Candidates:
-    """Names of remotes with their addresses, and `bundled`, the bundled model, on this device."""
-    from app.config import ConfigError, Folders
+    from app.config import Folders
     from app.remotes.registry import BUNDLED, Remotes
 
-    try:
-        known = [(name, remote.shown_url) for name, remote in Remotes(Folders.locate())]
-    except ConfigError:
-        return []
-    return _described([*known, (BUNDLED, "the bundled model, on this device")], incomplete)
+    def known() -> Candidates:
+        named = [(name, remote.shown_url) for name, remote in Remotes(Folders.locate())]
+        return [*named, (BUNDLED, "the bundled model, on this device")]
+
+    return _readable(incomplete, known)
 
 
 def providers(incomplete: str) -> Candidates:
-    """Names of the providers that can be added by name."""
     from app.remotes.providers import providers as known
 
     return _described([(one.name, one.title) for one in known()], incomplete)
@@ -92,51 +88,46 @@ def known_remotes(incomplete: str) -> Candidates:
 
 
 def local_models(incomplete: str) -> Candidates:
-    """Names of the models on this device, with their files."""
-    from app.config import ConfigError, Folders
+    from app.config import Folders
     from app.local.registry import LocalModels
 
-    try:
-        return _described([(name, str(path)) for name, path in LocalModels(Folders.locate())], incomplete)
-    except ConfigError:
-        return []
+    return _readable(incomplete, lambda: [(name, str(path)) for name, path in LocalModels(Folders.locate())])
 
 
 def mcp_servers(incomplete: str) -> Candidates:
-    """Names of the MCP servers, with their commands or addresses."""
-    from app.config import ConfigError, Folders
+    from app.config import Folders
     from app.tools.mcp_file import McpFile
 
-    try:
-        return _described([(name, server.place) for name, server in McpFile(Folders.locate())], incomplete)
-    except ConfigError:
-        return []
+    return _readable(incomplete, lambda: [(name, server.place) for name, server in McpFile(Folders.locate())])
 
 
 def catalogue_models(incomplete: str) -> Candidates:
-    """Names of the models of the catalogue, and what they are good for."""
     from app.local.catalogue import catalogue
 
     return _described([(entry.name, entry.good_for) for entry in catalogue().models], incomplete)
 
 
 def system_prompts(incomplete: str) -> Candidates:
-    """Names of the system prompts, with the beginning of each."""
-    from app.config import ConfigError, Folders
+    from app.config import Folders
     from app.system_prompts import SystemPrompts
 
-    try:
-        return _described([(name, text) for name, text, _ in SystemPrompts(Folders.locate()).all()], incomplete)
-    except ConfigError:
-        return []
+    prompts = SystemPrompts(Folders.locate())
+    return _readable(incomplete, lambda: [(name, text) for name, text, _ in prompts.all()])
 
 
 def templates(incomplete: str) -> Candidates:
-    from app.config import ConfigError, Folders
+    from app.config import Folders
     from app.templates import Templates
 
+    return _readable(incomplete, lambda: [(name, "") for name in Templates(Folders.locate()).names()])
+
+
+def _readable(incomplete: str, candidates: Callable[[], Candidates]) -> Candidates:
+    """Those of a file of the settings; none if it cannot be read."""
+    from app.config import ConfigError
+
     try:
-        return _described([(name, "") for name in Templates(Folders.locate()).names()], incomplete)
+        return _described(candidates(), incomplete)
     except ConfigError:
         return []
 

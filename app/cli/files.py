@@ -33,7 +33,9 @@ def files_of(typed: str, paths: Sequence[str], *, stays_here: bool, servers: Col
     resources = list(dict.fromkeys(path for path in paths if is_resource(path, servers)))
     named = gather_paths([path for path in paths if not is_web(path) and path not in resources], cwd)
     if not named.problems and (addresses := list(dict.fromkeys(filter(is_web, paths)))):
-        named = joined(named, _fetched(addresses))
+        from app.attachments.web_pages import fetch_pages  # The HTTP client takes 0.1 s to load.
+
+        named = joined(named, asyncio.run(fetch_pages(addresses)))
     named.resources += resources
     named.secrets += [one_line(one) for one in resources if is_secret(one)]
     mentioned = gather(mentions(typed, cwd, servers), [one for one in named.attachments if is_web(one.name)])
@@ -53,7 +55,8 @@ def files_of(typed: str, paths: Sequence[str], *, stays_here: bool, servers: Col
         )
     if named.secrets and not stays_here:
         complain(f"{', '.join(named.secrets)} may hold a secret, and is sent to a server that is not on this device")
-    both = joined(_without(named, mentioned), mentioned)
+    named.attachments = [one for one in named.attachments if one not in mentioned.attachments]
+    both = joined(named, mentioned)
     if both.problems[len(mentioned.problems) :]:
         fail(f"Nothing was sent: {both.problems[-1]}.", USAGE)
     for told in both.told:
@@ -74,19 +77,6 @@ def with_resources(attachments: Sequence[Attachment], read: Gathered) -> list[At
         complain(told)
     complain(f"with the question: {_summary(read.attachments)}")
     return both.attachments
-
-
-def _fetched(addresses: Sequence[str]) -> Gathered:
-    # The HTTP client takes 0.1 s to load.
-    from app.attachments.web_pages import fetch_pages
-
-    return asyncio.run(fetch_pages(addresses))
-
-
-def _without(gathered: Gathered, other: Gathered) -> Gathered:
-    """The parts that are not also in `other`."""
-    gathered.attachments = [one for one in gathered.attachments if one not in other.attachments]
-    return gathered
 
 
 def _summary(attachments: Sequence[Attachment]) -> str:

@@ -42,8 +42,6 @@ _TAKEN_BACK = re.compile(r"\b(?:not (?:only|just)|even|including|regardless|igno
 
 
 class _Rule(NamedTuple):
-    """A kind of condition."""
-
     said: re.Pattern[str]
     """How a question says it. The group, if there is one, is the name that a command has to have; else a number will
     do."""

@@ -9,8 +9,6 @@ from app.commands.script import Span
 
 
 class Kind(StrEnum):
-    """What a risky command does."""
-
     DELETES = "deletes"
     OVERWRITES = "overwrites"
     REWRITES = "rewrites history"

@@ -10,7 +10,6 @@ Span = tuple[int, int]
 
 
 def name_set(names: str) -> frozenset[str]:
-    """The set of names in a text, separated by white space."""
     return frozenset(names.split())
 
 

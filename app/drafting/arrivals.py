@@ -37,7 +37,6 @@ class Arrivals:
         """Keeps it, after the answer."""
 
     def begin(self) -> None:
-        """Start a new answer."""
         self._heard, self._keep = [], None
 
     @property

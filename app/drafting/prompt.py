@@ -185,7 +185,6 @@ class _Turn(NamedTuple):
     length: int
     """Least number of its tokens."""
     marks: Marks
-    """Marks of the names so far."""
 
 
 @dataclass
@@ -231,7 +230,6 @@ class _Written:
         return len(self.spoken)
 
     def hear(self, turn: _Turn) -> None:
-        """Add a turn other than a question."""
         self.spoken.append((turn.message.role, turn.said))
         self.answer = turn.message if turn.message.role == "assistant" else self.answer
         self.spelling = turn.encoded

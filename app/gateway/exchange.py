@@ -54,7 +54,6 @@ class Exchange:
         return self._begun.is_set()
 
     async def close(self) -> None:
-        """Stop the answer if it is still being written."""
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
 
@@ -72,7 +71,6 @@ class Exchange:
 
     @property
     def calls(self) -> tuple[ToolCall, ...]:
-        """The tool calls of a complete answer."""
         return self.writer.calls if isinstance(self.writer, Relay) else ()
 
     @property

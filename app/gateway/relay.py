@@ -51,7 +51,6 @@ class Relay:
         self.finish = "stop"
         """Why the answer ended, in OpenAI's terms."""
         self.calls: tuple[ToolCall, ...] = ()
-        """The tool calls of a complete answer."""
 
     async def pieces(self) -> AsyncGenerator[Piece, None]:
         """The pieces of the answer. Leaving early stops it. Raises `GatewayRefused`."""

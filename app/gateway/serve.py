@@ -43,7 +43,6 @@ class GatewayOptions:
     """The command line's options for a gateway."""
 
     model: str | None = None
-    """A model of the server."""
     port: int = PORT
     """0 means any free port."""
     tokens: Tokens | None = None

@@ -55,7 +55,6 @@ class Writer:
 
     @property
     def stats(self) -> Stats:
-        """The totals of the last reply."""
         return self._text.stats
 
     async def pieces(self) -> AsyncGenerator[Piece, None]:
@@ -94,7 +93,6 @@ class Writer:
                     return
 
     def _taken(self, event: Event) -> list[Piece]:
-        """What can be sent after one event."""
         text, sent = self._text, self._answer.sent
         if isinstance(event, Started):
             self._answer.message = event.message

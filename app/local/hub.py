@@ -73,8 +73,6 @@ class HubFile:
 
 @dataclass(frozen=True)
 class HubModel:
-    """A model on the hub, and where it is kept here."""
-
     repository: str
     revision: str
     licence: str

@@ -124,7 +124,8 @@ async def _server(
     except RemoteError as error:
         yield _failed("round trips", error)
         return
-    yield Finding("ok", "round trips", _times(trips))
+    spread = f"of {len(trips)} between {_ms(min(trips))} and {_ms(max(trips))}"
+    yield Finding("ok", "round trips", f"{_ms(median(trips))}, {spread}")
     if isinstance(found, Card):
         name = source.name or client.host
         async for finding in _verifier(client, found, settings, drafter, shelf, name):
@@ -197,10 +198,6 @@ async def _trip(client: VerifierClient | CompletionsClient, patience: float, wan
     else:
         await client.models(patience, wanted=wanted)
     return client.rtt_seconds if client.rtt_seconds is not None else time.perf_counter() - begun
-
-
-def _times(trips: list[float]) -> str:
-    return f"{_ms(median(trips))}, of {len(trips)} between {_ms(min(trips))} and {_ms(max(trips))}"
 
 
 def _ms(seconds: float) -> str:
@@ -290,7 +287,6 @@ def _auto_mode(card: Card, config: DrafterConfig) -> str:
 
 
 async def _round(client: VerifierClient, card: Card, drafter: Drafter) -> Finding:
-    """Ask for one round, without a draft."""
     try:
         session = client.session()
         prompt = drafter.asked_as("hello")
@@ -328,7 +324,6 @@ async def _endpoint(
 
 
 async def _first_token(client: CompletionsClient, model: Model, name: str, after: str) -> Finding:
-    """Ask for an answer of one token."""
     try:
         stream = await client.chat(
             [("user", "hello")],

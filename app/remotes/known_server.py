@@ -46,7 +46,6 @@ class KnownServer:
         texts: Callable[[], ServerTexts | None] = lambda: None,
     ) -> None:
         self.met = False
-        """Whether it has ever answered."""
         self.checks = source.kind not in ("openai", "anthropic")
         """Whether it checks drafts, if known."""
         self.most_read: int | None = None

@@ -36,7 +36,6 @@ class OfferedModel:
     server: str
     """Name of the remote, or its address if it has none, or `bundled`."""
     name: str
-    """The server's name for it, by which it is requested."""
     checks: bool
     """Whether the server checks drafts; otherwise it only streams its answers."""
     context: int | None = None
@@ -116,19 +115,17 @@ async def _list(name: str, remotes: Remotes, settings: Settings, seconds: float)
     if name == BUNDLED:  # It is started when needed, and has one model.
         return ServerModels(name, (OfferedModel(name, bundled_model(settings), True),))
     try:
-        source = _source(name, remotes, settings)
+        if is_address(name):
+            token = settings.token if name == settings.remote else None
+            source: Source = AddressSource(name, token, settings.remote_model)
+        else:
+            source = source_named(name, remotes, settings)
     except (ConfigError, Misconfigured) as error:
         return ServerModels(name, trouble=str(error))
     try:
         return await _asked(name, source, seconds)
     finally:
         await source.close()
-
-
-def _source(name: str, remotes: Remotes, settings: Settings) -> Source:
-    if is_address(name):
-        return AddressSource(name, settings.token if name == settings.remote else None, settings.remote_model)
-    return source_named(name, remotes, settings)
 
 
 async def _asked(name: str, source: Source, seconds: float) -> ServerModels:

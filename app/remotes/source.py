@@ -44,7 +44,6 @@ class Source:
     name: str | None = None
     """The person's name for it."""
     kind: Kind = "auto"
-    """The kind of server."""
     model: str | None = None
     """Which model to ask an OpenAI-compatible server for, or None for the first one that it lists."""
     system: str | None = None

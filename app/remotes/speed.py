@@ -78,11 +78,8 @@ class Speed:
 
     def _measure(self, of_one: DrafterSpeed) -> None:
         self.costs = of_one.costs
-        """Measures the cost of a round."""
         self.payoff = of_one.payoff
-        """Measures whether drafts pay off."""
         self.adoption = of_one.adoption
-        """Measures what drafting ahead gains."""
         self.modes = of_one.modes
 
     def greeted(self, rtt_seconds: float | None) -> None:

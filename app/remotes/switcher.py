@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
@@ -60,11 +59,6 @@ class RemoteSwitcher:
     @property
     def status(self) -> ModeChanged:
         return self._asker.status()
-
-    @property
-    def told(self) -> Path:
-        """File of the offered small models about which the person was informed."""
-        return self.folders.offers
 
     @property
     def unconfigured(self) -> bool:

@@ -105,7 +105,8 @@ class Answers:
             text, unchecked = await _ask(assistant, question, whole_command)
         command = command_of(text)
         if command is None:
-            raise NoCommand(_first_sentence(text) or "The model gave no command.")
+            first = next((line.strip() for line in text.splitlines() if line.strip()), "")
+            raise NoCommand(first[:200] or "The model gave no command.")
         told = await asyncio.to_thread(self._noted, command, request, assistant)
         return Answer(command, "; ".join([*told, *unchecked]))
 
@@ -263,7 +264,3 @@ async def _ask(assistant: Assistant, question: str, enough: Callable[[str], bool
     if not unchecked and done is not None and not all(done.provenance):
         unchecked = [ALONE]
     return sanitise(reply.solid + (reply.ghost if done else "")), unchecked
-
-
-def _first_sentence(text: str) -> str:
-    return next((line.strip() for line in text.splitlines() if line.strip()), "")[:200]

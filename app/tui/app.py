@@ -126,7 +126,7 @@ class OutriderApp(PlainCrashes, FewBytes):
                 panel=self._saved.panel,
                 offer_look=offer,
                 first=self.first,
-                told=None if self.switcher is None else self.switcher.told,
+                told=None if self.switcher is None else self.switcher.folders.offers,
             )
         )
         if self.switcher is not None and self.switcher.trouble:

@@ -70,17 +70,16 @@ def key_of(node: DOMNode, name: str) -> str:
     """The first key of an action, as it is mapped now; empty if neither `node` nor a node around it has that action."""
     places = (binding for one in node.ancestors_with_self for binding in declared(type(one)) if binding.id == name)
     binding = next(places, None)
-    return "" if binding is None else key_name(first_key(node.app, binding))
+    if binding is None:
+        return ""
+    key = first_key(node.app, binding)
+    *modifiers, last = key.split("+") if len(key) > 1 else [key]
+    return "+".join([*modifiers, SHORT.get(last, last)])
 
 
 def first_key(app: App[Any], binding: Binding) -> str:
     """The first key of a binding, as it is mapped now."""
     return remapped(app).get(binding.id or "", binding.key).split(",")[0].strip()
-
-
-def key_name(key: str) -> str:
-    *modifiers, last = key.split("+") if len(key) > 1 else [key]
-    return "+".join([*modifiers, SHORT.get(last, last)])
 
 
 def hint(node: DOMNode, *actions: tuple[str, str], between: str = "   ") -> str:

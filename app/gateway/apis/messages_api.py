@@ -172,7 +172,6 @@ class MessagesApi:
 
 
 def error_body(error: GatewayRefused) -> bytes:
-    """An error in Anthropic's shape."""
     kind = ERRORS.get(error.status, "invalid_request_error" if error.status < 500 else "api_error")
     return msgspec.json.encode({"type": "error", "error": {"type": kind, "message": str(error)}})
 

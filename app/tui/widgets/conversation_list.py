@@ -199,7 +199,8 @@ class ConversationList(OptionList):
 
     @property
     def chosen(self) -> Conversation | None:
-        return next((one for one in self._all() if f"at-{one.id}" == self._highlighted_id), None)
+        listed = self._rows if self._found is None else [found.conversation for found in self._found]
+        return next((one for one in listed if f"at-{one.id}" == self._highlighted_id), None)
 
     def lists(self, conversation_id: str) -> bool:
         """Whether it is listed or was found."""
@@ -219,9 +220,6 @@ class ConversationList(OptionList):
         except OptionDoesNotExist:
             return False
         return True
-
-    def _all(self) -> list[Conversation]:
-        return self._rows if self._found is None else [found.conversation for found in self._found]
 
     @property
     def _highlighted_id(self) -> str | None:

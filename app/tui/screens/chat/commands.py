@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any, get_args
@@ -94,14 +94,11 @@ class PromptCommands:
 
     def _found(self, command: SlashCommand) -> object | None:
         """The first part of the screen that has the action, and allows it now."""
-        for place in self._places():
+        for place in (self, self._view.messages, self._view, self._screen, self._screen.app):
             if hasattr(place, f"action_{command.action}"):
                 allowed = not isinstance(place, DOMNode) or place.check_action(command.action, ())
                 return place if allowed else None
         return None
-
-    def _places(self) -> Iterator[object]:
-        yield from (self, self._view.messages, self._view, self._screen, self._screen.app)
 
     # ---- the open conversation ---------------------------------------------------------------------------------------
 
