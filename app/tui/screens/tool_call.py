@@ -17,7 +17,7 @@ from app.events import ToolCalled
 from app.sanitise import one_line, sanitise
 from app.tui.keymap import hint
 from app.tui.screens.dialog import Dialog, titled
-from app.tui.widgets.tool_calls import arguments_of
+from app.tui.widgets.folded import arguments_of
 
 if TYPE_CHECKING:
     from app.reply.call_desk import Decision

@@ -27,9 +27,8 @@ from app.tui.markdown.notes import AnswerNotes
 from app.tui.markdown.parser import leaves
 from app.tui.textual_private import FewBytes, GrowingHeight
 from app.tui.turn import NOTED, Turn
+from app.tui.widgets.folded import Thoughts, ToolCalls
 from app.tui.widgets.markdown_view import WAITING, MarkdownView, TextPlace
-from app.tui.widgets.thoughts import Thoughts
-from app.tui.widgets.tool_calls import ToolCalls
 
 FLUSH_SECONDS = 0.08
 """Seconds between two draws of a running answer: fast enough to read along, and slow enough that rounds share a

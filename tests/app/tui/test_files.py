@@ -17,9 +17,9 @@ from app.tui.screens.chat.conversation import ConversationView
 from app.tui.screens.chat.question_files import PromptFiles
 from app.tui.screens.confirm import Confirm
 from app.tui.screens.queue import QueueScreen
+from app.tui.widgets.folded import Thoughts
 from app.tui.widgets.message import AnswerView, QuestionView
 from app.tui.widgets.prompt import Prompt
-from app.tui.widgets.thoughts import Thoughts
 from storage import Attachment, Store
 from tests.app.attachments.conftest import PNG
 from tests.app.attachments.test_documents import site

@@ -16,9 +16,9 @@ from app.tui.screens import tool_call
 from app.tui.screens.tool_call import ToolCallScreen
 from app.tui.turn import Turn
 from app.tui.unsent import UnsentTexts
+from app.tui.widgets.folded import ToolCalls
 from app.tui.widgets.markdown_view import HELD
 from app.tui.widgets.message import AnswerView, QuestionView, WithdrawnLine
-from app.tui.widgets.tool_calls import ToolCalls
 from app.tui.widgets.transcript import Transcript
 from storage import Call, Store
 from tests.app.tui.scripted import ScriptedCore, Step, finished, press, shows, store_turns, verified, wait_until

@@ -1,8 +1,9 @@
-"""The tool calls of an answer: one line for each above its text, which unfolds to the arguments and the result."""
+"""What is folded above an answer: the model's thoughts and its tool calls, a line each until a click unfolds it."""
 
 from __future__ import annotations
 
 import json
+from typing import Literal
 
 from textual import events
 from textual.containers import Vertical
@@ -14,7 +15,7 @@ from app.tui.turn import Turn
 from storage import Call
 
 MOST_SHOWN = 20_000
-"""Characters of arguments and of a result that are drawn. An export has all of them."""
+"""Characters that are drawn of arguments, of a result, and of the end of the thoughts. An export has all of them."""
 MOST_ARGUMENT = 60
 STATES = {
     "asked": "not made",
@@ -27,21 +28,19 @@ STATES = {
 """Outcome of a call, as shown."""
 
 
-class ToolCalls(Vertical):
-    """The calls of `turn`, folded."""
+class Folded(Vertical):
+    """What a model did before the text of an answer. A click unfolds it; the turn remembers whether it is unfolded."""
 
-    def __init__(self, turn: Turn) -> None:
-        super().__init__(classes="calls")
-        self.turn = turn
-        self._lines = Static(markup=False)
+    def __init__(self, turn: Turn, kind: Literal["thoughts", "calls"]) -> None:
+        super().__init__(classes=kind)
+        self.turn, self._flag = turn, f"{kind}_unfolded"
 
-    def compose(self) -> list[Static]:
-        self.draw()
-        return [self._lines]
+    @property
+    def unfolded(self) -> bool:
+        return bool(getattr(self.turn, self._flag))
 
     def toggle(self) -> None:
-        """Unfolds or folds the calls; the turn remembers which, for when the answer is mounted again."""
-        self.turn.calls_unfolded = not self.turn.calls_unfolded
+        setattr(self.turn, self._flag, not self.unfolded)
         self.draw()
 
     def on_click(self, event: events.Click) -> None:
@@ -50,7 +49,48 @@ class ToolCalls(Vertical):
             self.toggle()
 
     def draw(self) -> None:
-        unfolded, parts = self.turn.calls_unfolded, []
+        """Draw what has come."""
+        raise NotImplementedError
+
+
+class Thoughts(Folded):
+    """A model's thoughts: a line that says for how long it has been thinking, and the dimmed text."""
+
+    def __init__(self, turn: Turn) -> None:
+        super().__init__(turn, "thoughts")
+        self._label = Static(markup=False, classes="label")
+        self._text = Static(markup=False, classes="text")
+        self._drawn = -1
+
+    def compose(self) -> list[Static]:
+        self.draw()
+        return [self._label, self._text]
+
+    def draw(self) -> None:
+        turn, unfolded = self.turn, self.unfolded
+        seconds = f" for {turn.thought_seconds:.0f} s" if turn.thought_seconds >= 1 else ""
+        thinking = turn.running and not turn.text
+        self._label.update(f"{'▾' if unfolded else '▸'} {'Thinking' if thinking else 'Thought'}{seconds}")
+        self._text.display = unfolded
+        if unfolded and self._drawn != len(turn.thoughts):
+            self._drawn = len(turn.thoughts)
+            cut = "… " if self._drawn > MOST_SHOWN else ""
+            self._text.update(Content(cut + turn.thoughts[-MOST_SHOWN:].strip()))
+
+
+class ToolCalls(Folded):
+    """The tool calls: one line for each, and its arguments and its result."""
+
+    def __init__(self, turn: Turn) -> None:
+        super().__init__(turn, "calls")
+        self._lines = Static(markup=False)
+
+    def compose(self) -> list[Static]:
+        self.draw()
+        return [self._lines]
+
+    def draw(self) -> None:
+        unfolded, parts = self.unfolded, []
         for called in self.turn.calls:
             call = called.call
             state = "waits for your yes" if called.asks and self.turn.running else STATES[call.state]
