@@ -64,7 +64,7 @@ SHORTEST_SECRET = 6
 
 
 class Servers:
-    """The tools of the servers in `mcp.json`: `Tools`."""
+    """The tools of the servers in `mcp.json`, as `Tools` describes them."""
 
     def __init__(self, folders: Folders, environment: Mapping[str, str] = os.environ) -> None:
         self._folders, self._environment = folders, environment
@@ -72,32 +72,25 @@ class Servers:
         self._closed = False
 
     async def offered(self, servers: Collection[str]) -> tuple[Tool, ...]:
-        """The tools of these servers, which are started if need be, all at once. Raises `ToolGone`."""
         found = await asyncio.gather(*(self._server(name).ask(_Link.tools) for name in dict.fromkeys(servers)))
         return tuple(tool for tools in found for tool in tools)
 
     async def call(self, tool: Tool, arguments: Mapping[str, Any]) -> ToolResult:
-        """Call once. Never repeated here. Raises `ToolGone`."""
         return await self._server(tool.server).call(tool, arguments)
 
     async def prompts(self, server: str) -> Sequence[ServerPrompt]:
-        """Its prompts. Raises `ToolGone`."""
         return await self._server(server).ask(_Link.prompts)
 
     async def resources(self, server: str) -> Sequence[ServerResource]:
-        """What can be read from it, and templates. Raises `ToolGone`."""
         return await self._server(server).ask(_Link.resources)
 
     async def values(self, of: ServerPrompt | ServerResource, blank: Blank) -> Sequence[str]:
-        """What the server proposes to fill in. Raises `ToolGone`."""
         return await self._server(of.server).ask(lambda link: link.values(of, blank))
 
     async def fill(self, prompt: ServerPrompt, values: Mapping[str, str]) -> str:
-        """The question that a prompt makes of these arguments. Raises `ToolGone`."""
         return await self._server(prompt.server).ask(lambda link: link.fill(prompt, values))
 
     async def read(self, server: str, uri: str) -> bytes:
-        """The content of a resource. Raises `ToolGone`."""
         return await self._server(server).ask(lambda link: link.read(uri))
 
     async def aclose(self) -> None:
