@@ -50,7 +50,6 @@ def _only_words(arguments: list[str]) -> bool:
 
 
 def _asked_by_a_shell() -> bool:
-    """Whether a shell runs this for completion."""
     from app.cli.settings import COMPLETION
 
     return COMPLETION in os.environ

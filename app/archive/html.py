@@ -165,7 +165,6 @@ def _files(attachments: Sequence[Attachment]) -> str:
 
 
 def _thoughts(message: Message) -> str:
-    """The model's thoughts before its answer, folded; empty if there are none."""
     thoughts = sanitise(message.reasoning).strip()
     return _folded("Thoughts before the answer", f"<pre>{escape(thoughts)}</pre>") if thoughts else ""
 
@@ -192,7 +191,6 @@ def _answer(message: Message, level: int, decoder: Callable[[], Decode | None]) 
 
 
 def _drafted(message: Message, decoder: Callable[[], Decode | None]) -> list[Span]:
-    """The ranges of characters whose tokens were only drafted."""
     mixed = len(set(message.provenance)) > 1
     decode = _with_names(decoder(), message) if mixed else None
     return drafted_spans(message.text, message.tokens, message.provenance, decode)

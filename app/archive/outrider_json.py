@@ -366,6 +366,5 @@ def _attachment(record: AttachmentRecord) -> Attachment:
 
 
 def _plain(error: Exception) -> str:
-    """The error message of msgspec without its backquotes."""
     sentence = str(error).replace("`", "")
     return sentence[:1].lower() + sentence[1:]

@@ -309,7 +309,6 @@ def _engine(target: str, drafter: Drafter, folder: Path) -> tuple[Engine, int | 
 
 
 def _columns(what: str, heads: Iterable[object], values: Iterable[float]) -> str:
-    """Two lines of a table: the column heads, and their shares."""
     columns = [(str(head), f"{value:.1%}") for head, value in zip(heads, values)]
     wide = [max(map(len, column)) for column in columns]
     above, below = ("  ".join(text.rjust(width) for text, width in zip(line, wide)) for line in zip(*columns))

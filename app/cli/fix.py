@@ -81,7 +81,6 @@ def _of_the_model(failed: str, status: int | None, error: str) -> tuple[str, str
 
 
 def _propose(mended: str, why: str) -> None:
-    """Hand the fix to the shell, or print it."""
     complain(why)
     hand_over(mended, os.environ)
 

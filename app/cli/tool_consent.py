@@ -45,6 +45,5 @@ class ToolConsent:
 
 
 def _line(call: Call) -> str:
-    """A call in one line: server, tool and arguments."""
     name = f"{call.server}/{call.tool}" if call.server else call.tool
     return shorten(sanitise(f"{name} {call.arguments}"), MOST_SHOWN, placeholder=" …")

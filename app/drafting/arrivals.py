@@ -51,7 +51,6 @@ class Arrivals:
 
     @property
     def complete(self) -> bool:
-        """Whether the memory of all streams has arrived."""
         return all(coming.complete.is_set() for coming in self._streams.values())
 
     def listen(self, stream: MemoryStream | HostedStream, end: int) -> None:

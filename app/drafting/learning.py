@@ -108,7 +108,6 @@ class Learner:
 
     @property
     def target(self) -> str:
-        """Name of the model that the drafter is for."""
         return self._config.target
 
     @property

@@ -71,7 +71,6 @@ class Answer:
 
     @property
     def place(self) -> str:
-        """The path of its report."""
         return PATH + self.id
 
     @property

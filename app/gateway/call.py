@@ -102,7 +102,6 @@ class Call(NamedTuple):
 
     @property
     def history(self) -> tuple[Turn, ...]:
-        """The turns before the question."""
         return self.turns[:-1]
 
     @property

@@ -68,7 +68,6 @@ class SentText:
 
     @property
     def stopped(self) -> bool:
-        """Whether a stop string has occurred."""
         return self.stop is not None
 
     @property

@@ -49,7 +49,6 @@ class Loopback(Source):
 
     @property
     def process_id(self) -> int | None:
-        """Process id of the running verifier, or None if none runs."""
         return None if self._server is None else self._server.process_id
 
     async def client(self) -> VerifierClient:

@@ -73,7 +73,6 @@ class Rounds(Struct):
 
     @property
     def known(self) -> bool:
-        """Whether the mode has been measured enough."""
         return self.count >= TRIED
 
     @property

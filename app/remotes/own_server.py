@@ -88,7 +88,6 @@ class OwnServer:
 
     @property
     def process_id(self) -> int | None:
-        """Its process id while it runs."""
         return None if self._ended.done() else self._process.pid
 
     async def url(self) -> str:

@@ -88,7 +88,6 @@ class Answer:
 
     @property
     def suffix(self) -> list[int]:
-        """The tokens that the target has not verified."""
         return self.tokens[self.verified :]
 
     @property

@@ -204,7 +204,6 @@ class CallDesk:
         return None
 
     def _may_have_run(self, call: Call) -> bool:
-        """Whether this call, or the same one before, may have been carried out."""
         return call.state == "unknown" or any(_same(call, other) for other in self._unsure)
 
     def _allowed(self, call: Call, tool: Tool) -> bool:

@@ -197,7 +197,6 @@ class Edge:
         return shown
 
     def _is_full(self, reply: RoundReply) -> bool:
-        """Whether the session can take no more tokens."""
         return reply.verdict.length >= self.verifier.card.limits.max_tokens
 
 

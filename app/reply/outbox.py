@@ -237,7 +237,6 @@ class Outbox:
             self._failures[queued_id] = count + 1, self.clock.now() + min(most, least * 2.0**count)
 
     def _pause(self, queued_id: str) -> float:
-        """Seconds until something may be sent again."""
         return self._failures[queued_id][1] - self.clock.now() if queued_id in self._failures else 0.0
 
     def _was_tried(self, queued: Queued, server: Peer | None) -> bool:

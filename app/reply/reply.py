@@ -337,7 +337,6 @@ class Reply:
         return steps
 
     def _name_of(self, writer: Writer) -> str:
-        """Who writes, for a sentence."""
         if isinstance(writer, EndpointText):
             return writer.name
         return "The small model" if isinstance(writer, Offline) else writer.verifier.model_name

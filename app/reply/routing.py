@@ -490,7 +490,6 @@ class Routing:
 
     @property
     def offer(self) -> Offer | None:
-        """The small model offered by the open conversation's server, if it is not on this device yet."""
         return None if self.shown is None else self.shown.server.offer
 
     async def fetch_offered(self, progress: Callable[[int, int], None]) -> None:
@@ -565,7 +564,6 @@ class Routing:
 
     @property
     def stays_here(self) -> bool:
-        """Whether questions stay on this device."""
         return self.shown is None or stays_here(self.shown.source)
 
     @property

@@ -40,7 +40,6 @@ class StandIns:
 
     @property
     def now(self) -> StandIn | None:
-        """The model that stands in for the server of the open conversation, if one does."""
         return self._core.standing_by
 
     @property

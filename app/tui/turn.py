@@ -296,7 +296,6 @@ Cursor = tuple[Turn, Part] | None
 
 
 def _outcome(message: Message) -> Outcome:
-    """How a stored answer ended."""
     if message.status == "pending" or message.status == "streaming":
         return "elsewhere"
     return "interrupted" if message.interrupted else message.status

@@ -74,7 +74,6 @@ class RecallScreen(Dialog[str | None]):
 
 
 def _places(text: str, words: Sequence[str]) -> list[tuple[int, int]]:
-    """Find the ranges of the text that match the words."""
     if not words:
         return []
     longest_first = sorted(words, key=len, reverse=True)

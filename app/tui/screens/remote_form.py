@@ -61,7 +61,6 @@ FILLED = ("name", "url", "model", "token_variable")
 
 
 def _known(provider: Provider | None) -> tuple[str, str, str, str]:
-    """The values of those fields."""
     if provider is None:
         return "", "", "", ""
     return provider.name, provider.url, provider.model or "", provider.variable or ""

@@ -133,7 +133,6 @@ def arguments_of(call: Call) -> list[tuple[str, str]]:
 
 
 def _written(value: object) -> str:
-    """A value as text if it is one, else as JSON."""
     return _visible(value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False))
 
 
