@@ -107,7 +107,7 @@ def _typed_server(
         if token_wanted and provider is not None and provider.has_key():
             complain(f"its token: {variable}, which is set")
         elif token_wanted:
-            token = _token(address, "" if provider is None else f"made at {provider.keys}; ")
+            token = typed_token(urlsplit(address).netloc, provider)
         variable = variable if token is None else None
         remote = checked(_with(fields, Remote(url=address, kind=kind, token_variable=variable)))
         try:
@@ -170,10 +170,12 @@ def _address(given: str) -> str | None:
     return given
 
 
-def _token(address: str, made: str = "") -> str | None:
+def typed_token(of: str, provider: Provider | None = None) -> str | None:
+    """The token that the person types, which is not shown, or None for none."""
     from getpass import getpass
 
-    return getpass(f"Token of {urlsplit(address).netloc} ({made}enter: none): ", stream=sys.stderr).strip() or None
+    made = f"made at {provider.keys}; " if provider is not None and provider.keys else ""
+    return getpass(f"Token of {of} ({made}enter: none): ", stream=sys.stderr).strip() or None
 
 
 # ---- its model and its name ------------------------------------------------------------------------------------------

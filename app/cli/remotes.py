@@ -444,10 +444,9 @@ def read_token(name: str, from_stdin: bool, provider: Provider | None = None) ->
         return given
     if sys.stdin is None or not sys.stdin.isatty():
         return None
-    from getpass import getpass
+    from app.cli.remote_dialogue import typed_token
 
-    made = f"made at {provider.keys}; " if provider is not None and provider.keys else ""
-    return getpass(f"Token of {name} ({made}enter: none): ", stream=sys.stderr).strip() or None
+    return typed_token(name, provider)
 
 
 @contextmanager
