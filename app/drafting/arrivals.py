@@ -61,7 +61,6 @@ class Arrivals:
         task.add_done_callback(self._over)
 
     def hear_of(self, told: Distributions) -> None:
-        """Take what the target might have said."""
         self._heard.append(told)
         if self._keep is not None:
             self._keep(Distributions.of(self._heard))

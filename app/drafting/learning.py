@@ -116,7 +116,6 @@ class Learner:
 
     @property
     def answers(self) -> int:
-        """Answers that it may learn from."""
         return len(self._store.replays.all(bytes.fromhex(self._config.memory), MOST_ANSWERS))
 
     def waiting(self, *, deep: bool = False) -> int:

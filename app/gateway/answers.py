@@ -119,8 +119,6 @@ class Answer:
 
 
 class Answers:
-    """The newest answers by their ids."""
-
     def __init__(self) -> None:
         self._known: OrderedDict[str, Answer] = OrderedDict()
 

@@ -51,8 +51,6 @@ class Api(Protocol):
 
 
 class Completions:
-    """The answers, and the list of models."""
-
     def __init__(self, seats: Seats, answers: Answers, checks: Checks, quiet_seconds: float = QUIET_SECONDS) -> None:
         """`quiet_seconds`: silence after which a stream sends a sign of life."""
         self._seats, self._answers, self._checks = seats, answers, checks

@@ -21,8 +21,6 @@ MOST_USES = 400
 
 
 class Place(NamedTuple):
-    """The known end of a conversation."""
-
     conversation: str
     message: str
 
@@ -63,7 +61,6 @@ class Conversations:
         self._used[answer.conversation_id].append(digest)
 
     def holds(self, conversation: str) -> bool:
-        """Whether a conversation is still here."""
         return conversation in self._used
 
     def _begin(self, history: Sequence[Turn]) -> Place:

@@ -41,8 +41,6 @@ BROKE_OFF = "The server broke the answer off ({reason}). Ask again."
 
 
 class Relay:
-    """The answer to one request with tools."""
-
     def __init__(self, answer: Answer, assistant: Assistant, settings: Settings) -> None:
         self._answer, self._assistant, self._settings = answer, assistant, settings
         self.failed: Failed | None = None

@@ -22,7 +22,6 @@ class LastSeen:
         self._known = self._notes.read()
 
     def memory(self, address: str) -> bytes | None:
-        """The memory digest of the model that was last seen at an address, or None if there was none."""
         try:
             return bytes.fromhex(self._known.get(_key(address), "")) or None
         except ValueError:

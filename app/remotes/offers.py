@@ -24,7 +24,6 @@ class Offer:
 
     @property
     def digest(self) -> bytes:
-        """Identifies the small model."""
         assert self.card.drafter is not None
         return self.card.drafter.digest
 

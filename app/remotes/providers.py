@@ -23,8 +23,6 @@ FILE = Path(__file__).with_name("providers.toml")
 
 
 class Provider(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A service, or a program on this device."""
-
     name: str
     """As `outrider remote add` takes it, and the proposed name of the server."""
     title: str

@@ -49,8 +49,6 @@ class NotLoaded(Exception):
 
 
 class Assistant:
-    """Answers questions in the conversations of a store."""
-
     def __init__(self, store: Store, options: Options | Callable[[Choices], Awaitable[Options]]) -> None:
         """`options` may be a function that loads them after `start`, given the choices of the open conversation."""
         self.store = store

@@ -39,8 +39,6 @@ class Draft(NamedTuple):
 
 
 class Edge:
-    """The rounds of one answer with one verifier."""
-
     def __init__(self, generation: Generation, connection: Connection, verifier: Verifier) -> None:
         self._generation, self.connection, self.verifier = generation, connection, verifier
         self._cost_ahead: Cost | None = None
@@ -171,7 +169,6 @@ class Edge:
         return reply
 
     def _draft_ahead(self) -> None:
-        """Draft in the background for the possible verdicts."""
         generation, cost = self._generation, self.connection.speed.costs.cost
         left = generation.most - generation.answer.verified
 

@@ -42,8 +42,6 @@ class Watched(NamedTuple):
 
 
 class Hosted:
-    """The stream of one answer by one verifier."""
-
     def __init__(
         self,
         generation: Generation,

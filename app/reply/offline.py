@@ -64,7 +64,6 @@ class Offline:
 
     @property
     def early(self) -> bool:
-        """Whether the drafter may write while the verifier starts."""
         return self._early and self.possible
 
     async def early_steps(self) -> AsyncGenerator[Step, None]:

@@ -38,8 +38,6 @@ def tool_endpoint(connection: Connection, peer: Peer) -> Endpoint | None:
 
 
 class ToolText(EndpointText):
-    """The text of one answer with tool calls."""
-
     def __init__(
         self, generation: Generation, connection: Connection, peer: Peer, endpoint: Endpoint, desk: CallDesk
     ) -> None:

@@ -103,7 +103,6 @@ def ask(wanted: dict[str, Any]) -> Conversation:
 
 
 def connect(path: str) -> Conversation | None:
-    """A connection to the running helper, or None if none runs."""
     line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         line.connect(path)

@@ -122,7 +122,6 @@ class TerminalCells:
         return written
 
     def _scroll(self, changed: dict[int, Row]) -> str:
-        """Scroll what has moved, if that saves bytes."""
         moved = _moved(self._rows, changed)
         if moved is None:
             return ""

@@ -261,7 +261,6 @@ class AnchoredScroll(VerticalScroll):
 
     @property
     def follows_end(self) -> bool:
-        """Whether it is anchored at its end and nobody has scrolled up."""
         return self._anchored and not self._anchor_released
 
     def release_end(self, *, until_reached: bool) -> None:

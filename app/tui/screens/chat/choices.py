@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from app.tui.screens.models import PickedModel
 
 
-async def choose_system(screen: Screen[None], conversation: OpenConversation, given: str = "") -> bool:
-    """Let the person choose a system prompt; returns whether they did.
+async def choose_system(screen: Screen[None], conversation: OpenConversation, given: str) -> None:
+    """Let the person choose a system prompt.
 
     `given`: the name of one, a text, or `none`; empty: ask on a separate screen.
     """
@@ -36,27 +36,23 @@ async def choose_system(screen: Screen[None], conversation: OpenConversation, gi
 
             chosen = await screen.app.push_screen_wait(SystemScreen(prompts, conversation.system))
         if chosen is None:
-            return False
+            return
         conversation.choose(msgspec.structs.replace(conversation.choices, system=chosen.text, system_name=chosen.name))
         name = NO_PROMPT if not chosen.text else chosen.name or "your own text"
         screen.notify(f"System prompt from the next answer on: {name}.", markup=False)
-        return True
-    return False
 
 
-async def choose_sampling(screen: Screen[None], conversation: OpenConversation, settings: Settings) -> bool:
-    """Let the person choose how the answers are sampled; returns whether they did."""
+async def choose_sampling(screen: Screen[None], conversation: OpenConversation, settings: Settings) -> None:
+    """Let the person choose how the answers are sampled."""
     from app.tui.screens.sampling_form import SamplingForm
 
     chosen = await screen.app.push_screen_wait(SamplingForm(conversation.choices, settings))
     if chosen is None:
-        return False
+        return
     with reporting(screen):
         conversation.choose(chosen)
         said = sampling_text(conversation)
         screen.notify(f"From the next answer on: {said or 'as the settings say'}.", markup=False)
-        return True
-    return False
 
 
 async def choose_tools(screen: Screen[None], conversation: OpenConversation) -> None:

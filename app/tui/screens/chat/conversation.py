@@ -471,7 +471,6 @@ class ConversationView(Vertical):
 
     @on(MessageActions.ForkAsked)
     async def fork(self, event: MessageActions.ForkAsked) -> None:
-        """Open a copy of the conversation up to a message."""
         with reporting(self):
             if event.target.turn not in self._conversation.turns:
                 return  # The copy is open already: the key was pressed twice.

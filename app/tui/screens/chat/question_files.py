@@ -130,7 +130,6 @@ class QuestionFiles:
             self._view.show(preview(read, self._unnamed))
 
     def take_out(self, raw: str) -> None:
-        """Remove the mention of a path from the text."""
         for mention in self._mentions(self._prompt.text):
             if mention.raw == raw:
                 self._prompt.cut_out(mention.start, mention.end)

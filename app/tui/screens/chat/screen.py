@@ -312,8 +312,8 @@ class ChatScreen(Screen[None]):
     @work(group="choices", exclusive=True)
     async def action_system(self, given: str = "") -> None:
         """Choose the system prompt. `given`: a name of the library, a text, or `none`; empty: ask."""
-        if await choose_system(self, self.conversation, given):
-            self._view.show_choices()
+        await choose_system(self, self.conversation, given)
+        self._view.show_choices()
 
     def action_toggle_system(self) -> None:
         self._view.system.toggle()
@@ -328,8 +328,8 @@ class ChatScreen(Screen[None]):
 
     @work(group="choices", exclusive=True)
     async def action_sampling(self) -> None:
-        if await choose_sampling(self, self.conversation, self._settings):
-            self._view.show_choices()
+        await choose_sampling(self, self.conversation, self._settings)
+        self._view.show_choices()
 
     @on(ConversationView.Chosen)
     def show_sampling(self) -> None:
