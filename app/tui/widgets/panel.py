@@ -41,9 +41,10 @@ class Panel(VerticalScroll, can_focus=False):
         self._stand_in: StandIn | None = None
         self._down_since: str | None = None
         """The time of day since when no server answers, if none does."""
+        self._text = Static(markup=False)
 
     def compose(self) -> ComposeResult:
-        yield Static(markup=False)
+        yield self._text
 
     def show(self, shown: bool) -> None:
         self.display = shown
@@ -71,7 +72,7 @@ class Panel(VerticalScroll, can_focus=False):
     def draw(self) -> None:
         if self.display:
             shown = lines(self._metrics, self._mode, self._down_since, self._sampling, self._stand_in)
-            self.query_one(Static).update(Content("\n").join(shown))
+            self._text.update(Content("\n").join(shown))
 
 
 def lines(

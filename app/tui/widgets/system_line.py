@@ -20,10 +20,11 @@ class SystemLine(VerticalScroll, can_focus=False):
         super().__init__()
         self._prompt = SystemPrompt("")
         self._key = ""
+        self._text = Static(markup=False)
         self.unfolded = False
 
     def compose(self) -> ComposeResult:
-        yield Static(markup=False)
+        yield self._text
 
     def on_mount(self) -> None:
         self._draw()
@@ -53,4 +54,4 @@ class SystemLine(VerticalScroll, can_focus=False):
             said = Content.assemble((f"{head}{key}", QUIET), "\n", text)
         else:
             said = Content.assemble((f"{head}{key} · ", QUIET), (" ".join(text.split()), "$foreground 40%"))
-        self.query_one(Static).update(said)
+        self._text.update(said)

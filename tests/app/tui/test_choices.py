@@ -79,6 +79,8 @@ async def test_a_new_conversation_begins_with_what_was_chosen(store: Store, prom
         assert "\n" not in line(app)
         await press(pilot, "ctrl+n", until=lambda: app.chat.conversation.id is None)
         assert line(app) == "" and app.chat.conversation.choices == Choices()
+        await app.chat.query_one(SystemLine).remove_children()  # As when the window closes.
+        await app.run_action("toggle_system", app.chat)
 
 
 async def test_one_is_written_for_a_conversation_and_the_library_changed(store: Store, prompts: SystemPrompts) -> None:
