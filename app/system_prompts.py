@@ -16,7 +16,7 @@ import msgspec
 from app.config import PROMPT_NAME, ConfigError, Folders, reading, writing
 from app.files import text_of, write_private
 from storage import Choices, Message, Store
-from storage.records import well_formed
+from storage.words import well_formed
 
 ENDINGS = (".md", ".txt")
 """Endings of the files. If two files have the same name, the first ending counts."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from storage.sqlite import Sqlite
+from storage.words import well_formed
 
 TEXT = "text/plain"
 """Media type of text, which is stored as UTF-8."""
@@ -43,8 +44,7 @@ Owner = Literal["message_id", "queue_id"]
 
 def named_well(attachment: Attachment) -> Attachment:
     """The attachment with a name that UTF-8 can encode: a file name on disk may be any bytes."""
-    name = attachment.name.encode("utf-8", "replace").decode()
-    return attachment if name == attachment.name else replace(attachment, name=name)
+    return replace(attachment, name=well_formed(attachment.name))
 
 
 def insert_attachments(sql: Sqlite, owner: Owner, owner_id: str, attachments: Sequence[Attachment]) -> None:

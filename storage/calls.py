@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Literal
 
 from storage.database import Database
 from storage.errors import NotFound
 from storage.sqlite import Sqlite
+from storage.words import well_formed
 
 CallState = Literal["asked", "running", "done", "failed", "refused", "unknown"]
 """asked: by the model, and not begun. failed: the tool, or the call itself, says so. refused: by the person, or because
@@ -81,7 +82,7 @@ class Calls:
         with self._database.write() as sql:
             changed = sql.execute(
                 "UPDATE calls SET state = ?, result = ?, ended = ? WHERE message_id = ? AND place = ?",
-                (call.state, _well_formed(call.result), call.ended, message_id, call.place),
+                (call.state, well_formed(call.result), call.ended, message_id, call.place),
             )
             if not changed.rowcount:
                 raise NotFound("The answer with this tool call was deleted, so the call is not made.")
@@ -90,26 +91,9 @@ class Calls:
 def insert_calls(sql: Sqlite, message_id: str, calls: Sequence[Call]) -> None:
     """Adds the calls of a message inside the caller's transaction."""
     sql.executemany(
-        """
-        INSERT INTO calls
-            (message_id, place, turn, at, call_id, server, tool, arguments, state, result, asked, ended)
-        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-        """,
+        f"INSERT INTO calls (message_id, {COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
-            (
-                message_id,
-                one.place,
-                one.turn,
-                one.at,
-                _well_formed(one.call_id),
-                _well_formed(one.server),
-                _well_formed(one.tool),
-                _well_formed(one.arguments),
-                one.state,
-                _well_formed(one.result),
-                one.asked,
-                one.ended,
-            )
+            (message_id, *(well_formed(value) if isinstance(value, str) else value for value in astuple(one)))
             for one in calls
         ),
     )
@@ -133,7 +117,3 @@ def calls_of(sql: Sqlite, ids: Iterable[str]) -> Mapping[str, tuple[Call, ...]]:
 def leave_unknown(sql: Sqlite, message_id: str) -> None:
     """Marks the calls of an answer that were running when its program died, or when it was copied."""
     sql.execute("UPDATE calls SET state = 'unknown' WHERE message_id = ? AND state = 'running'", (message_id,))
-
-
-def _well_formed(text: str) -> str:
-    return text.encode("utf-8", "replace").decode()

@@ -9,10 +9,11 @@ import msgspec
 from storage.choices import NONE, Choices, pack_choices
 from storage.database import Database
 from storage.errors import NotFound, TooManyTags
-from storage.records import SELECT_CONVERSATIONS, Conversation, conversation_from, well_formed
+from storage.records import SELECT_CONVERSATIONS, Conversation, conversation_from
 from storage.rows import find_by_beginning, find_conversation, insert_conversation, new_id, now
+from storage.sqlite import Sqlite
 from storage.tags import MOST_TAGS, tag_from, tags_from
-from storage.words import words
+from storage.words import well_formed, words
 
 
 class Conversations:
@@ -101,8 +102,7 @@ class Conversations:
             if len(wanted) > MOST_TAGS:
                 raise TooManyTags(f"A conversation has at most {MOST_TAGS} tags; remove one first.")
             tags = tags_from(wanted)
-            packed = pack_choices(msgspec.structs.replace(choices, tags=tags))
-            sql.execute("UPDATE conversations SET choices = ? WHERE id = ?", (packed, conversation_id))
+            _set_choices(sql, conversation_id, msgspec.structs.replace(choices, tags=tags))
             return tags
 
     def set_origin(self, conversation_id: str, origin: str | None) -> None:
@@ -115,8 +115,7 @@ class Conversations:
             choices = find_conversation(sql, conversation_id).choices
             if choices.origin == origin:
                 return
-            packed = pack_choices(msgspec.structs.replace(choices, origin=origin))
-            sql.execute("UPDATE conversations SET choices = ? WHERE id = ?", (packed, conversation_id))
+            _set_choices(sql, conversation_id, msgspec.structs.replace(choices, origin=origin))
             if origin is None:
                 unindexed = sql.execute(
                     "SELECT key, text FROM messages WHERE conversation_id = ? AND words = ''", (conversation_id,)
@@ -131,5 +130,8 @@ class Conversations:
         """
         with self._database.write() as sql:
             stored = find_conversation(sql, conversation_id).choices
-            packed = pack_choices(msgspec.structs.replace(choices, origin=stored.origin, tags=stored.tags))
-            sql.execute("UPDATE conversations SET choices = ? WHERE id = ?", (packed, conversation_id))
+            _set_choices(sql, conversation_id, msgspec.structs.replace(choices, origin=stored.origin, tags=stored.tags))
+
+
+def _set_choices(sql: Sqlite, conversation_id: str, choices: Choices) -> None:
+    sql.execute("UPDATE conversations SET choices = ? WHERE id = ?", (pack_choices(choices), conversation_id))

@@ -27,7 +27,6 @@ from storage.records import (
     pack_provenance,
     pack_stats,
     pack_tokens,
-    well_formed,
 )
 from storage.rows import (
     add_message,
@@ -42,7 +41,7 @@ from storage.rows import (
 )
 from storage.sqlite import Sqlite
 from storage.usage import COUNTS
-from storage.words import words
+from storage.words import well_formed, words
 
 CHECKPOINT_MILLISECONDS = 500
 """Longest wait of a checkpoint for other writers; with short sleeps its turn comes within 150 ms."""

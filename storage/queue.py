@@ -15,9 +15,10 @@ from typing import Any, Literal
 from storage.attachments import Attachment, attachments_of, insert_attachments, move_attachments
 from storage.database import Database
 from storage.errors import NotFound
-from storage.records import Message, well_formed
+from storage.records import Message
 from storage.rows import add_question, find_conversation, find_message, new_id, note_written, now
 from storage.sqlite import Sqlite
+from storage.words import well_formed
 
 SELECT_QUEUED = """
     SELECT queue.id, queue.conversation_id, queue.message_id, coalesce(queue.text, question.text, '') AS text,
@@ -170,15 +171,14 @@ class Queue:
                 return None
             sql.execute("UPDATE conversations SET tip_id = ? WHERE id = ?", (question.parent_id, conversation.id))
             placed = sql.execute("SELECT id FROM queue WHERE message_id = ?", (answer.id,)).fetchone()
-            if placed is not None:
-                sql.execute(
-                    "UPDATE queue SET text = ?, message_id = NULL, answer_id = NULL WHERE id = ?",
-                    (question.text, placed[0]),
-                )
             if placed is None:
                 queued_id = _before_others(sql, _insert(sql, conversation.id, text=question.text)).id
             else:
-                queued_id = placed[0]
+                (queued_id,) = placed
+                sql.execute(
+                    "UPDATE queue SET text = ?, message_id = NULL, answer_id = NULL WHERE id = ?",
+                    (question.text, queued_id),
+                )
             move_attachments(sql, "message_id", question.id, "queue_id", queued_id)
             sql.execute("DELETE FROM messages WHERE id = ?", (answer.id,))
             sql.execute("DELETE FROM messages WHERE id = ?", (question.id,))

@@ -154,11 +154,3 @@ def unpack_stats(packed: str) -> Stats:
 
 def pack_stats(stats: Stats) -> str:
     return msgspec.json.encode(stats).decode()
-
-
-def well_formed(text: str) -> str:
-    """Replaces lone surrogates by `?`, because UTF-8 cannot encode them.
-
-    Python turns terminal input that it cannot decode into lone surrogates.
-    """
-    return text.encode("utf-8", "replace").decode("utf-8")

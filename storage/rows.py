@@ -23,10 +23,9 @@ from storage.records import (
     pack_provenance,
     pack_stats,
     pack_tokens,
-    well_formed,
 )
 from storage.sqlite import Sqlite
-from storage.words import words
+from storage.words import well_formed, words
 
 
 def insert_conversation(sql: Sqlite, conversation: Conversation, *, imported: bool = False) -> None:

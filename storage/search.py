@@ -28,10 +28,9 @@ from storage.records import (
     conversation_from,
     message_from,
     unpack_stats,
-    well_formed,
 )
 from storage.tags import split_tags
-from storage.words import shown
+from storage.words import shown, well_formed
 from storage.words import words as apart
 
 SNIPPET_TOKENS = 16

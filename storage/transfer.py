@@ -26,7 +26,6 @@ from storage.records import (
     Message,
     conversation_from,
     message_from,
-    well_formed,
 )
 from storage.rows import (
     find_conversation,
@@ -38,6 +37,7 @@ from storage.rows import (
     with_attachments,
 )
 from storage.sqlite import Sqlite
+from storage.words import well_formed
 
 
 @dataclass(frozen=True)

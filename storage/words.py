@@ -1,4 +1,4 @@
-"""Text for the search index, for scripts that have no spaces between words.
+"""Text as it is stored, and for the search index, for scripts that have no spaces between words.
 
 FTS5's `unicode61` reads adjacent letters as one word: a whole clause of Chinese, Japanese or Thai, of which only the
 beginning would be found. So each letter of such a script becomes a separate word, and a search looks for a phrase of
@@ -20,6 +20,14 @@ UNSPACED = (
 )
 _HAS = re.compile(f"[{UNSPACED}]")
 _BETWEEN = re.compile(rf"(?<=[{UNSPACED}])(?=\w)|(?<=\w)(?=[{UNSPACED}])")
+
+
+def well_formed(text: str) -> str:
+    """Replaces lone surrogates by `?`, because UTF-8 cannot encode them.
+
+    Python turns terminal input that it cannot decode into lone surrogates.
+    """
+    return text.encode("utf-8", "replace").decode()
 
 
 def words(text: str) -> str | None:

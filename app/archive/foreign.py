@@ -20,7 +20,7 @@ from typing import Any
 
 from app.archive.errors import Unsuitable
 from storage import Conversation, Message, Role, WholeConversation
-from storage.records import well_formed
+from storage.words import well_formed
 
 LONGEST_NAME = 120
 """How many characters of a model's name are kept."""
