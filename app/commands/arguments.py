@@ -15,28 +15,21 @@ class Arguments:
     """
 
     def __init__(self, words: Sequence[Word], valued: Collection[str] = (), *, single_dash: bool = False) -> None:
-        self.operands: tuple[Word, ...] = ()
         self._options: list[tuple[str, Word | None]] = []
         operands: list[Word] = []
-        at = 0
-        while at < len(words):
-            word = words[at]
+        rest = iter(words)
+        for word in rest:
             text = word.value
-            at += 1
             if text == "--":
-                operands += words[at:]
-                break
-            if not text.startswith("-") or text == "-":
+                operands += rest
+            elif not text.startswith("-") or text == "-":
                 operands.append(word)
             elif text.startswith("--") or single_dash:
                 name, equals, value = text.partition("=")
                 if equals:
                     self._options.append((name, Word(value, word.span, word.plain, word.pattern)))
-                elif name in valued and at < len(words):
-                    self._options.append((name, words[at]))
-                    at += 1
                 else:
-                    self._options.append((name, None))
+                    self._options.append((name, next(rest, None) if name in valued else None))
             else:
                 for number, letter in enumerate(text[1:], start=2):
                     name = f"-{letter}"
@@ -45,9 +38,8 @@ class Arguments:
                         continue
                     if text[number:]:
                         self._options.append((name, Word(text[number:], word.span, word.plain, word.pattern)))
-                    elif at < len(words):
-                        self._options.append((name, words[at]))
-                        at += 1
+                    elif (following := next(rest, None)) is not None:
+                        self._options.append((name, following))
                     break
         self.operands = tuple(operands)
 

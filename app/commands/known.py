@@ -45,13 +45,18 @@ _NAME = re.compile(r"[\w.+@\[:-]+$")
 
 
 @cache
+def bundled_pages() -> Pages:
+    """The bundled index, opened when first needed. Raises `DrafterMissing` or `DrafterCorrupt`."""
+    return Pages.open(BUNDLED_DRAFTER / FILE)
+
+
 def page_programs() -> Callable[[str], bool] | None:
     """Make a function that says whether a page of the bundled index is about a program or runs it.
 
     Returns None if the index cannot be read.
     """
     try:
-        return Pages.open(BUNDLED_DRAFTER / FILE).knows
+        return bundled_pages().knows
     except DrafterError:
         return None
 

@@ -23,11 +23,6 @@ class Wording:
     words: str = ""
     phrases: tuple[str, ...] = ()
 
-    def pattern(self) -> re.Pattern[str]:
-        forms = [form for verb in self.verbs.split() for form in verb_forms(verb)]
-        plain = [re.escape(word) for word in (*forms, *self.words.split())]
-        return re.compile(rf"(?<![\w/.-])(?:--?)?(?:{'|'.join((*plain, *self.phrases))})(?!\w)", re.IGNORECASE)
-
 
 def verb_forms(verb: str) -> Iterable[str]:
     """The forms of a regular English verb: delete, deletes, deleted, deleting; drop, drops, dropped, dropping."""
@@ -239,7 +234,9 @@ def _wants(question: str, wording: Wording) -> bool:
 @cache
 def _pattern(wording: Wording) -> re.Pattern[str]:
     """The wording as a pattern. Eleven of them take 20 ms, so each is made when needed."""
-    return wording.pattern()
+    forms = [form for verb in wording.verbs.split() for form in verb_forms(verb)]
+    plain = [re.escape(word) for word in (*forms, *wording.words.split())]
+    return re.compile(rf"(?<![\w/.-])(?:--?)?(?:{'|'.join((*plain, *wording.phrases))})(?!\w)", re.IGNORECASE)
 
 
 def _names(question: str, word: str) -> bool:

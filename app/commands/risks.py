@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from app.commands.blocks import shell_blocks
 from app.commands.conditions import left_out
@@ -26,7 +27,17 @@ def risks(command: str, path: str | None = None) -> tuple[Risk, ...]:
     The list is not proof that a command is safe. Spans are in characters of `command`. `path`: the search path for
     programs, by default `PATH`.
     """
-    return _told(command, parse(command), path)
+    script = parse(command)
+    found = list(_risks(script))
+    if (known := page_programs()) is not None:
+        found += unknown_programs(command, script, known, path)
+    found += [
+        Risk(Kind.SHUTS_DOWN, Severity.DANGER, (command[slice(*span)],), FORK_BOMB, span) for span in script.forks
+    ]
+    if script.unreadable:
+        found.append(Risk(Kind.UNREADABLE, Severity.NOTICE, (), UNREADABLE, _lines(command, script.unreadable)))
+    found.sort(key=lambda risk: (risk.span, -risk.severity.rank))
+    return tuple(dict.fromkeys(found))
 
 
 def answer_risks(answer: str, question: str = "") -> tuple[Risk, ...]:
@@ -41,19 +52,8 @@ def answer_risks(answer: str, question: str = "") -> tuple[Risk, ...]:
         for risk in risks(block.command):
             if risk.kind in MAYBE_OUTPUT and not block.language:
                 continue
-            found.append(Risk(risk.kind, risk.severity, risk.words, risk.sentence, block.span_in_answer(risk.span)))
+            found.append(replace(risk, span=block.span_in_answer(risk.span)))
     return (*found, *left_out(question, "\n".join(block.command for block in blocks), found))
-
-
-def _told(text: str, script: Script, path: str | None) -> tuple[Risk, ...]:
-    found = list(_risks(script))
-    if (known := page_programs()) is not None:
-        found += unknown_programs(text, script, known, path)
-    found += [Risk(Kind.SHUTS_DOWN, Severity.DANGER, (text[slice(*span)],), FORK_BOMB, span) for span in script.forks]
-    if script.unreadable:
-        found.append(Risk(Kind.UNREADABLE, Severity.NOTICE, (), UNREADABLE, _lines(text, script.unreadable)))
-    found.sort(key=lambda risk: (risk.span, -risk.severity.rank))
-    return tuple(dict.fromkeys(found))
 
 
 def _lines(text: str, spans: Sequence[Span]) -> Span:

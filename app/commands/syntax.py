@@ -101,7 +101,7 @@ class _Reader:
         self._taken = set() if taken is None else taken
         self._expanded = expanded
         self._variables = Variables()
-        self._words = WordReader(places, self._substitution, self.unreadable)
+        self._word = WordReader(places, self._substitution, self.unreadable).word
 
     def read(self, depth: int = 0) -> None:
         """Read the whole text, which is itself nested `depth` brackets deep."""
@@ -298,9 +298,6 @@ class _Reader:
             found.append(Redirection(operator, targets[0] if targets else None, self._places.span(node)))
             more += targets[1:]
         return found, more, documents, readers
-
-    def _word(self, node: Node, depth: int) -> Word:
-        return self._words.word(node, depth)
 
     def _forks(self, function: Node) -> bool:
         """Whether the function pipes itself into itself: a fork bomb."""

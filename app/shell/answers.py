@@ -29,18 +29,15 @@ from app.reply.bootstrap import local_model, with_stand_in
 from app.reply.routing import Options
 from app.sanitise import sanitise
 from app.shell.command_text import command_of, question_for, question_of_failure, same_words, whole_command
-from app.shell.explanation import Explainer, FlagMeanings, ManualPages, RiskSentences, TldrPages, explanation
+from app.shell.explanation import explanation, known_parts
 from app.shell.ghost import ghost_text, reads_as_words
 from app.shell.mends import Failure, mend
 from app.shell.requests import Answer, Request
 from drafter.runtime import Drafter
 from drafter.shelf import Drafters
-from models.guide.pages import FILE
 from storage import Store
 
 log = logging.getLogger("outrider.shell")
-INDEX = BUNDLED_DRAFTER / FILE
-"""The pages."""
 MODEL = "Your model"
 """The source of an explanation that a model wrote."""
 
@@ -56,12 +53,6 @@ class Answers:
         self._folders = folders
         self._home = home
         self._scratch = scratch
-        self._explainers: Sequence[Explainer] = (
-            TldrPages(INDEX),
-            FlagMeanings(),
-            ManualPages(),
-            RiskSentences(),
-        )
         self._turn = asyncio.Lock()
         self._drafter: Drafter | None = None
         self._drafter_of: tuple[str, str] | None = None
@@ -80,7 +71,7 @@ class Answers:
         """Raises `NoCommand`, and what the assistant's parts raise: `ConfigError`, `DrafterError`, `StorageError`."""
         if request.kind == "ghost":
             words = request.text
-            return Answer(await asyncio.to_thread(ghost_text, INDEX, words) if reads_as_words(words) else "")
+            return Answer(await asyncio.to_thread(ghost_text, words) if reads_as_words(words) else "")
         if request.home != self._home:
             raise NoCommand("OUTRIDER_HOME has changed since this shell loaded the integration. Open a new shell.")
         if not request.text.strip():
@@ -111,8 +102,7 @@ class Answers:
         return Answer(command, "; ".join([*told, *unchecked]))
 
     async def _explanation(self, request: Request) -> Answer:
-        explained = [await one.explain(request.text, request.path) for one in self._explainers]
-        sources = [part for parts in explained for part in parts]
+        sources = await asyncio.to_thread(known_parts, request.text, request.path)
         notes: list[str] = []
         async with self._turn:
             settings = self._settings(request)

@@ -12,7 +12,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from types import FrameType
 from typing import Any, NoReturn
 
 from app.shell.connection import NoHelper, ask, request
@@ -30,7 +29,7 @@ ERASE = "\r\x1b[K"
 def main() -> NoReturn:
     """Run one request; ends the process."""
     # Shells ignore the signal while this runs, to keep their line, and a child inherits that.
-    signal.signal(signal.SIGINT, _interrupted)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     kind, shell, *options = sys.argv[1:]
     status = int(options[options.index("--status") + 1]) if "--status" in options else None
     text = sys.stdin.buffer.read(MOST_BYTES + 1)
@@ -77,11 +76,6 @@ def _columns() -> int:
         return os.get_terminal_size(2).columns or 80  # 0: nobody has told the terminal its size.
     except OSError:
         return 80
-
-
-def _interrupted(number: int, frame: FrameType | None) -> None:
-    del number, frame
-    raise KeyboardInterrupt
 
 
 def _end(code: int, note: str, text: str = "") -> NoReturn:

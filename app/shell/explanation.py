@@ -1,26 +1,25 @@
 """Explanations of a command: where they come from, and how they look in a terminal.
 
-A source is anything with `explain`: the bundled pages, the manual pages of this device, the risks of the command. The
-person's own model is asked as well (`app/shell/answers.py`).
+The sources are the bundled pages, the manual pages of this device, and the risks of the command. The person's own model
+is asked as well (`app/shell/answers.py`).
 """
 
 from __future__ import annotations
 
-import asyncio
 import re
 import shlex
 import shutil
+import subprocess
 import sys
 import textwrap
 from collections.abc import Iterator, Sequence
-from pathlib import Path
-from typing import Protocol
 
+from app.commands.known import bundled_pages
 from app.commands.risks import risks
 from app.sanitise import sanitise
-from app.shell.words import commands, program, programs
+from app.shell.words import calls, programs
 from models.guide.flags import flags_of
-from models.guide.pages import Example, Pages
+from models.guide.pages import Example
 from models.guide.search import platforms_of
 
 FLAGS = "Flags"
@@ -45,63 +44,40 @@ Part = tuple[str, str]
 """(source, explanation)."""
 
 
-class Explainer(Protocol):
-    """A source of explanations."""
+def known_parts(command: str, path: str) -> list[Part]:
+    """All that is known of a command without a model. `path`: the shell's search path for programs.
 
-    async def explain(self, command: str, path: str) -> Sequence[Part]:
-        """What it knows of a command; may be empty. `path`: the shell's search path for programs."""
-
-
-class TldrPages:
-    """Explains by each program's bundled page, with the examples that are most like the command.
-
-    `file`: the index, opened when first needed.
+    Raises `DrafterMissing` or `DrafterCorrupt` if the index of pages cannot be read.
     """
-
-    def __init__(self, file: Path) -> None:
-        self._file = file
-        self._pages: Pages | None = None
-
-    async def explain(self, command: str, path: str) -> Sequence[Part]:
-        """Raises `DrafterMissing` or `DrafterCorrupt` if the index cannot be read."""
-        return await asyncio.to_thread(self._explain, command)
-
-    def _explain(self, command: str) -> list[Part]:
-        if self._pages is None:
-            self._pages = Pages.open(self._file)
-        parts: list[Part] = []
-        for words in commands(command):
-            name = program(words)
-            if name is None:
-                continue
-            given = [word.value for word in words[words.index(name) :]]
-            for called in (" ".join(given[:2]), name.value):  # `git commit` before `git`.
-                page = self._pages.find(called, platforms_of(sys.platform))
-                if page is not None:
-                    parts.append((TLDR, f"{called}: {page.description}".removesuffix(": ")))
-                    parts += [(TLDR, f"  {one.task}: {one.command}") for one in nearest_examples(page.examples, given)]
-                    break
-        return list(dict.fromkeys(parts))
+    return [*tldr_pages(command), *flag_meanings(command), *manual_pages(command, path), *risk_sentences(command, path)]
 
 
-class FlagMeanings:
-    """Says what each flag of a command means: `-xzvf` is four flags. Knows commonly used programs."""
+def tldr_pages(command: str) -> list[Part]:
+    """Each program's bundled page, with the examples that are most like the command."""
+    parts: list[Part] = []
+    for name, rest in calls(command):
+        given = [word.value for word in (name, *rest)]
+        for called in (" ".join(given[:2]), name.value):  # `git commit` before `git`.
+            page = bundled_pages().find(called, platforms_of(sys.platform))
+            if page is not None:
+                parts.append((TLDR, f"{called}: {page.description}".removesuffix(": ")))
+                parts += [(TLDR, f"  {one.task}: {one.command}") for one in nearest_examples(page.examples, given)]
+                break
+    return list(dict.fromkeys(parts))
 
-    async def explain(self, command: str, path: str) -> Sequence[Part]:
-        parts: list[Part] = []
-        for words in commands(command):
-            if (name := program(words)) is not None:
-                own = shlex.join(word.value for word in words[words.index(name) :])
-                parts += [(FLAGS, f"{one.program} {one.flag}: {one.meaning}") for one in flags_of(own)]
-        return list(dict.fromkeys(parts))
+
+def flag_meanings(command: str) -> list[Part]:
+    """What each flag of a command means: `-xzvf` is four flags. Only of commonly used programs."""
+    parts: list[Part] = []
+    for name, rest in calls(command):
+        own = shlex.join(word.value for word in (name, *rest))
+        parts += [(FLAGS, f"{one.program} {one.flag}: {one.meaning}") for one in flags_of(own)]
+    return list(dict.fromkeys(parts))
 
 
-class RiskSentences:
-    """Says what the command deletes, overwrites or stops (`app/commands/`)."""
-
-    async def explain(self, command: str, path: str) -> Sequence[Part]:
-        found = await asyncio.to_thread(risks, command, path)
-        return [(CARE, f"it {risk.sentence}") for risk in found]
+def risk_sentences(command: str, path: str) -> list[Part]:
+    """What the command deletes, overwrites or stops (`app/commands/`)."""
+    return [(CARE, f"it {risk.sentence}") for risk in risks(command, path)]
 
 
 def nearest_examples(examples: Sequence[Example], command: Sequence[str]) -> list[Example]:
@@ -131,28 +107,25 @@ def _options(words: Sequence[str]) -> Iterator[str]:
             yield from word
 
 
-class ManualPages:
-    """Explains each program of a command in one line: the summary of its manual page on this device."""
-
-    async def explain(self, command: str, path: str) -> Sequence[Part]:
-        names = [name for name in dict.fromkeys(programs(command)) if re.fullmatch(r"[\w.+][\w.+-]*", name)]
-        whatis = shutil.which("whatis", path=path or None)
-        if not names or whatis is None:
-            return []
-        pipe, null = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
-        ran = await asyncio.create_subprocess_exec(whatis, "--", *names, stdin=null, stdout=pipe, stderr=null)
-        try:
-            out, _ = await asyncio.wait_for(ran.communicate(), MANUAL_SECONDS)
-        except TimeoutError:
-            ran.kill()
-            await ran.wait()
-            return []
-        said: dict[str, str] = {}
-        for line in out.decode("utf-8", "replace").splitlines():
-            found = ENTRY.match(line)
-            if found and found[2][:1] in SECTIONS:
-                said.setdefault(found[1].split(",")[0], found[3])
-        return [(MANUAL, f"{name}: {said[name]}") for name in names if name in said]
+def manual_pages(command: str, path: str) -> list[Part]:
+    """Each program of a command in one line: the summary of its manual page on this device."""
+    names = [name for name in dict.fromkeys(programs(command)) if re.fullmatch(r"[\w.+][\w.+-]*", name)]
+    whatis = shutil.which("whatis", path=path or None)
+    if not names or whatis is None:
+        return []
+    null = subprocess.DEVNULL
+    try:
+        ran = subprocess.run(
+            [whatis, "--", *names], stdin=null, stdout=subprocess.PIPE, stderr=null, timeout=MANUAL_SECONDS, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return []
+    said: dict[str, str] = {}
+    for line in ran.stdout.decode("utf-8", "replace").splitlines():
+        found = ENTRY.match(line)
+        if found and found[2][:1] in SECTIONS:
+            said.setdefault(found[1].split(",")[0], found[3])
+    return [(MANUAL, f"{name}: {said[name]}") for name in names if name in said]
 
 
 def explanation(parts: Sequence[Part], columns: int) -> str:

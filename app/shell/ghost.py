@@ -5,11 +5,9 @@ from __future__ import annotations
 import re
 import shutil
 import sys
-from functools import cache
-from pathlib import Path
 
+from app.commands.known import bundled_pages
 from app.shell.words import commands
-from models.guide.pages import Pages
 from models.guide.prompt import find
 from models.guide.search import platforms_of
 
@@ -26,18 +24,13 @@ LITTLE_WORDS = {
 """Words of a sentence. Many sentences begin with a program's name, such as `find all large files`."""
 
 
-def ghost_text(index: Path, words: str) -> str:
+def ghost_text(words: str) -> str:
     """The command that fits these words best, with the names in them filled in, or "" if none fits well.
 
-    `index`: the file of the pages. Raises `DrafterMissing` or `DrafterCorrupt`.
+    Raises `DrafterMissing` or `DrafterCorrupt`.
     """
-    found = find(_opened(index), [" ".join(words.split())], platforms_of(sys.platform))
+    found = find(bundled_pages(), [" ".join(words.split())], platforms_of(sys.platform))
     return found[0].shown.command.partition("\n")[0] if found and found[0].score >= LEAST_SCORE else ""
-
-
-@cache
-def _opened(index: Path) -> Pages:
-    return Pages.open(index)
 
 
 def reads_as_words(line: str) -> bool:

@@ -17,7 +17,7 @@ from app.commands.blocks import PROMPT
 from app.commands.risk import Kind, Severity
 from app.commands.risks import risks
 from app.shell.near_names import COMMON, nearest
-from app.shell.words import Word, commands, program, quoted, replaced
+from app.shell.words import Word, calls, commands, quoted, replaced
 
 BUILTINS = {
     "alias", "bg", "cd", "command", "echo", "eval", "exec", "exit", "export", "fg", "hash", "help", "history", "jobs",
@@ -130,9 +130,8 @@ def misspelt_program(failure: Failure) -> Mend | None:
     """Correct the name of a program that is not there."""
     if failure.status not in (None, NO_PROGRAM) and not NOT_FOUND.search(failure.error):
         return None
-    for words in commands(failure.command):
-        name = program(words)
-        if name is None or "/" in name.value or "$" in name.value or failure.runs(name.value):
+    for name, _ in calls(failure.command):
+        if "/" in name.value or "$" in name.value or failure.runs(name.value):
             continue
         if name.value in COMMON or name.value in MANAGERS:  # It is not misspelt, but not installed.
             return None
@@ -144,12 +143,11 @@ def misspelt_program(failure: Failure) -> Mend | None:
 
 def misspelt_git_command(failure: Failure) -> Mend | None:
     """Correct the name of a git command."""
-    for words in commands(failure.command):
-        name = program(words)
-        if name is None or name.value != "git" or not failure.runs("git"):
+    for name, rest in calls(failure.command):
+        if name.value != "git" or not failure.runs("git"):
             continue
-        given = next((word for word in words[words.index(name) + 1 :] if not word.value.startswith("-")), None)
-        if given is None or words[words.index(given) - 1].value in ("-C", "-c"):
+        given = next((word for word in rest if not word.value.startswith("-")), None)
+        if given is None or [name, *rest][rest.index(given)].value in ("-C", "-c"):
             return None
         if (meant := nearest(given.value, _git_commands(failure))) is not None:
             return Mend(replaced(failure.command, given, meant), f"git has no {given.value}; did you mean {meant}?")
@@ -191,10 +189,8 @@ def near_folder(failure: Failure) -> Mend | None:
 
 def missing_parents(failure: Failure) -> Mend | None:
     """Make the folders above a new one, too."""
-    for words in commands(failure.command):
-        name = program(words)
-        rest = words[words.index(name) + 1 :] if name else []
-        if name is None or name.value != "mkdir" or any(word.value in ("-p", "--parents") for word in rest):
+    for name, rest in calls(failure.command):
+        if name.value != "mkdir" or any(word.value in ("-p", "--parents") for word in rest):
             continue
         folders = [word.value for word in rest if not word.value.startswith("-")]
         if any(not os.path.exists(os.path.dirname(failure.there(one.rstrip("/")))) for one in folders):
@@ -204,11 +200,7 @@ def missing_parents(failure: Failure) -> Mend | None:
 
 def near_file(failure: Failure) -> Mend | None:
     """Read the file whose name is near."""
-    for words in commands(failure.command):
-        name = program(words)
-        if name is None:
-            continue
-        rest = words[words.index(name) + 1 :]
+    for name, rest in calls(failure.command):
         for word in (one for one in rest if _is_missing(failure, one.value)):
             read = word in _files(name.value, rest)
             told = NO_FILE.search(failure.error) is not None
@@ -222,9 +214,8 @@ def near_file(failure: Failure) -> Mend | None:
 
 def recursive_copy(failure: Failure) -> Mend | None:
     """Copy a folder with what is in it."""
-    for words in commands(failure.command):
-        name = program(words)
-        if name is not None and name.value == "cp" and "omitting directory" in failure.error:
+    for name, _ in calls(failure.command):
+        if name.value == "cp" and "omitting directory" in failure.error:
             return Mend(_with_option(failure.command, name, "-r"), "copies folders, too")
     return None
 
@@ -233,9 +224,8 @@ def not_executable(failure: Failure) -> Mend | None:
     """Make a script executable, and run it."""
     if failure.status not in (None, NOT_EXECUTABLE):
         return None
-    for words in commands(failure.command):
-        name = program(words)
-        if name is not None and "/" in name.value:
+    for name, _ in calls(failure.command):
+        if "/" in name.value:
             file = failure.there(name.value)
             if os.path.isfile(file) and not os.access(file, os.X_OK):
                 return Mend(f"chmod +x {quoted(name.value)} && {failure.command}", f"{name.value} is not executable")

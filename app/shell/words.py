@@ -59,9 +59,16 @@ def program(words: list[Word]) -> Word | None:
     return None
 
 
+def calls(line: str) -> Iterator[tuple[Word, list[Word]]]:
+    """The word that names the program of each simple command, and the words after it."""
+    for words in commands(line):
+        if (name := program(words)) is not None:
+            yield name, words[words.index(name) + 1 :]
+
+
 def programs(line: str) -> list[str]:
     """The names of the programs of a line, in order."""
-    return [found.value for words in commands(line) if (found := program(words)) is not None]
+    return [name.value for name, _ in calls(line)]
 
 
 def replaced(line: str, word: Word, value: str) -> str:

@@ -14,14 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.commands.risks import risks
-from app.config import BUNDLED_DRAFTER
 from app.shell.answers import made_up, risk_notes
 from app.shell.command_text import command_of, question_for, same_words
-from app.shell.explanation import FlagMeanings, RiskSentences, TldrPages, explanation
+from app.shell.explanation import explanation, flag_meanings, risk_sentences, tldr_pages
 from app.shell.ghost import reads_as_words
 from app.shell.mends import Failure, mend
 from app.shell.words import commands, replaced
-from models.guide.pages import FILE
 from tests.support.serving import REPOSITORY
 
 
@@ -82,29 +80,28 @@ def test_an_explanation_cannot_give_orders_to_the_terminal() -> None:
     assert all(len(line) <= 40 for line in shown.splitlines())
 
 
-async def test_an_explanation_has_the_page_and_the_examples_that_are_like_the_command() -> None:
-    source = TldrPages(BUNDLED_DRAFTER / FILE)
-    lines = [text for who, text in await source.explain("sudo tar -xzf a.tgz | frobnicate", "")]
+def test_an_explanation_has_the_page_and_the_examples_that_are_like_the_command() -> None:
+    lines = [text for who, text in tldr_pages("sudo tar -xzf a.tgz | frobnicate")]
     assert lines[0].startswith("tar: ") and "frobnicate" not in " ".join(lines)
     assert 1 < len(lines) <= 4 and "tar x" in lines[1]
-    assert await source.explain("frobnicate --now", "") == []
+    assert tldr_pages("frobnicate --now") == []
 
 
-async def test_an_explanation_has_each_flag() -> None:
+def test_an_explanation_has_each_flag() -> None:
     for command, flags in (
         ("sudo -u bob tar xzf a.tgz", ["tar -x: extracts", "tar -z: through gzip", "tar -f:"]),
         ("ls -lah | grep -rin x", ["ls -l:", "ls -a:", "ls -h:", "grep -r:", "grep -i:", "grep -n:"]),
         ("ps aux", ["ps aux: all processes of all users"]),
         ("frobnicate -x", []),
     ):
-        told = [text for _, text in await FlagMeanings().explain(command, "")]
+        told = [text for _, text in flag_meanings(command)]
         assert len(told) == len(flags) and all(one.startswith(flag) for one, flag in zip(told, flags))
 
 
-async def test_an_explanation_names_what_cannot_be_undone() -> None:
-    (part,) = await RiskSentences().explain("rm -rf build", "")
+def test_an_explanation_names_what_cannot_be_undone() -> None:
+    (part,) = risk_sentences("rm -rf build", "")
     assert part[0] == "Care" and "deletes `build`" in part[1]
-    assert await RiskSentences().explain("ls -la", "") == []
+    assert risk_sentences("ls -la", "") == []
 
 
 def test_what_nobody_asked_for_is_said() -> None:
