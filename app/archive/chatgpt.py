@@ -89,7 +89,7 @@ def _node(
         return ForeignMessage(key, parent, None)
     remarked: Counter[str] = Counter()
     text = _referring(_said(content, kind, remarked), metadata, remarked)
-    if reason := _why_hidden(role, kind, message, metadata, bool(text)):
+    if reason := _why_hidden(role, kind, message, metadata):
         if text or kind in HIDDEN:
             left_out[reason] += 1
         return ForeignMessage(key, parent, None)
@@ -110,7 +110,7 @@ def _node(
     )
 
 
-def _why_hidden(role: str, kind: str, message: Mapping[str, Any], metadata: Mapping[str, Any], said: bool) -> str:
+def _why_hidden(role: str, kind: str, message: Mapping[str, Any], metadata: Mapping[str, Any]) -> str:
     """The kind of hidden message that this is; empty if ChatGPT shows it."""
     if kind in HIDDEN:
         return HIDDEN[kind]

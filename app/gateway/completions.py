@@ -85,12 +85,6 @@ class Completions:
             self._target = status.model or self._target
         return self._target
 
-    def _check_model(self, name: str) -> None:
-        """Raises `GatewayRefused` for the name of another model. While no model is known, any name is accepted."""
-        target = self._model_name()
-        if name and target and name not in (OWNER, target):
-            raise self._unknown(name)
-
     def _unknown(self, name: str) -> GatewayRefused:
         known = " or ".join(dict.fromkeys(f"{one!r}" for one in (OWNER, self._target) if one))
         return GatewayRefused(
@@ -110,7 +104,9 @@ class Completions:
     async def answer(self, api: Api) -> Response:
         """Answer a request. Cancel this call if the client disconnects before. Raises `GatewayRefused`."""
         call = api.call
-        self._check_model(call.model)
+        target = self._model_name()
+        if target and call.model not in ("", OWNER, target):  # While no model is known, any name is accepted.
+            raise self._unknown(call.model)
         # In a thread, and before anything is stored, because storing and rendering may take seconds.
         too_long = None if call.relayed else await asyncio.to_thread(self._seats.first.backend.too_long, call.turns)
         if too_long is not None:

@@ -129,14 +129,13 @@ class SentText:
         for span in (*self._own(len(self.text), middle), *drafted):
             pieces.append(Piece(whole[span.start : span.end], span))
             if span.source == "drafted":
-                self._note_drafted(span.start, span.end)
+                start = span.start
+                if self.drafted and self.drafted[-1][1] == start:
+                    start = self.drafted.pop()[0]
+                self.drafted.append((start, span.end))
         self.text = whole
         self._check(solid)
         return pieces
-
-    def go_on_alone(self) -> None:
-        """Let the drafter complete an answer from which the model has parted."""
-        self.parted = False
 
     def cut(self, text: str) -> str:
         """Another text of this answer, ended where this one would end."""
@@ -151,11 +150,6 @@ class SentText:
         else:
             kept = len(commonprefix((solid, self.text)))
         self.checked = max(self.checked, kept)
-
-    def _note_drafted(self, start: int, end: int) -> None:
-        if self.drafted and self.drafted[-1][1] == start:
-            start = self.drafted.pop()[0]
-        self.drafted.append((start, end))
 
     def _before_stop(self, whole: str, *, complete: bool) -> str:
         """The text up to a stop string, without what may be the beginning of one."""

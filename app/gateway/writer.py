@@ -68,7 +68,7 @@ class Writer:
             async for piece in pieces:
                 yield piece
         if answer.sent.parted and (events := self._rest()) is not None:
-            answer.sent.go_on_alone()
+            answer.sent.parted = False  # The drafter completes it.
             async with aclosing(self._follow(events)) as pieces:
                 async for piece in pieces:
                     yield piece
