@@ -8,8 +8,7 @@ the target's own last layers, their rows are a guess until memory replaces them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from typing import Protocol
+from contextlib import contextmanager
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,46 +21,6 @@ from models.tree import NEVER
 
 CHUNK = 256
 """Tokens of a prompt that run in one step. It bounds the size of the mask and the activations."""
-
-
-class Cache(Protocol):
-    """One conversation's state in a drafter: its tokens, and what may follow them. See `DraftCache`."""
-
-    tokens: list[int]
-    drafted: DraftedNodes
-    calls: int
-    halted: Callable[[], bool] | None
-
-    @property
-    def rows(self) -> int:
-        """Rows that have run after the first of each call, if their time counts."""
-        ...
-
-    @property
-    def independent_rows(self) -> bool:
-        """True if a token's result is the same, bit for bit, whatever tokens run with it."""
-        ...
-
-    @property
-    def waiting(self) -> int: ...
-    @property
-    def memory_length(self) -> int: ...
-    @property
-    def ends_with_target_rows(self) -> bool: ...
-
-    def nbytes(self, rows: int = 0) -> int: ...
-    def append(self, tokens: Sequence[int]) -> None: ...
-    def truncate(self, length: int) -> None: ...
-    def remember(
-        self, start: int, rows: Sequence[MemoryRow | tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]]
-    ) -> None: ...
-    def read_chunk(self) -> bool: ...
-    def read_ahead(self, most: int, *, known: bool) -> bool: ...
-    def run_tokens(self, guess: Sequence[int] = ()) -> Proposals: ...
-    def run_nodes(self, tokens: NDArray[np.int64], parents: NDArray[np.int64]) -> Proposals: ...
-    def supposing(self, tokens: Sequence[int]) -> AbstractContextManager[int]: ...
-    def rows_from(self, start: int) -> list[Rows]: ...
-    def put_rows(self, start: int, rows: Sequence[Rows], drafted: DraftedNodes) -> None: ...
 
 
 class DraftCache:
@@ -82,7 +41,8 @@ class DraftCache:
         """Drafted nodes whose rows lie after those of the tokens."""
         self.calls = 0
         """Drafter calls so far."""
-        self.rows = 0  # They cost little.
+        self.rows = 0
+        """Rows that have run after the first of each call, if their time counts: here they cost little."""
         self.halted: Callable[[], bool] | None = None
         """Checked before each drafter call; if it holds, the call raises `Halted` instead."""
         self._step = step
@@ -107,6 +67,7 @@ class DraftCache:
 
     @property
     def independent_rows(self) -> bool:
+        """Whether a token's result is the same, bit for bit, whatever tokens run with it."""
         return self._step.independent_rows
 
     @property

@@ -8,17 +8,18 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from os.path import commonprefix
 
 import numpy as np
 from numpy.typing import NDArray
 
 from drafter.ahead import DraftedNodes, Flight, Halted, Outcome, Prepared, fresh_leaves, outcomes
-from drafter.cache import Cache
+from drafter.cache import DraftCache
 from drafter.coin import LEAST_TEMPERATURE, Coins, race
 from drafter.multicandidate import DraftSampling, grow_sampled
 from drafter.search import Acceptance, Pace, Proposals, grow
 from drafter.second_stage import NO_CHAIN, SecondStage
-from drafter.whole_model import ModelAway
+from drafter.whole_model import ModelAway, ModelCache
 from models.memory import MemoryRow
 from models.tree import ROOT, DraftTree
 
@@ -32,7 +33,9 @@ class DraftContext:
     `second_stage`: makes drafting and generating faster. It and the empty `cache` belong to this conversation alone.
     """
 
-    def __init__(self, cache: Cache, vocabulary: int, second_stage: SecondStage | None = None) -> None:
+    def __init__(
+        self, cache: DraftCache | ModelCache, vocabulary: int, second_stage: SecondStage | None = None
+    ) -> None:
         self.second_stage = second_stage
         self.taken: tuple[int, float] | None = None
         """Drafter calls and seconds of the last draft, if any. A call that read a prompt does not count."""
@@ -81,8 +84,7 @@ class DraftContext:
 
         Raises `ValueError` for an id outside the vocabulary.
         """
-        pairs = enumerate(zip(self.tokens, tokens))
-        same = next((at for at, (old, new) in pairs if old != new), min(len(self.tokens), len(tokens)))
+        same = len(commonprefix((self.tokens, list(tokens))))
         if same < len(self.tokens):
             self.rewind(same)
         if same < len(tokens):
@@ -143,8 +145,6 @@ class DraftContext:
         draws, or None if it takes its best token. A sampled tree must not use them. `halted` is checked before each
         drafter call; once it holds, `Halted` is raised.
         """
-        if halted is None:
-            return self._draft(pace, sampling, acceptance, coins)
         self._cache.halted = halted
         try:
             return self._draft(pace, sampling, acceptance, coins)
@@ -190,13 +190,8 @@ class DraftContext:
         self.read = waiting if waiting > ROUND else 0
         return tree
 
-    def run_again(self, tokens: Sequence[int]) -> None:
-        """Run the tokens without rows, then `tokens` as if these had been drafted. Commits nothing."""
-        self._forget_ahead()
-        self._cache.run_tokens(tokens)
-
     def likeliest_after(self, tokens: Sequence[int]) -> list[int]:
-        """The likeliest next token, and the likeliest one after each of `tokens`. Commits nothing."""
+        """The likeliest next token, and the likeliest one after each of `tokens`, as if drafted. Commits nothing."""
         self._forget_ahead()
         return [int(token) for token in self._cache.run_tokens(tokens)[1][:, 0]]
 

@@ -42,7 +42,7 @@ class Drafter:
         self.text = text
         self.prompt = prompt
         """The prompt recipe, or None if questions are asked as they are."""
-        self.memory_digest = bytes.fromhex(config.memory)
+        self.memory_digest = config.memory_digest
         """The drafter only understands memory with this digest."""
         self.memory_layers = () if isinstance(step, WholeModel) else config.memory_layers
         """(heads, size) of each memory row; empty for a whole model, which reads none."""
@@ -76,7 +76,7 @@ class Drafter:
             raise ValueError("ONNX Runtime runs the int8 graph on the CPU; another device, or other bits, need torch")
         config = read_config(folder, verify=(GRAPH,))
         prompt = open_prompt(folder, config)
-        return cls(config, ChatText.load(folder), StepGraph.load(folder, config), folder, prompt)
+        return cls(config, ChatText.load(folder), StepGraph(folder / GRAPH, config), folder, prompt)
 
     def asked_as(self, question: str) -> list[int]:
         """The token ids of a conversation's first question, as its target is asked. Raises `DrafterCorrupt`."""

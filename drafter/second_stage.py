@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from os.path import commonprefix
 from typing import NamedTuple
 
 import numpy as np
@@ -125,11 +126,8 @@ class SecondStage:
 
     def follow(self, tokens: Sequence[int]) -> None:
         """Replace the tokens by `tokens`. The common beginning stays; the rest is learnt from."""
-        said, known = self._said.tokens, min(len(self._said.tokens), len(tokens))
-        old, new = said[:known].tolist(), list(tokens[:known])
-        if old != new:
-            known = next(at for at, pair in enumerate(zip(old, new)) if pair[0] != pair[1])
-        if known < len(said):
+        known = len(commonprefix((self._said.tokens.tolist(), list(tokens))))
+        if known < self.length:
             self.rewind(known)
         if known < len(tokens):
             self.commit(tokens[known:])

@@ -100,7 +100,7 @@ class Drafters:
         """
         if memory is None or memory == self.first.memory_digest:
             return None if memory is None else self.first.config
-        same = [config for _, config in self._kept() if bytes.fromhex(config.memory) == memory]
+        same = [config for _, config in self._kept() if config.memory_digest == memory]
         return next((config for config in same if why_no_drafts(config) is None), same[0] if same else None)
 
     def of_memory(self, memory: bytes | None) -> Drafter | None:
@@ -114,7 +114,7 @@ class Drafters:
         with self._lock:
             if memory not in self._opened:
                 for folder, config in self._kept():
-                    if bytes.fromhex(config.memory) == memory and why_no_drafts(config) is None:
+                    if config.memory_digest == memory and why_no_drafts(config) is None:
                         try:
                             self._opened[memory] = Drafter.load(folder)
                         except DrafterError:

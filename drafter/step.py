@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from models.config import GRAPH, DrafterConfig, DrafterCorrupt
+from models.config import DrafterConfig, DrafterCorrupt
 from models.cores import draft_threads
 from models.graph_file import loadable
 from models.tree import NEVER
@@ -146,11 +146,6 @@ class StepGraph:
         self._memory_shape = config.memory_layers[0]
         self._session: Any = session
 
-    @classmethod
-    def load(cls, folder: Path, config: DrafterConfig) -> StepGraph:
-        """Open the graph of a drafter's folder. Raises `DrafterCorrupt`."""
-        return cls(folder / GRAPH, config)
-
     def become(self, other: StepGraph) -> None:
         """From the next step on, run the graph of `other`, which has the same config."""
         self._session = other._session
@@ -166,7 +161,6 @@ class StepGraph:
         past: Sequence[KeysValues],
         memory: KeysValues,
     ) -> Step:
-        """Run M tokens; see `DraftStep`."""
         arrays = tokens, positions, mask, *memory, *(array for pair in past for array in pair), *self.correction
         log_probs, ids, *new = self._session.run(self._gives, dict(zip(self._inputs, arrays, strict=True)))
         states = new.pop() if self._states else None
@@ -174,9 +168,9 @@ class StepGraph:
 
     @cached_property
     def independent_rows(self) -> bool:
-        """True if a token's result is the same, bit for bit, whatever tokens run with it.
+        """Whether a token's result depends on nothing else in the step.
 
-        It is not if all rows of a step are quantised with one scale, or if this machine's kernels add in an order that
+        It does if all rows of a step are quantised with one scale, or if this machine's kernels add in an order that
         depends on the number of rows. So it is tested, once, on five steps of random rows.
         """
         random = np.random.default_rng(0)
@@ -229,14 +223,13 @@ def graph_names(config: DrafterConfig) -> tuple[list[str], list[str]]:
 
 
 class Slab:
-    """Keys and values of consecutive rows, in arrays that double in size when they are full."""
+    """A `RowStore` of arrays that double in size when they are full."""
 
     def __init__(self, heads: int, size: int) -> None:
         self.keys: Floats = np.zeros((heads, FIRST_ROWS, size), np.float32)
         self.values: Floats = np.zeros_like(self.keys)
 
     def write(self, at: int | NDArray[np.int64], rows: KeysValues) -> None:
-        """Put `rows` at the slots from `at` on, or at the slots listed in it."""
         if isinstance(at, int):
             end = at + rows[0].shape[1]
             self._reserve(end)
@@ -251,7 +244,6 @@ class Slab:
         return np.ascontiguousarray(self.keys[:, chosen]), np.ascontiguousarray(self.values[:, chosen])
 
     def nbytes(self, rows: int = 0) -> int:
-        """Bytes that are allocated, or that would be after a write up to `rows`."""
         held, capacity = self.keys.nbytes + self.values.nbytes, self.keys.shape[1]
         return held if rows <= capacity else held // capacity * 2 * rows
 

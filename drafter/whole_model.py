@@ -87,7 +87,7 @@ NOBODY = WholeModel("nobody", _away, lambda: False)
 
 
 class ModelCache:
-    """What a model has read of one conversation, and proposed. It is a `drafter.cache.Cache`."""
+    """What a model has read of one conversation, and proposed. It stands in for a `DraftCache`."""
 
     memory_length = 0
     ends_with_target_rows = False

@@ -32,12 +32,7 @@ Scheme = Literal["int8", "nbits8", "nbits4", "auto"]
 
 
 class DrafterError(Exception):
-    """A drafter that cannot be used. The message says why and what to do.
-
-    DrafterError
-    ├── DrafterMissing     the folder or one of its files is missing
-    └── DrafterCorrupt     a file cannot be read, or does not match its checksum
-    """
+    """A drafter that cannot be used. The message says why and what to do."""
 
 
 class DrafterMissing(DrafterError):
@@ -187,6 +182,11 @@ class DrafterConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     def replaced(self) -> int:
         """The target's layer that the cross-attention replaces: the one before the last N."""
         return self.entry_layer - 1
+
+    @property
+    def memory_digest(self) -> bytes:
+        """`memory` in bytes, as it is on the wire."""
+        return bytes.fromhex(self.memory)
 
     @property
     def memory_layers(self) -> tuple[tuple[int, int], ...]:

@@ -4,15 +4,7 @@ from __future__ import annotations
 
 
 class ModelError(Exception):
-    """The model cannot be run. The message says why and what to do.
-
-    ModelError
-    ├── UnknownModel        neither a folder nor a model that can be fetched, or an unknown architecture
-    ├── CorruptWeights      the weights are damaged or incomplete
-    ├── MissingTokenizer    the model has no `tokenizer.json`, which devices need
-    ├── MissingPackage      a package that only some engines need is not installed
-    └── BadTemplate         a chat template that was given cannot be used
-    """
+    """The model cannot be run. The message says why and what to do."""
 
 
 class UnknownModel(ModelError):

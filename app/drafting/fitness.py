@@ -65,7 +65,7 @@ def judge_unmeasured(store: Store, drafters: Drafters, halted: Callable[[], bool
     for folder, config in drafters.unmeasured():
         # Useless, or left for the next time. `ValueError`: tokens that are not in its vocabulary.
         with contextlib.suppress(DrafterError, StorageError, OSError, ValueError):
-            if store.replays.all(bytes.fromhex(config.memory), 1):  # Otherwise there is no reason to load it.
+            if store.replays.all(config.memory_digest, 1):  # Otherwise there is no reason to load it.
                 drafter = Drafter.load(folder)
                 measured = measure_alone(drafter, _answers(store, drafter), halted)
                 if halted():

@@ -116,11 +116,11 @@ class Learner:
 
     @property
     def answers(self) -> int:
-        return len(self._store.replays.all(bytes.fromhex(self._config.memory), MOST_ANSWERS))
+        return len(self._store.replays.all(self._config.memory_digest, MOST_ANSWERS))
 
     def waiting(self, *, deep: bool = False) -> int:
         """Number of answers that are newer than the last try, or than the last `deep` one."""
-        replays = self._store.replays.all(bytes.fromhex(self._config.memory), MOST_ANSWERS)
+        replays = self._store.replays.all(self._config.memory_digest, MOST_ANSWERS)
         # After a server's version all answers are new; a version that was not taken does not count as a try.
         tries = [one for one in self.versions.all() if not one.offered or one.state == "in use"]
         versions = [one for one in tries if one.deep or not deep]
@@ -224,7 +224,7 @@ class Learner:
             return None
         live: list[tuple[int, int]] = []
         before: list[tuple[int, int]] = []
-        for replay in self._store.replays.all(bytes.fromhex(self._config.memory), MOST_ANSWERS):
+        for replay in self._store.replays.all(self._config.memory_digest, MOST_ANSWERS):
             stats = self._store.messages.get(replay.message_id).stats
             rounds, gained, learnt = stats.get("rounds"), stats.get("verified"), stats.get("learnt", 0)
             if isinstance(rounds, int) and isinstance(gained, int) and 0 < rounds <= len(replay.rounds):
@@ -286,7 +286,7 @@ class Learner:
 
         Raises `NothingLearnt` if it is halted.
         """
-        replays = self._store.replays.all(bytes.fromhex(self._config.memory), MOST_ANSWERS)
+        replays = self._store.replays.all(self._config.memory_digest, MOST_ANSWERS)
         lessons: list[Lesson] = []
         taken, replayer = 0, self.replayer(graph).corrected(None)
         for at, replay in enumerate(replays):
@@ -327,7 +327,7 @@ class Learner:
         digests.extend(tokens)
         found: dict[int, tuple[int, bytes]] = {}
         # The newest earlier conversations provided the memory of their common beginning (`Drafting._restore`).
-        stored = self._store.memory.load(replay.conversation_id, bytes.fromhex(self._config.memory))
+        stored = self._store.memory.load(replay.conversation_id, self._config.memory_digest)
         for chunks in (*self._nearby.values(), stored):
             for start, count, data in chunks:
                 if start + count <= len(tokens) and digests.at(start + count) == data[:DIGEST_BYTES]:

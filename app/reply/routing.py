@@ -512,7 +512,7 @@ class Routing:
 
     async def _judge_drafters(self) -> list[Judged]:
         judged = await asyncio.to_thread(judge_unmeasured, self._store, self.drafters, self._halted.is_set)
-        usable = {bytes.fromhex(one.config.memory) for one in judged if why_no_drafts(one.config) is None}
+        usable = {one.config.memory_digest for one in judged if why_no_drafts(one.config) is None}
         if usable:
             await self._until_idle()
         for connection in self._connections.open:

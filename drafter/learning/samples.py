@@ -125,7 +125,7 @@ class Replayer:
 
     def _run(self, context: DraftContext, gained: Sequence[int]) -> Samples:
         """The samples of a round, whose text is run as if it had been drafted."""
-        context.run_again(gained[:-1])
+        context.likeliest_after(gained[:-1])
         step, rows = self._step.last, slice(-len(gained), None)
         assert step is not None
         assert step.states is not None

@@ -20,7 +20,7 @@ import numpy as np
 
 from drafter.learning.comparison import Judged
 from drafter.step import Correction
-from models.config import DrafterConfig, DrafterCorrupt, sha256
+from models.config import GRAPH, DrafterConfig, DrafterCorrupt, sha256
 from models.files import replacing
 
 INDEX = "versions.json"
@@ -99,7 +99,7 @@ class Versions:
     @classmethod
     def of(cls, learnt: Path, config: DrafterConfig) -> Versions:
         """The versions of the drafter with this config. `learnt`: the folder of all drafters' versions."""
-        return cls(learnt / config.memory[:32] / graph_digest(config)[:32])
+        return cls(learnt / config.memory[:32] / config.files.get(GRAPH, config.memory)[:32])
 
     @property
     def stamp(self) -> tuple[int, int]:
@@ -244,13 +244,6 @@ class Versions:
         for path in (*self.folder.glob("version-*.npz"), *self.folder.glob("version-*.onnx")):
             if path not in files:
                 path.unlink(missing_ok=True)
-
-
-def graph_digest(config: DrafterConfig) -> str:
-    """Identifies the graph of a drafter, hex."""
-    from models.config import GRAPH
-
-    return config.files.get(GRAPH, config.memory)
 
 
 def _with(version: Version, state: State) -> Version:

@@ -39,16 +39,6 @@ class MemoryEncoder(nn.Module):
             nn.init.zeros_(self.k_proj.weight)
             nn.init.zeros_(self.v_proj.weight)
 
-    @property
-    def digest(self) -> bytes:
-        """16 bytes that change with the target and with any weight here."""
-        return bytes.fromhex(self.config.memory)
-
-    @property
-    def layers(self) -> tuple[tuple[int, int], ...]:
-        """(heads, size) of each memory row."""
-        return self.config.memory_layers
-
     def forward(self, keys_values: Tensor, positions: Tensor) -> list[KeysValues]:
         """Memory rows of S verified tokens.
 

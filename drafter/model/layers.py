@@ -101,21 +101,17 @@ class SelfAttentionLayer(nn.Module):
     does. Parameter names are those of transformers, so a target's layer can be loaded as it is.
     """
 
-    def __init__(
-        self, shape: LayerShape, *, inputs: int | None = None, qkv_bias: bool = False, qk_norm: bool = False
-    ) -> None:
-        """`inputs`: width of the input of queries, keys and values, if it is not the layer's `size`."""
+    def __init__(self, shape: LayerShape, *, qkv_bias: bool = False, qk_norm: bool = False) -> None:
         super().__init__()
         size, heads, kv_heads, head_size, ffn, rope, eps = shape
         self.heads, self.kv_heads, self.head_size, self.rope = heads, kv_heads, head_size, rope
-        inputs = inputs or size
         self.qk_norm = qk_norm
         self.input_layernorm = Norm(size, eps)
         self.self_attn = nn.ModuleDict(
             {
-                "q_proj": nn.Linear(inputs, heads * head_size, bias=qkv_bias),
-                "k_proj": nn.Linear(inputs, kv_heads * head_size, bias=qkv_bias),
-                "v_proj": nn.Linear(inputs, kv_heads * head_size, bias=qkv_bias),
+                "q_proj": nn.Linear(size, heads * head_size, bias=qkv_bias),
+                "k_proj": nn.Linear(size, kv_heads * head_size, bias=qkv_bias),
+                "v_proj": nn.Linear(size, kv_heads * head_size, bias=qkv_bias),
                 "o_proj": nn.Linear(heads * head_size, size, bias=False),
                 **({"q_norm": Norm(head_size, eps), "k_norm": Norm(head_size, eps)} if qk_norm else {}),
             }
@@ -125,10 +121,7 @@ class SelfAttentionLayer(nn.Module):
 
     def project(self, x: Tensor, positions: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Norm `x` (..., M, E) and project it: query (..., hq, M, d), key and value (..., hk, M, d)."""
-        return self.project_normed(self.input_layernorm(x), positions)
-
-    def project_normed(self, normed: Tensor, positions: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Project an input that is normed already, (..., M, inputs): query, key and value as from `project`."""
+        normed = self.input_layernorm(x)
         query, key, value = (
             self.self_attn[name](normed).unflatten(-1, (count, self.head_size)).transpose(-2, -3)
             for name, count in (("q_proj", self.heads), ("k_proj", self.kv_heads), ("v_proj", self.kv_heads))
@@ -139,11 +132,8 @@ class SelfAttentionLayer(nn.Module):
 
     def finish(self, x: Tensor, query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
         """Attend, then run the MLP. `x` (..., M, E) is the residual."""
-        return self.add(x, attend(query, keys, values, mask))
-
-    def add(self, x: Tensor, attended: Tensor) -> Tensor:
-        """Add the attention's result `attended` (..., hq, M, d) to the residual `x` (..., M, E), and run the MLP."""
-        x = x + self.self_attn["o_proj"](attended.transpose(-2, -3).flatten(-2))
+        attended = attend(query, keys, values, mask).transpose(-2, -3).flatten(-2)
+        x = x + self.self_attn["o_proj"](attended)
         return x + self.mlp(self.post_attention_layernorm(x))  # type: ignore[no-any-return]
 
     def forward(self, x: Tensor, positions: Tensor, past: KeysValues, mask: Tensor) -> tuple[Tensor, KeysValues]:

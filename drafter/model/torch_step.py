@@ -77,7 +77,6 @@ class TorchStep:
         past: Sequence[Rows],
         memory: Rows,
     ) -> Step:
-        """Run M tokens; see `DraftStep`."""
         ids = (torch.as_tensor(array, device=self._device) for array in (tokens, positions))
         arrays = (mask, *memory, *(array for pair in past for array in pair))
         floats = (torch.as_tensor(array, dtype=self._dtype, device=self._device) for array in arrays)
@@ -87,14 +86,13 @@ class TorchStep:
 
 
 class TensorSlab:
-    """Keys and values of consecutive rows, in tensors on the device that double in size when they are full."""
+    """A `RowStore` of tensors on the device that double in size when they are full."""
 
     def __init__(self, heads: int, size: int, device: torch.device, dtype: torch.dtype) -> None:
         self.keys = torch.zeros(heads, FIRST_ROWS, size, device=device, dtype=dtype)
         self.values = torch.zeros_like(self.keys)
 
     def write(self, at: int | NDArray[np.int64], rows: Rows) -> None:
-        """Put `rows` (tensors or numpy arrays) at the slots from `at` on, or at the slots listed in it."""
         keys, values = (torch.as_tensor(part, dtype=self.keys.dtype, device=self.keys.device) for part in rows)
         if not keys.shape[1]:
             return
@@ -113,7 +111,6 @@ class TensorSlab:
         return self.keys[:, chosen], self.values[:, chosen]
 
     def nbytes(self, rows: int = 0) -> int:
-        """Bytes that are allocated, or that would be after a write up to `rows`."""
         held, capacity = self.keys.nbytes + self.values.nbytes, self.keys.shape[1]
         return held if rows <= capacity else held // capacity * 2 * rows
 
@@ -132,9 +129,5 @@ def _device(name: str | None) -> torch.device:
     try:
         return torch.empty(0, device=name).device
     except (RuntimeError, AssertionError) as error:  # AssertionError: PyTorch was built without CUDA.
-        reason = _first_line(error)
+        reason = str(error).partition("\n")[0]
         raise DrafterError(f"PyTorch cannot use the device {name} ({reason}). Choose another one.") from None
-
-
-def _first_line(error: BaseException) -> str:
-    return str(error).partition("\n")[0]

@@ -49,26 +49,19 @@ def read_answers(path: Path) -> list[AnsweredConversation]:
     return conversations
 
 
-def frequent_tokens(
-    data: Sequence[AnsweredConversation], count: int, also: Iterable[int]
-) -> tuple[tuple[int, ...], float]:
-    """A draft vocabulary: the `count` most frequent tokens of the answers, plus `also`; and their share of all tokens.
-
-    Other tokens can only appear as the target's own bonus token.
-    """
-    uses = Counter(token for sample in data for begin, end in sample.learn for token in sample.ids[begin:end])
-    kept = sorted({token for token, _ in uses.most_common(count)} | set(also))
-    return tuple(kept), sum(uses[token] for token in kept) / uses.total()
-
-
 def draft_vocabulary(
     data: Sequence[AnsweredConversation], count: int, also: Iterable[int], vocabulary: int
 ) -> tuple[tuple[int, ...], float]:
-    """The result of `frequent_tokens`.
+    """A draft vocabulary: the `count` most frequent tokens of the answers, plus `also`; and their share of all tokens.
 
-    If the target's `vocabulary` is no larger than `count`: () for all tokens, and 1.
+    Other tokens can only appear as the target's own bonus token. If the target's `vocabulary` is no larger than
+    `count`: () for all tokens, and 1.
     """
-    return ((), 1.0) if count >= vocabulary else frequent_tokens(data, count, also)
+    if count >= vocabulary:
+        return (), 1.0
+    uses = Counter(token for sample in data for begin, end in sample.learn for token in sample.ids[begin:end])
+    kept = sorted({token for token, _ in uses.most_common(count)} | set(also))
+    return tuple(kept), sum(uses[token] for token in kept) / uses.total()
 
 
 Messages = Sequence[tuple[str, str]]

@@ -298,5 +298,5 @@ def requantise(folder: Path, scheme: Scheme | None = None) -> Parity:
 
 
 def _inputs(folder: Path, config: DrafterConfig, data: Sequence[AnsweredConversation]) -> list[StepInputs]:
-    step = StepGraph.load(folder, config)
+    step = StepGraph(folder / GRAPH, config)
     return [prompt(step, sample.ids) for sample in data[:: max(1, len(data) // COMPARED)]]

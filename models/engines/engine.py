@@ -29,14 +29,7 @@ Floats = NDArray[np.float32]
 
 
 class EngineError(Exception):
-    """The target cannot do what was asked. The message says why.
-
-    EngineError
-    ├── UnverifiableTarget   the model's attention cannot take a draft tree
-    ├── UnfitDrafter         the memory encoder was made for a target of another shape
-    ├── UnknownToken         a token id is outside the target's vocabulary
-    └── BrokenTarget         the target returned NaN, or no chance for any token
-    """
+    """The target cannot do what was asked. The message says why."""
 
 
 class UnverifiableTarget(EngineError):
@@ -59,16 +52,6 @@ class Encoder(Protocol):
     """Makes a drafter's memory from the target's keys and values."""
 
     config: DrafterConfig
-
-    @property
-    def digest(self) -> bytes:
-        """16 bytes that change with the target and with any weight of the encoder."""
-        ...
-
-    @property
-    def layers(self) -> tuple[tuple[int, int], ...]:
-        """(heads, size) of each memory row."""
-        ...
 
 
 class TargetContext(ABC):
@@ -354,6 +337,10 @@ class Engine(ABC):
                 f"The target returned {what}: its weights are damaged, or its number format is too narrow."
             )
         return logits
+
+
+STATE_TOKENS = 256
+"""The bytes of a state are counted as those of this many tokens, because sessions are measured in tokens."""
 
 
 def slab_rows(length: int) -> int:

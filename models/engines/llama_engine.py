@@ -21,7 +21,16 @@ from typing import Any
 import numpy as np
 
 from models.cores import usable_cores
-from models.engines.engine import BrokenTarget, Engine, EngineError, Floats, Forward, TargetContext, tree_difference
+from models.engines.engine import (
+    STATE_TOKENS,
+    BrokenTarget,
+    Engine,
+    EngineError,
+    Floats,
+    Forward,
+    TargetContext,
+    tree_difference,
+)
 from models.engines.kept_check import TreeCheck, checked
 from models.engines.llama_lane import (
     DECODED,
@@ -49,8 +58,6 @@ log = logging.getLogger(__name__)
 
 CHUNK = 128
 """Tokens of a prompt in one forward."""
-STATE_TOKENS = 256
-"""The bytes of a state are counted as those of this many tokens, because sessions are measured in tokens."""
 IDLE = 64
 """Forwards without a conversation after which its rows are moved out of the lane, where they slow down all others."""
 RESUMED = 8

@@ -40,14 +40,6 @@ class ArrayEncoder:
         return encoder
 
     @property
-    def digest(self) -> bytes:
-        return bytes.fromhex(self.config.memory)
-
-    @property
-    def layers(self) -> tuple[tuple[int, int], ...]:
-        return self.config.memory_layers
-
-    @property
     def width(self) -> int:
         """Numbers of a token's keys and values in one layer."""
         return 2 * self.config.target_kv_heads * self.config.target_head_size

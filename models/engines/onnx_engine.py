@@ -146,7 +146,10 @@ class OnnxEngine(Engine):
         self.key_shape = self.shape.layers, self.shape.kv_heads, self.shape.head_size
         if encoder is not None:
             self.remember_with(encoder)
-        self._self_check(path)
+        if tree_difference(self) > (0.0 if self.shape.int8 else 0.002):
+            raise UnverifiableTarget(
+                f"On this processor {path.name} reads a draft tree differently from its paths. Use --engine torch."
+            )
 
     @property
     def description(self) -> str:
@@ -253,12 +256,6 @@ class OnnxEngine(Engine):
             count = max(1024, 2 * positions)
             self._turns = turns(np.arange(count), self.shape.head_size, Rope(self.shape.theta))
         return self._turns
-
-    def _self_check(self, path: Path) -> None:
-        if tree_difference(self) > (0.0 if self.shape.int8 else 0.002):
-            raise UnverifiableTarget(
-                f"On this processor {path.name} reads a draft tree differently from its paths. Use --engine torch."
-            )
 
 
 def _sides(context: ArrayContext) -> tuple[NDArray[np.floating], NDArray[np.floating]]:

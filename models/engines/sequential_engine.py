@@ -16,14 +16,12 @@ import torch
 from torch import Tensor
 from transformers import DynamicCache, PreTrainedModel
 
-from models.engines.engine import Engine, Floats, Forward, TargetContext, UnverifiableTarget
+from models.engines.engine import STATE_TOKENS, Engine, Floats, Forward, TargetContext, UnverifiableTarget
 from models.engines.target import cache_argument
 from models.tree import DraftTree
 
 CHUNK = 1024
 """Tokens of a prompt in one forward."""
-STATE_TOKENS = 256
-"""The bytes of a state are counted as those of this many tokens, because sessions are measured in tokens."""
 CHECKED = 12
 """Tokens with which a model is checked."""
 

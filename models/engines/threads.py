@@ -7,7 +7,6 @@ busy process, two threads on two cores take 30 ms for a step of SmolLM2-135M, wh
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
 
 MOST_ROWS = 16
 """Forwards with more rows, which read a prompt, are not compared: their times differ too much."""
@@ -38,17 +37,6 @@ def spin_briefly() -> None:
         os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
 
-@dataclass
-class _Times:
-    """Seconds of forwards with one number of threads, by number of rows."""
-
-    usual: dict[int, float] = field(default_factory=dict)
-
-    def add(self, rows: int, seconds: float) -> None:
-        before = self.usual.get(rows)
-        self.usual[rows] = seconds if before is None else before + NEWEST * (seconds - before)
-
-
 class Threads:
     """Chooses the number of threads of an engine, by the times of its forwards."""
 
@@ -60,7 +48,8 @@ class Threads:
         """Thread counts still to be tried, the next one first."""
         self._counts = _halves(most)
         self._best = most
-        self._times: dict[int, _Times] = {count: _Times() for count in self._counts}
+        self._usual: dict[int, dict[int, float]] = {count: {} for count in self._counts}
+        """Seconds of forwards with each number of threads, by number of rows."""
         self._trial: list[float] = []
         self._slow = self._since = 0
         self._pause = SOONEST
@@ -77,13 +66,14 @@ class Threads:
         if self.count != self._best:
             self._tried(rows, seconds)
             return
-        usual = self._times[self._best].usual.get(rows)
+        usual = self._usual[self._best].get(rows)
         self._slow = self._slow + 1 if usual is not None and seconds > SLOW * usual else 0
         if self._slow >= SLOW_STEPS:
-            self._times[self._best] = _Times({rows: seconds})
+            self._usual[self._best] = {rows: seconds}
             self._begin()
             return
-        self._times[self._best].add(rows, min(seconds, SLOW * usual) if usual is not None else seconds)
+        newer = seconds if usual is None else usual + NEWEST * (min(seconds, SLOW * usual) - usual)
+        self._usual[self._best][rows] = newer
         self._since += 1
         if self._since >= (self._pause if not self._others else STEPS):
             self._begin()
@@ -95,7 +85,7 @@ class Threads:
         self._trial, self._slow, self._since = [], 0, 0
 
     def _tried(self, rows: int, seconds: float) -> None:
-        usual = self._times[self._best].usual.get(rows)
+        usual = self._usual[self._best].get(rows)
         if usual is None:  # There is nothing to compare it with, so it is tried again with other rows.
             self._end(won=False)
             return
@@ -103,7 +93,7 @@ class Threads:
         if self._trial[-1] > (SLOW if len(self._trial) > 1 else HOPELESS):
             self._end(won=False)
         elif len(self._trial) >= STEPS:
-            self._times[self.count].usual[rows] = seconds
+            self._usual[self.count][rows] = seconds
             self._end(won=sum(self._trial[1:]) / (len(self._trial) - 1) <= BETTER)
 
     def _end(self, *, won: bool) -> None:

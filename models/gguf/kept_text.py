@@ -6,6 +6,7 @@ are unchanged; otherwise it is made again.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import logging
 import os
@@ -36,10 +37,11 @@ class Manifest(msgspec.Struct, frozen=True):
 def kept_text(path: Path, kept: Path) -> Path | None:
     """The folder with the text side of a GGUF file, or None if there is none, or an old or damaged one."""
     folder = _place(path, kept)
-    manifest = _manifest(folder)
-    if manifest is None or manifest != _manifest_of(path, folder, manifest.files):
-        return None
-    return folder
+    with contextlib.suppress(OSError, msgspec.DecodeError):
+        manifest = msgspec.json.decode((folder / MANIFEST).read_bytes(), type=Manifest)
+        if manifest == _manifest_of(path, folder, manifest.files):
+            return folder
+    return None
 
 
 def keep_text(path: Path, made: Path, kept: Path) -> None:
@@ -62,13 +64,6 @@ def keep_text(path: Path, made: Path, kept: Path) -> None:
 def _place(path: Path, kept: Path) -> Path:
     name = hashlib.sha256(os.fsencode(path.resolve())).hexdigest()[:16]
     return kept / f"{path.stem[:40]}-{name}"
-
-
-def _manifest(folder: Path) -> Manifest | None:
-    try:
-        return msgspec.json.decode((folder / MANIFEST).read_bytes(), type=Manifest)
-    except (OSError, msgspec.DecodeError, msgspec.ValidationError):
-        return None
 
 
 def _manifest_of(path: Path, folder: Path, names: Iterable[str]) -> Manifest:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
+import time
 from collections.abc import Callable
 
 SECONDS = 60.0
@@ -42,16 +43,15 @@ def use_again() -> None:
 
 def start_giving_back(seconds: float = SECONDS) -> None:
     """Return freed memory now and at regular intervals, in a thread that ends with the program."""
-    trim = _function("malloc_trim")
-    if trim is not None:
-        threading.Thread(target=_give_back, args=(trim, seconds), name="freed memory", daemon=True).start()
+    if (trim := _function("malloc_trim")) is None:
+        return
 
+    def give_back() -> None:
+        while True:  # At once too: loading a model leaves tens of megabytes.
+            trim(0)
+            time.sleep(seconds)
 
-def _give_back(trim: Callable[[int], int], seconds: float) -> None:
-    pause = threading.Event()
-    trim(0)  # Loading a model leaves tens of megabytes.
-    while not pause.wait(seconds):
-        trim(0)
+    threading.Thread(target=give_back, name="freed memory", daemon=True).start()
 
 
 def _function(name: str) -> Callable[..., int] | None:

@@ -26,23 +26,11 @@ SCOPE = "outrider.holder"
 
 
 class SecurityError(Exception):
-    """The verifier would not be secure with these options. The message says what to change.
-
-    SecurityError
-    ├── Unprotected     no token, but other machines can reach it
-    ├── BadOrigin       no origin of web pages, or one that would let every page in without a token
-    └── BadToken        the token file is missing, empty or wrong, or a token is too short
-    """
+    """The verifier would not be secure with these options. The message says what to change."""
 
 
 class BadToken(SecurityError):
     """The token file is missing, empty or wrong, or a token is too short."""
-
-
-def check_token(token: str) -> None:
-    """Raise `BadToken` for a token that is empty, could be guessed, or cannot be sent."""
-    if len(token) < SHORTEST_TOKEN or not (token.isascii() and token.isprintable()) or " " in token:
-        raise BadToken(f"A token needs {SHORTEST_TOKEN} or more characters of ASCII, without spaces.")
 
 
 class Tokens:
@@ -52,7 +40,8 @@ class Tokens:
         """`tokens`: each with the name of its holder or None. Raises `BadToken`."""
         told = list(tokens)
         for name, token in told:
-            check_token(token)
+            if len(token) < SHORTEST_TOKEN or not (token.isascii() and token.isprintable()) or " " in token:
+                raise BadToken(f"A token needs {SHORTEST_TOKEN} or more characters of ASCII, without spaces.")
             if name is not None and (not NAME.fullmatch(name) or name == EVERYONE):
                 raise BadToken(
                     "The name of a token has up to 40 small letters, digits, dots, dashes and underscores, and is not "

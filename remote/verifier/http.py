@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from functools import partial
+from typing import TypeVar
 
 import msgspec
 from starlette.applications import Starlette
@@ -41,6 +42,7 @@ from remote.verifier.admission import Admission, Gate, NotAdmitted, refusal
 from remote.verifier.collector import CONTENT_TYPE as METRICS
 from remote.verifier.collector import ServiceCollector, page
 from remote.verifier.completions.completions import Completions
+from remote.verifier.completions.line import Line
 from remote.verifier.deliveries import Deliveries, TokenizerDelivery
 from remote.verifier.drafting.lookups import OwnLookups
 from remote.verifier.drafting.own_drafter import OwnDrafter
@@ -52,7 +54,6 @@ from remote.verifier.observability.metrics import Metrics
 from remote.verifier.observability.observer import Observer
 from remote.verifier.observability.record import record_of
 from remote.verifier.options import ServeOptions
-from remote.verifier.readiness import Readiness
 from remote.verifier.refusals import Overloaded, RoundRefused, UnknownPrefix
 from remote.verifier.security import BearerAuth, open_to_pages, web_origins
 from remote.verifier.sessions.proposals import propose
@@ -68,7 +69,11 @@ MOST_DIGITS = 15
 """Digits of a number in a query."""
 ALIVE_SECONDS = 0.25
 """Silence on a device's stream before a sign of life: a fraction of the silence that a device tolerates."""
+STUCK_SECONDS = 60.0
+"""Time after which an engine that has work but finishes none counts as stuck."""
 DEFAULT = ServeOptions()
+
+Message = TypeVar("Message", Round, Stream, Propose)
 
 
 class VerifierApp(Observer):
@@ -121,16 +126,15 @@ def create_app(
     admission, metrics = Admission(options), Metrics(by_holder=options.metrics_by_holder)
     turns.behind = sessions.table.away
     absence = Absence(sessions, turns, admission, options.while_away)
-    service = Service(sessions, card, turns, admission, metrics, deliveries, absence)
     completions = None if text is None else Completions(sessions, card, text, turns, options.max_wait)
-    readiness = Readiness(turns, admission, None if completions is None else completions.line)
+    line = None if completions is None else completions.line
+    service = Service(sessions, card, turns, admission, metrics, deliveries, absence, line)
     origins = web_origins(options.allow_origin, options.tokens)
     app = Starlette(
         routes=[
             *([] if completions is None else _completion_routes(completions)),
             *(route for delivery in (deliveries, tokenizer) if delivery is not None for route in delivery.routes()),
             *_service_routes(service),
-            Route("/readyz", readiness.answer),
         ],
         middleware=[
             Middleware(BearerAuth, tokens=options.tokens, hosts=options.allow_host, origins=origins),
@@ -151,6 +155,7 @@ def _service_routes(service: Service) -> list[Route]:
         Route("/v1/streams/{name}", service.stop, methods=["DELETE"]),
         Route("/v1/sessions/{name}", service.drop, methods=["DELETE"]),
         Route("/healthz", service.health),
+        Route("/readyz", service.ready),
         Route("/metrics", service.metrics),
     ]
 
@@ -194,9 +199,11 @@ class Service:
         metrics: Metrics,
         deliveries: Deliveries,
         absence: Absence,
+        line: Line | None,
     ) -> None:
+        """`line`: where completions wait, if they are served."""
         self.sessions, self._card, self._deliveries, self._absence = sessions, card, deliveries, absence
-        self.turns, self.admission, self.requests = turns, admission, metrics
+        self.turns, self.admission, self.requests, self._line = turns, admission, metrics, line
         self._counts = ServiceCollector(sessions, turns, admission, card.target)
 
     async def card(self, request: Request) -> Response:
@@ -216,17 +223,11 @@ class Service:
         self._card = msgspec.structs.replace(self._card, drafts=True, memory=memory, drafter=offer)
 
     async def rounds(self, request: Request) -> Response:
-        body = await _read(request, self._card.limits.max_body_bytes)
-        message, holder = decode(body, Round), holder_of(request)
-        message = msgspec.structs.replace(message, session=_name(holder, message.session))
-        self._admit(request, message, holder)
+        message, holder = await self._admitted(request, Round, _name)
         return await self._answer(request, message, self.sessions.round(message, holder))
 
     async def streams(self, request: Request) -> Response:
-        body = await _read(request, self._card.limits.max_body_bytes)
-        message, holder = decode(body, Stream), holder_of(request)
-        message = msgspec.structs.replace(message, session=_name(holder, message.session))
-        self._admit(request, message, holder)
+        message, holder = await self._admitted(request, Stream, _name)
         return await self._answer(request, message, self.sessions.stream(message, holder))
 
     async def resume(self, request: Request) -> Response:
@@ -246,17 +247,21 @@ class Service:
         return error_reply(request, "not_found", "There is no such stream; it may have ended before.")
 
     async def proposals(self, request: Request) -> Response:
-        message, holder = decode(await _read(request, self._card.limits.max_body_bytes), Propose), holder_of(request)
-        message = msgspec.structs.replace(message, session=_proposals(_name(holder, message.session)))
-        self._admit(request, message, holder)
+        message, holder = await self._admitted(request, Propose, _proposals)
         answer = propose(self.sessions, message, holder, record_of(request.scope))
         found = await self.turns.first(message.session, answer, request.is_disconnected)
         assert isinstance(found, Proposed)
         return reply_of(found)
 
-    def _admit(self, request: Request, message: Round | Stream | Propose, holder: str) -> None:
-        most = self._card.limits.max_tokens
-        self.admission.go_on(record_of(request.scope), holder, message.session, _length(message), most)
+    async def _admitted(
+        self, request: Request, kind: type[Message], name: Callable[[str, str], str]
+    ) -> tuple[Message, str]:
+        """The message of a request, for the session of this `name`, and its holder. Raises `NotAdmitted`."""
+        limits, holder = self._card.limits, holder_of(request)
+        message = decode(await _read(request, limits.max_body_bytes), kind)
+        message = msgspec.structs.replace(message, session=name(holder, message.session))
+        self.admission.go_on(record_of(request.scope), holder, message.session, _length(message), limits.max_tokens)
+        return message, holder
 
     async def _answer(self, request: Request, message: Round | Stream, frames: Answer) -> Response:
         name = message.session
@@ -271,9 +276,9 @@ class Service:
         return _streamed(self.turns.rest(name, first, frames), lambda: self.turns.close(name, frames), alive=alive)
 
     async def drop(self, request: Request) -> Response:
-        name, dropped = _name(holder_of(request), request.path_params["name"]), False
-        self._absence.forget(name)
-        for one in (name, _proposals(name)):
+        holder, session, dropped = holder_of(request), request.path_params["name"], False
+        self._absence.forget(_name(holder, session))
+        for one in (_name(holder, session), _proposals(holder, session)):
             self.admission.ended(one)
             dropped |= await self.turns.take(one, partial(self.sessions.drop, one))
         if dropped:
@@ -282,6 +287,19 @@ class Service:
 
     async def health(self, request: Request) -> Response:
         return PlainTextResponse("ok\n")
+
+    async def ready(self, request: Request) -> Response:
+        """Whether the server can take a request now: 200, or 503 with the reasons why it should go elsewhere."""
+        reasons = list[str]()
+        if self.admission.draining:
+            reasons.append("the server is shutting down")
+        if (seconds := self.turns.stuck_seconds) > STUCK_SECONDS:
+            reasons.append(f"the engine has finished nothing for {seconds:.0f} s")
+        if self.turns.waiting >= self.turns.max_waiting or (self._line is not None and self._line.full):
+            reasons.append("the queue is full")
+        if reasons:
+            return PlainTextResponse("".join(f"{reason}\n" for reason in reasons), 503, {"Retry-After": "1"})
+        return PlainTextResponse("ready\n")
 
     async def metrics(self, request: Request) -> Response:
         """The counters as Prometheus text."""
@@ -309,9 +327,9 @@ def _length(message: Round | Stream | Propose) -> int:
     return message.base + len(message.append) // TOKEN_BYTES
 
 
-def _proposals(name: str) -> str:
+def _proposals(holder: str, session: str) -> str:
     """Never a session of rounds or streams, whose tokens would change while they run."""
-    return f"{name}/proposals"
+    return f"{_name(holder, session)}/proposals"
 
 
 def _asked(request: Request, name: str) -> int:

@@ -158,18 +158,18 @@ def stand_back() -> None:
         ctypes.CDLL(None).prctl(DIES_WITH_PARENT, signal.SIGKILL)
 
 
-def end_with_stdin() -> None:
-    """Watch stdin on another thread, and end this process when it ends.
+def end_with_stdin(end: Callable[[], None] = lambda: os._exit(1)) -> None:
+    """Watch stdin on another thread, and end this process when it ends: a killed parent leaves no orphan.
 
     Call this once everything sent has been read.
     """
-    threading.Thread(target=_end, daemon=True).start()
 
+    def watch() -> None:
+        while os.read(0, 4096):
+            pass
+        end()
 
-def _end() -> None:
-    while sys.stdin.buffer.read(1):
-        pass
-    os._exit(1)
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def tell(message: msgspec.Struct) -> None:

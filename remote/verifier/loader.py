@@ -5,7 +5,6 @@ Progress and durations are printed on stderr.
 
 from __future__ import annotations
 
-import contextlib
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +15,7 @@ import msgspec
 from drafter.floors import why_no_drafts
 from models.config import read_config
 from models.engines import choice
-from models.engines.choice import EngineOptions, open_model, timed
+from models.engines.choice import EngineOptions, open_model
 from models.engines.engine import Engine
 from models.engines.llama_text import LlamaText
 from models.files import is_gguf
@@ -107,8 +106,3 @@ def of_use(drafter: Path) -> Path | None:
 def say(sentence: str) -> None:
     """Print on stderr, because loading may take minutes."""
     print(f"outrider: {sentence}", file=sys.stderr, flush=True)
-
-
-def timed_step(what: str) -> contextlib.AbstractContextManager[None]:
-    """Print a step as it begins, and then how long it took."""
-    return timed(what, say)

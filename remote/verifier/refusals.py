@@ -6,17 +6,7 @@ from remote.protocol import Conflict, ErrorCode
 
 
 class RoundRefused(Exception):
-    """A round that is not run and leaves its session as it was. The message says why.
-
-    RoundRefused
-    ├── BadRound         it breaks a rule of the protocol
-    ├── OutOfOrder       it is older than the session's last round
-    ├── Superseded       a newer one of the same session replaced it while its prompt was read
-    ├── TooLong          it has more tokens than a session may hold
-    ├── Overloaded       there is no room now: too many wait, or running sessions take all of it
-    ├── Dropped          its session was dropped while it ran
-    └── UnknownPrefix    the verifier does not hold the prefix that the device builds on
-    """
+    """A round that is not run and leaves its session as it was. The message says why."""
 
     code: ErrorCode = "bad_request"
     retry = False

@@ -11,7 +11,6 @@ import gc
 import os
 import signal
 import ssl
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -21,7 +20,7 @@ from drafter.delivery import delivery
 from drafter.floors import why_no_drafts
 from drafter.runtime import Drafter
 from models.config import GRAPH, TEMPLATE, read_config
-from models.engines.choice import licence
+from models.engines.choice import licence, timed
 from models.engines.engine import Engine
 from models.engines.threads import spin_briefly
 from models.text.likeness import likeness
@@ -35,8 +34,9 @@ from remote.verifier.drafting.own_drafter import OwnDrafter
 from remote.verifier.freed_memory import start_giving_back, use_again
 from remote.verifier.holders import EVERYONE
 from remote.verifier.http import VerifierApp, create_app
+from remote.verifier.idle import end_with_stdin
 from remote.verifier.learning.learning import Learning, cannot_learn
-from remote.verifier.loader import Opened, opened, remember_for, say, timed_step
+from remote.verifier.loader import Opened, opened, remember_for, say
 from remote.verifier.making.maker import Maker, task_for
 from remote.verifier.observability.request_log import write_log
 from remote.verifier.options import ServeOptions
@@ -80,7 +80,7 @@ def card(target: TextSide, engine: Engine, *, max_tokens: int = ServeOptions.max
 
 def _memory_format(engine: Engine) -> MemoryFormat | None:
     encoder = engine.encoder
-    return None if encoder is None else MemoryFormat(digest=encoder.digest, layers=encoder.layers)
+    return None if encoder is None else MemoryFormat(encoder.config.memory_digest, encoder.config.memory_layers)
 
 
 def serve(options: ServeOptions) -> None:
@@ -90,8 +90,8 @@ def serve(options: ServeOptions) -> None:
     """
     use_again()
     spin_briefly()
-    if options.watch_stdin:  # An app that started the server and is killed leaves no orphan.
-        threading.Thread(target=_end_with_stdin, daemon=True).start()
+    if options.watch_stdin:
+        end_with_stdin(lambda: os._exit(0))  # The only client is gone, and nothing needs saving.
     options = options.read()
     check_exposure(options)
     connections = _connections(options.max_connections)
@@ -156,7 +156,7 @@ def build_app(options: ServeOptions) -> VerifierApp:
         _report_differences(drafter, target)
     own = None
     if drafter is not None and (drafter / GRAPH).is_file():  # Devices that draft need only the encoder.
-        with timed_step(f"loading the drafter {drafter} ({(drafter / GRAPH).stat().st_size / 1e6:.0f} MB)"):
+        with timed(f"loading the drafter {drafter} ({(drafter / GRAPH).stat().st_size / 1e6:.0f} MB)", say):
             own = _own(drafter, engine)
     budget = int(engine.free_bytes() * options.cache_share) if options.cache_mb is None else options.cache_mb << 20
     engine.most_bytes = budget
@@ -303,10 +303,3 @@ def check_exposure(options: ServeOptions) -> None:
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(cert, key)
     except OSError as error:  # ssl.SSLError is one.
         raise BadCertificate(f"The TLS certificate {cert} with the key {key} cannot be used: {error}.") from error
-
-
-def _end_with_stdin() -> None:
-    while os.read(0, 4096):
-        pass
-    # It ends at once, whatever the other threads do: the only client is gone, and nothing needs saving.
-    os._exit(0)

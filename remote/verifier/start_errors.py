@@ -9,15 +9,7 @@ from remote.verifier.holders import SecurityError
 
 
 class ServeError(Exception):
-    """The verifier cannot start. The message says why and what to do.
-
-    ServeError
-    ├── CannotBind          the address is in use or not this machine's
-    ├── NoMemory            there is less memory than one session needs
-    ├── NoReplicas          Ray does not start, or the replicas on it do not
-    └── BadCertificate      a TLS certificate or key cannot be used
-    In addition, `serve` raises `ModelError`, `EngineError`, `SecurityError` and `DrafterError`.
-    """
+    """The verifier cannot start. The message says why and what to do."""
 
 
 class CannotBind(ServeError):

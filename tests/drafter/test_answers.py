@@ -11,7 +11,7 @@ from drafter.training.answers import (
     FEWEST,
     SHARE,
     AnsweredConversation,
-    frequent_tokens,
+    draft_vocabulary,
     generate_answers,
     hold_out,
     question_alone,
@@ -100,9 +100,9 @@ def test_every_turn_is_asked_as_the_template_asks_it(target, tokenizer, tmp_path
 
 def test_a_draft_vocabulary_is_what_answers_use_most():
     data = [AnsweredConversation([9, 9, 9, 9, 4, 4, 4, 2], [(4, 8)]), AnsweredConversation([9, 7, 7, 3], [(1, 4)])]
-    assert frequent_tokens(data, 2, ()) == ((4, 7), 5 / 7)
-    assert frequent_tokens(data, 1, (8, 3)) == ((3, 4, 8), 4 / 7)
-    assert frequent_tokens(data, 99, ()) == ((2, 3, 4, 7), 1.0)
+    assert draft_vocabulary(data, 2, (), 100) == ((4, 7), 5 / 7)
+    assert draft_vocabulary(data, 1, (8, 3), 100) == ((3, 4, 8), 4 / 7)
+    assert draft_vocabulary(data, 99, (), 100) == ((2, 3, 4, 7), 1.0)
 
 
 # ---- questions that are set aside ------------------------------------------------------------------------------------

@@ -109,4 +109,4 @@ def test_a_conversation_begins_with_the_targets_memory_of_its_first_token(made: 
     assert draft.memory_length == 0, "it begins with another token"
     damaged = msgspec.structs.replace(drafter.config, first_memory=FirstMemory(first.token, first.memory[1:]))
     with pytest.raises(DrafterCorrupt, match="first token"):
-        Drafter(damaged, drafter.text, StepGraph.load(made / "drafter", drafter.config))
+        Drafter(damaged, drafter.text, StepGraph(made / "drafter" / GRAPH, drafter.config))

@@ -114,7 +114,7 @@ def test_the_runtime_is_onnx_unless_asked_and_a_graph_of_other_layers_is_refused
             Drafter.load(tiny_pair / "drafter", **unfit)
     config = msgspec.structs.replace(read_config(tiny_pair / "drafter"), inference_layers=1)
     with pytest.raises(DrafterCorrupt, match="not the graph that its config describes"):
-        StepGraph.load(tiny_pair / "drafter", config)
+        StepGraph(tiny_pair / "drafter" / GRAPH, config)
 
 
 def test_the_graph_is_not_needed_but_the_weights_are(folder):

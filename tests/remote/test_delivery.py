@@ -30,7 +30,7 @@ def card_of(folder: Path, offered: Delivery) -> Card:
     """The card of a verifier whose drafter is in `folder`."""
     config = read_config(folder)
     known = {"vocabulary": config.vocabulary, "tokenizer": bytes.fromhex(config.tokenizer)}
-    memory = MemoryFormat(digest=bytes.fromhex(config.memory), layers=config.memory_layers)
+    memory = MemoryFormat(digest=config.memory_digest, layers=config.memory_layers)
     offer = DrafterOffer(digest=offered.digest, size=offered.bytes)
     return msgspec.structs.replace(CARD, target="tiny", memory=memory, drafter=offer, **known)
 

@@ -118,6 +118,17 @@ class CompletionCall:
     prompt_tokens: int
 
 
+@contextlib.contextmanager
+def _refusals() -> Iterator[None]:
+    """Turns `FieldRefused` into `CompletionRefused`, and what comes of a body that is nested very deeply."""
+    try:
+        yield
+    except RecursionError:
+        raise CompletionRefused("The request is nested too deeply. Make it flatter.") from None
+    except FieldRefused as error:
+        raise CompletionRefused(str(error), param=error.param, reason=error.reason) from None
+
+
 class RequestReader:
     """Reads requests for one target. Any thread may read. `text`: the target's tokenizer and chat template."""
 
@@ -125,17 +136,9 @@ class RequestReader:
         self._card, self._text = card, text
         self._grammars = Grammars(text, card.vocabulary, card.stop_tokens)
 
+    @_refusals()
     def chat(self, body: bytes) -> CompletionCall:
         """Read a request for chat. Raises `CompletionRefused`."""
-        with _refusals():
-            return self._chat(body)
-
-    def text(self, body: bytes) -> CompletionCall:
-        """Read a request for plain text. Raises `CompletionRefused`."""
-        with _refusals():
-            return self._text_call(body)
-
-    def _chat(self, body: bytes) -> CompletionCall:
         given, request = self._read(body, CHAT)
         refuse_fields(given, TEXT_ALONE, "it is a field of plain text, and not of chat")
         if not offers_tools(given):
@@ -206,7 +209,9 @@ class RequestReader:
             return [*opened[: len(opened) - len(probe)], *joint.read], joint
         return self._text.render_begun([*messages, ("assistant", begun)]), unhealed(self._text.encode(begun))
 
-    def _text_call(self, body: bytes) -> CompletionCall:
+    @_refusals()
+    def text(self, body: bytes) -> CompletionCall:
+        """Read a request for plain text. Raises `CompletionRefused`."""
         given, request = self._read(body, TEXT)
         refuse_fields(given, CHAT_ALONE, "it is a field of chat, not of plain text")
         refuse_tools(given)
@@ -332,17 +337,6 @@ class RequestReader:
             return self._grammars.json(schema)
         except NoGrammar as error:
             raise FieldRefused(str(error).replace("response_format", field), field) from None
-
-
-@contextlib.contextmanager
-def _refusals() -> Iterator[None]:
-    """Turns `FieldRefused` into `CompletionRefused`, and what comes of a body that is nested very deeply."""
-    try:
-        yield
-    except RecursionError:
-        raise CompletionRefused("The request is nested too deeply. Make it flatter.") from None
-    except FieldRefused as error:
-        raise CompletionRefused(str(error), param=error.param, reason=error.reason) from None
 
 
 def _begun(request: AskedChat, messages: list[tuple[str, str]]) -> str:

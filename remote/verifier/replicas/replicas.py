@@ -22,6 +22,7 @@ from functools import partial
 from typing import Any
 
 from models.cores import usable_cores
+from models.engines.choice import timed
 from models.errors import MissingPackage
 from models.extras import how_to_install
 from models.free_memory import CACHE_SHARE
@@ -29,7 +30,8 @@ from models.telemetry import switch_off
 from remote.verifier.connections import bind
 from remote.verifier.freed_memory import start_giving_back, use_again
 from remote.verifier.http import VerifierApp
-from remote.verifier.loader import say, timed_step
+from remote.verifier.idle import end_with_stdin
+from remote.verifier.loader import say
 from remote.verifier.making.maker import look_up
 from remote.verifier.options import ServeOptions
 from remote.verifier.serve import KEEP_ALIVE_SECONDS, address, build_app, check_exposure
@@ -59,7 +61,8 @@ def serve_replicas(options: ServeOptions) -> None:
     """
     cluster = cluster_address()
     if options.watch_stdin:
-        threading.Thread(target=_end_with_stdin, daemon=True).start()
+        # Ray has its own processes, so this one cannot just exit.
+        end_with_stdin(lambda: os.kill(os.getpid(), signal.SIGTERM))
     options = options.read()
     check_exposure(options)
     port = options.port
@@ -129,7 +132,7 @@ def _ray(cluster: str | None, cores: int | None) -> Iterator[Any]:
     where = f"the Ray cluster at {cluster}" if cluster else "Ray on this machine"
     with contextlib.ExitStack() as undo:
         try:
-            with timed_step(f"{'joining' if cluster else 'starting'} {where}"):
+            with timed(f"{'joining' if cluster else 'starting'} {where}", say):
                 if cluster:
                     reach(cluster)
                 undo.enter_context(ray_serve.connected(cluster, cores))
@@ -169,7 +172,7 @@ def _running(ray_serve: Any, options: ServeOptions, port: int, cores: int | None
     proxy = ray_serve.Proxy(options.host, port, options.tls_cert, options.tls_key, KEEP_ALIVE_SECONDS)
     with contextlib.ExitStack() as undo:
         try:
-            with timed_step(f"starting {least} replicas"):
+            with timed(f"starting {least} replicas", say):
                 undo.enter_context(ray_serve.running(APPLICATION, build, deployed, proxy, stays=stays))
         except ray_serve.RAY_ERRORS as error:
             raise NoReplicas(f"The replicas do not start: {last_line(str(error))}.") from error
@@ -191,12 +194,6 @@ def _stopping() -> Iterator[threading.Event]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def _end_with_stdin() -> None:
-    while os.read(0, 4096):
-        pass
-    os.kill(os.getpid(), signal.SIGTERM)  # Ray has its own processes, so this one cannot just exit.
 
 
 def last_line(said: str) -> str:

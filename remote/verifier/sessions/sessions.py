@@ -380,7 +380,7 @@ class Sessions:
         data = self.engine.memory(session.context, start, end)
         if session.trail is not None and self.learning is not None:
             self.learning.recorder.remembered(session.trail, start, end - start, data)
-        return Memory(digest=self.engine.encoder.digest, start=start, count=end - start, data=data)
+        return Memory(digest=self.engine.encoder.config.memory_digest, start=start, count=end - start, data=data)
 
     def _drafter(self, holder: str) -> OwnLookups | None:
         """The drafter for a holder's streams."""

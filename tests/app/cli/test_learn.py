@@ -106,7 +106,7 @@ def test_a_version_is_taken_back(outrider: Outrider, home: Path, tiny_pair: Path
 def test_forgetting_leaves_no_trace(outrider: Outrider, verifier: VerifierProcess, home: Path, tiny_pair: Path) -> None:
     assert outrider("ask", "hello there", "--remote", verifier.url).code == 0
     versions = publish(home, tiny_pair)
-    digest = bytes.fromhex(read_config(tiny_pair / "drafter").memory)
+    digest = read_config(tiny_pair / "drafter").memory_digest
     with Store.open(home / "data/outrider.db") as store:
         (replay,) = store.replays.all(digest, 9)
     told = replay.distributions

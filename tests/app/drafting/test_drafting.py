@@ -18,7 +18,7 @@ from app.drafting.drafting import READ_TOKENS, Drafting
 from drafter.runtime import Drafter
 from drafter.search import Pace
 from drafter.step import StepGraph
-from models.config import DIGEST_BYTES
+from models.config import DIGEST_BYTES, GRAPH
 from models.memory import pack_memory, quantise_row
 from remote import VerifierClient
 from remote.protocol import Memory, Progress, Sampling, digest_of, encode_frame, pack_tokens
@@ -51,7 +51,7 @@ class Watched:
 @pytest.fixture
 def watched(tiny_pair: Path) -> Watched:
     drafter = Drafter.load(tiny_pair / "drafter")
-    return Watched(StepGraph.load(tiny_pair / "drafter", drafter.config))
+    return Watched(StepGraph(tiny_pair / "drafter" / GRAPH, drafter.config))
 
 
 @pytest.fixture

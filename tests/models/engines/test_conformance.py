@@ -225,7 +225,7 @@ def test_memory_is_the_encoders_view_of_the_rows(encoding: Bench) -> None:
     reference = torch_bench("llama").engine
     copy = holding(reference, context.tokens)
     reference.verify(copy, EMPTY)
-    layers = engine.encoder.layers
+    layers = engine.encoder.config.memory_layers
     start, end = 2, context.computed
     found = unpack_memory(engine.memory(context, start, end), end - start, layers)
     wanted = unpack_memory(reference.memory(copy, start, end), end - start, layers)

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from models.engines.engine import TargetContext
-from models.engines.llama_engine import STATE_TOKENS, LlamaEngine
+from models.engines.engine import STATE_TOKENS, TargetContext
+from models.engines.llama_engine import LlamaEngine
 from models.engines.llama_lane import STATES, LlamaContext
 from models.engines.sequential_engine import SequentialEngine, tensors
 from models.tree import DraftTree

@@ -32,7 +32,7 @@ def loaded(tiny_pair: Path) -> Target:
 
 @pytest.fixture(scope="session")
 def card(target: Engine) -> Card:
-    memory = MemoryFormat(digest=target.encoder.digest, layers=target.encoder.layers)
+    memory = MemoryFormat(target.encoder.config.memory_digest, target.encoder.config.memory_layers)
     return Card(
         version=VERSION, target="tiny", vocabulary=VOCABULARY, tokenizer=b"t" * 16, chat_template="",
         stop_tokens=(STOP,), limits=LIMITS, memory=memory,

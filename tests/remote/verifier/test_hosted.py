@@ -117,9 +117,9 @@ def test_memory_is_what_rounds_would_have_sent(engine, drafter, prompt, known):
             committed = frame.length
             continue
         span = slice(frame.start, frame.start + frame.count)
-        assert span.stop <= committed and frame.digest == engine.encoder.digest
+        assert span.stop <= committed and frame.digest == engine.encoder.config.memory_digest
         seen[span] = True
-        layers = engine.encoder.layers
+        layers = engine.encoder.config.memory_layers
         sent, right = (
             unpack_memory(data, frame.count, layers)
             for data in (frame.data, engine.memory(context, frame.start, span.stop))

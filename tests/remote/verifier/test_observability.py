@@ -47,7 +47,7 @@ async def test_a_full_line_and_a_stuck_engine_are_not_ready(
         assert (refused.status_code, error.code, error.retry) == (503, "busy", True)
         # For this look alone: turns that nobody waits for may stand in line a moment longer than their answer.
         with monkeypatch.context() as patched:
-            patched.setattr("remote.verifier.readiness.STUCK_SECONDS", 0.0)
+            patched.setattr("remote.verifier.http.STUCK_SECONDS", 0.0)
             status, text = await looked_at(client)
         assert status == 503 and text.startswith("the engine has finished nothing for ")
         held.allow()
