@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from typing import TypeVar
 
 import msgspec
@@ -15,7 +16,7 @@ from remote.link import Signs
 from remote.protocol import Alive, CutOff, Frame, Likeliest, Memory, Progress, ProtocolError, Verdict
 from remote.proxies import to_check
 from remote.reply_limits import LikeliestBudget, MemoryBudget
-from remote.response import Metered, Response, Traffic
+from remote.response import Response, Traffic
 from remote.shared_tokens import SharedTokens
 from remote.wire import Wire
 
@@ -73,32 +74,25 @@ class MemoryStream:
         await self._response.aclose()
 
 
-class RoundReply(Metered):
+@dataclass
+class RoundReply:
     """The verdict of a round, and the memory that is still arriving.
 
     `rtt_seconds`: from the first byte of the (last) request to the verdict, without the verifier's own time and without
     connecting. `exchanges`: requests that the round took; 1 if the verifier had what the device thought it had.
     """
 
-    def __init__(
-        self, verdict: Verdict, memory: MemoryStream, rtt_seconds: float, traffic: Traffic, exchanges: int = 1
-    ) -> None:
-        super().__init__(traffic)
-        self.verdict = verdict
-        self.memory = memory
-        self.rtt_seconds = rtt_seconds
-        self.exchanges = exchanges
-
-    @property
-    def streamed(self) -> tuple[int, float]:
-        """Bytes that arrived after the first ones, and the seconds they took, to measure the bandwidth."""
-        return self._traffic.streamed, self._traffic.streaming_seconds
+    verdict: Verdict
+    memory: MemoryStream
+    rtt_seconds: float
+    traffic: Traffic
+    exchanges: int
 
     async def aclose(self) -> None:
         await self.memory.aclose()
 
 
-class HostedStream(Metered):
+class HostedStream:
     """What the verifier drafts and verifies on its own: `Progress` frames, each followed by what else was requested.
 
     Each `Progress` is committed in the session before it is returned. Read the stream to the end, or call `aclose`; the
@@ -125,7 +119,7 @@ class HostedStream(Metered):
         signs: Signs | None = None,
     ) -> None:
         """`most`: new tokens after which the stream ends."""
-        super().__init__(response.traffic)
+        self.traffic = response.traffic
         self.rtt_seconds: float | None = None
         self.exchanges = exchanges
         self.silence = silence

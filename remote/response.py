@@ -34,7 +34,8 @@ MAGIC = b"\x1f\x8b"
 
 @dataclass
 class Traffic:
-    """Bytes of HTTP/1.1 requests and responses, headers included, without chunk marks, TLS and TCP."""
+    """Bytes of the HTTP/1.1 requests and responses of one reply so far, headers included, without chunk marks, TLS and
+    TCP."""
 
     up: int = 0
     down: int = 0
@@ -42,23 +43,6 @@ class Traffic:
     """Bytes of the last response's body, without those that arrived first."""
     streaming_seconds: float = 0.0
     """Seconds from the arrival of the first bytes to that of the last."""
-
-
-class Metered:
-    """A server's reply to one or more requests, whose bytes are counted as it is read."""
-
-    def __init__(self, traffic: Traffic) -> None:
-        self._traffic = traffic
-
-    @property
-    def bytes_up(self) -> int:
-        """Bytes of all its requests."""
-        return self._traffic.up
-
-    @property
-    def bytes_down(self) -> int:
-        """Bytes of all its responses so far."""
-        return self._traffic.down
 
 
 class Response:

@@ -7,6 +7,7 @@ before it counts. No network.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from os.path import commonprefix
 from typing import Any
 
 from models.tree import ROOT, DraftTree
@@ -33,7 +34,7 @@ class SharedTokens:
 
     def align(self, tokens: Sequence[int]) -> int:
         """Replace the wanted tokens, and return how many of them the verifier is believed to hold already."""
-        shared = _common_prefix(self.tokens, tokens)
+        shared = len(commonprefix((self.tokens, list(tokens))))
         self._digests.truncate(shared)
         self._digests.extend(tokens[shared:])
         self.tokens = list(tokens)
@@ -91,8 +92,3 @@ class SharedTokens:
 
     def _has(self, length: int, digest: bytes) -> bool:
         return length <= len(self.tokens) and self._digests.at(length) == digest
-
-
-def _common_prefix(one: Sequence[int], other: Sequence[int]) -> int:
-    differs = (index for index, (left, right) in enumerate(zip(one, other)) if left != right)
-    return next(differs, min(len(one), len(other)))

@@ -47,7 +47,10 @@ class TransportOptions:
     @cached_property
     def trust(self) -> ssl.SSLContext:
         """The TLS context, read from the files once. Raises `Misconfigured`."""
-        context = system_trust() if self.ca is None else _only(self.ca)
+        if self.ca is None:
+            context = system_trust()
+        else:
+            context = _loaded(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), str(self.ca), None)
         if self.certificate is not None:
             _show(context, self.certificate, self.key or self.certificate)
         return context
@@ -100,10 +103,6 @@ def _has_store() -> bool:
     if paths.cafile or any(map(os.path.isfile, STORES)):
         return True
     return paths.capath is not None and any(os.scandir(paths.capath))
-
-
-def _only(ca: Path) -> ssl.SSLContext:
-    return _loaded(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), str(ca), None)
 
 
 def _loaded(context: ssl.SSLContext, file: str | None, folder: str | None) -> ssl.SSLContext:

@@ -20,7 +20,7 @@ from remote.proxies import environment_proxy, is_loopback
 from remote.response import PACKINGS, Unpacker
 from remote.transport import TransportOptions, system_trust
 from remote.transport_errors import translate_errors
-from remote.wire import common_headers
+from remote.wire import common_headers, trusted_proxy
 
 MOST_PAGE_BYTES = 20_000_000
 """Most bytes of an answer, decompressed."""
@@ -93,12 +93,11 @@ async def _get(address: httpx.URL, proxy: httpx.URL | None, jar: httpx.Cookies, 
     """One request: the page, or where it redirects to. `public`: only an address of the internet may answer."""
     shown = None if proxy is None else str(proxy.copy_with(userinfo=b""))
     trust = system_trust() if address.scheme == "https" else False
-    proxy_trust = system_trust() if proxy is not None and proxy.scheme == "https" else None
     client = httpx.AsyncClient(
         headers={**common_headers(None), "accept": ACCEPT, "accept-encoding": "gzip, deflate"},
         cookies=jar,
         verify=trust,
-        proxy=None if proxy is None else httpx.Proxy(proxy, ssl_context=proxy_trust),
+        proxy=trusted_proxy(proxy),
         trust_env=False,
         timeout=SILENCE_SECONDS,
     )

@@ -8,7 +8,6 @@ the verifier: `LinkDown`. No rounds, no trees.
 from __future__ import annotations
 
 import asyncio
-import ssl
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
@@ -91,14 +90,17 @@ class Wire:
         except ValueError as error:
             raise Misconfigured(str(error)) from None
         options.check()
-        proxy = _proxy(options, address) if transport is None or options.proxy is not None else None
+        if options.proxy is not None:
+            proxy: httpx.URL | None = proxy_address(options.proxy, "the proxy of this server")
+        else:
+            proxy = environment_proxy(address) if transport is None else None
         self._options = options if proxy is None else replace(options, proxy=str(proxy.copy_with(userinfo=b"")))
         self._http = httpx.AsyncClient(
             base_url=address,
             headers={**self.own_headers, **self.signed(self._token)},
             transport=transport,
             verify=options.trust if self._secure else False,
-            proxy=None if proxy is None else httpx.Proxy(proxy, ssl_context=_proxy_trust(proxy)),
+            proxy=trusted_proxy(proxy),
             trust_env=False,
             limits=httpx.Limits(keepalive_expiry=self.keep_alive),
         )
@@ -298,16 +300,11 @@ def server_address(url: str) -> httpx.URL:
     return address
 
 
-def _proxy(options: TransportOptions, address: httpx.URL) -> httpx.URL | None:
-    """The proxy on the way to a server: that of its options, or else the environment's. Raises `Misconfigured`."""
-    if options.proxy is not None:
-        return proxy_address(options.proxy, "the proxy of this server")
-    return environment_proxy(address)
-
-
-def _proxy_trust(proxy: httpx.URL) -> ssl.SSLContext | None:
-    """Trust for the connection to a proxy that speaks TLS itself. A remote's own authority does not count there."""
-    return system_trust() if proxy.scheme == "https" else None
+def trusted_proxy(address: httpx.URL | None) -> httpx.Proxy | None:
+    """A proxy for httpx. If it speaks TLS itself, this device's authorities count, not a remote's own."""
+    if address is None:
+        return None
+    return httpx.Proxy(address, ssl_context=system_trust() if address.scheme == "https" else None)
 
 
 def _typed_error(content_type: str, body: bytes) -> Error | None:

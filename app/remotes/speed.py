@@ -116,8 +116,8 @@ class Speed:
         rtt = min(stream.first_byte_seconds, self.link.rtt_seconds or stream.first_byte_seconds)
         self._served(rtt, stream.first_byte_seconds - rtt, stream)
 
-    def _served(self, rtt_seconds: float, server: float, traffic: RoundReply | HostedStream | ChatStream) -> None:
-        self.link.observe(rtt_seconds + server, server, traffic.bytes_up, traffic.bytes_down)
+    def _served(self, rtt_seconds: float, server: float, reply: RoundReply | HostedStream | ChatStream) -> None:
+        self.link.observe(rtt_seconds + server, server, reply.traffic.up, reply.traffic.down)
         self.waited(server)
 
     def waited(self, server: float) -> None:

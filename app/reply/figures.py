@@ -102,6 +102,6 @@ class Figures:
             line=None if connection is None else connection.line,
             up_bytes_per_second=None if link is None else link.up_bytes_per_second,
             down_bytes_per_second=None if link is None else link.down_bytes_per_second,
-            bytes_up=sum(exchange.bytes_up for exchange in self._traffic),
-            bytes_down=sum(exchange.bytes_down for exchange in self._traffic),
+            bytes_up=sum(exchange.traffic.up for exchange in self._traffic),
+            bytes_down=sum(exchange.traffic.down for exchange in self._traffic),
         )

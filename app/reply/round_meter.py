@@ -40,7 +40,9 @@ class RoundMeter:
         self._begun = self._clock.now()
         if self._usual is not None:
             if not adopts:
-                self._connection.speed.link.received(*self._usual.streamed)
+                self._connection.speed.link.received(
+                    self._usual.traffic.streamed, self._usual.traffic.streaming_seconds
+                )
             self._connection.speed.costs.waited(self._begun - self._sent - self._usual.verdict.server_seconds)
 
     def drafted(self, *, made: bool) -> None:

@@ -61,7 +61,7 @@ class MessagesClient(CompletionsClient):
     async def models(self, timeout: float, *, wanted: str | None = None) -> tuple[Model, ...]:
         """As in `CompletionsClient`, with what is known of each model."""
         found = await super().models(timeout, wanted=wanted)
-        return tuple(_known(model) for model in found)
+        return tuple(msgspec.structs.replace(model, continuing=True) for model in found)
 
     def may_predict(self, model: Model) -> bool:
         return False
@@ -109,7 +109,3 @@ class MessagesClient(CompletionsClient):
     def _models(self, listed: ModelList) -> tuple[Model, ...]:
         self._limits = {model.id: model.most_written for model in listed.models if isinstance(model.most_written, int)}
         return listed.models
-
-
-def _known(model: Model) -> Model:
-    return msgspec.structs.replace(model, continuing=True)

@@ -151,9 +151,22 @@ class CompletionsClient(Wire):
         that the answer will probably have; only where `may_predict`. Raises `LinkDown`, `Refused`, `Incompatible`;
         `Unsent` and `Busy` if no work has begun.
         """
-        request = _request(
-            messages, sampling, unset, model=model, most=most, continued=continued, prediction=prediction
+        # Without fields that have no effect, because some servers reject fields.
+        request = ChatRequest(
+            messages=tuple(ChatMessage(role=role, content=content) for role, content in ordered(messages)),
+            model=model,
+            max_tokens=most,
+            temperature=sampling.temperature,
+            top_p=sampling.top_p if sampling.top_p < 1 else None,
+            top_k=sampling.top_k or None,
+            seed=sampling.seed if sampling.temperature or "temperature" in unset else None,
+            stream=True,
+            stream_options=StreamOptions(include_usage=True),
+            add_generation_prompt=False if continued else None,
+            continue_final_message=True if continued else None,
+            prediction=Prediction(content=prediction) if prediction else None,
         )
+        request = msgspec.structs.replace(request, **dict.fromkeys(unset))
         return await self._answer(request, deadline, silence, self._encoded, self.chat_path, continued=continued)
 
     async def relay(
@@ -292,33 +305,6 @@ class CompletionsClient(Wire):
             if body is not None:
                 raise
         return await self.exchange(method, path, traffic, silence=silence, headers=headers)
-
-
-def _request(
-    messages: Sequence[tuple[str, Content]],
-    sampling: Sampling,
-    unset: Collection[str],
-    model: str,
-    most: int | None,
-    continued: bool,
-    prediction: str,
-) -> ChatRequest:
-    """The request that `chat` sends, without fields that have no effect, because some servers reject fields."""
-    request = ChatRequest(
-        messages=tuple(ChatMessage(role=role, content=content) for role, content in ordered(messages)),
-        model=model,
-        max_tokens=most,
-        temperature=sampling.temperature,
-        top_p=sampling.top_p if sampling.top_p < 1 else None,
-        top_k=sampling.top_k or None,
-        seed=sampling.seed if sampling.temperature or "temperature" in unset else None,
-        stream=True,
-        stream_options=StreamOptions(include_usage=True),
-        add_generation_prompt=False if continued else None,
-        continue_final_message=True if continued else None,
-        prediction=Prediction(content=prediction) if prediction else None,
-    )
-    return msgspec.structs.replace(request, **dict.fromkeys(unset))
 
 
 def _lists_nothing(error: Refused | Stranger | Incompatible) -> bool:

@@ -20,7 +20,7 @@ from remote.openai.server_errors import refused
 from remote.openai.sse import EventReader, EventTooLong, begins
 from remote.openai.tool_calls import ToolCalls, TooManyCalls
 from remote.proxies import to_check
-from remote.response import Metered, Response
+from remote.response import Response
 from remote.wire import Wire
 
 MAX_TEXT = 1 << 20
@@ -39,7 +39,7 @@ MAX_SHOWN = 100
 """Characters to quote of something that is not a piece of an answer."""
 
 
-class ChatStream(Metered):
+class ChatStream:
     """An answer's text, piece by piece. Read it to the end or close it. It raises what the call that began it raises.
 
     A piece is empty if only reasoning or tool calls have arrived. The answer is complete if the server says so, by a
@@ -65,7 +65,7 @@ class ChatStream(Metered):
         left_out: tuple[str, ...] = (),
         tools: bool = False,
     ) -> None:
-        super().__init__(answer.traffic)
+        self.traffic = answer.traffic
         self._tools = tools
         self.calls = ToolCalls()
         """The tool calls so far. They are complete when the answer is."""

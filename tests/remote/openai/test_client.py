@@ -53,7 +53,7 @@ async def test_an_answer_comes_in_pieces_from_either_form_of_the_address(verifie
     assert "".join(pieces) == await own_text(verifier, 40) and len(pieces) > 3
     assert stream.reason == "length" and stream.usage is not None and stream.usage.completion_tokens == 40
     assert 0 < stream.first_byte_seconds < PATIENCE
-    assert stream.bytes_up > 100 and stream.bytes_down > sum(map(len, pieces))
+    assert stream.traffic.up > 100 and stream.traffic.down > sum(map(len, pieces))
 
 
 async def test_a_line_cut_anywhere_in_an_answer_is_broken_and_never_taken_for_its_end(
@@ -62,7 +62,7 @@ async def test_a_line_cut_anywhere_in_an_answer_is_broken_and_never_taken_for_it
     async with client_of(verifier.port) as client:
         stream = await begin(client)
         text = "".join([piece async for piece in stream])
-        size = stream.bytes_down
+        size = stream.traffic.down
     for limit in [*range(0, size - 400, 997), 60, size - 400]:
         got = ""
         async with cutting_relay(verifier.port, [limit, limit]) as port, client_of(port) as client:

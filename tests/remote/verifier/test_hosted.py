@@ -239,7 +239,7 @@ async def test_the_client_goes_on_from_what_it_read_with_a_stream_or_a_round(app
         async with VerifierClient(url) as client:
             session, other = client.session(), client.session()
             stream = await session.stream(prompt, Sampling(), most=40, **PLAIN | {"memory_from": 0})
-            session_opened, read = stream.bytes_up, []
+            session_opened, read = stream.traffic.up, []
             async for frame in stream:
                 read.append(frame)
                 if len(tokens_of(read)) >= 8:
@@ -250,12 +250,12 @@ async def test_the_client_goes_on_from_what_it_read_with_a_stream_or_a_round(app
             tree = DraftTree.chain(text[at : at + 2])
             reply = await session.round(known, tree, Sampling(), memory_from=None, deadline=PATIENT)
             assert reply.verdict.accepted == (0, 1) and reply.verdict.length == len(known) + 3
-            assert reply.exchanges == 1 and reply.bytes_up < session_opened
+            assert reply.exchanges == 1 and reply.traffic.up < session_opened
             await reply.aclose()
             known += text[at : at + 3]
             rest = await session.stream(known, Sampling(), most=5, **PLAIN)
             assert tokens_of([frame async for frame in rest]) == text[at + 3 : at + 8]
-            assert stream.bytes_down > rest.bytes_down > 0 and rest.bytes_up > 0
+            assert stream.traffic.down > rest.traffic.down > 0 and rest.traffic.up > 0
             # The verifier does not know this session. It says so, and gets all tokens.
             await other.close(PATIENT)
             fresh = await other.stream(known, Sampling(), most=3, **PLAIN)

@@ -66,7 +66,7 @@ async def test_rounds_grow_one_conversation_and_send_only_what_is_new(client: Ve
         reply = await ask(session, tokens, tree)
         assert reply.verdict.accepted == (0, 1) and reply.exchanges == 1
         tokens += gained(reply, tree)
-        sent.append(reply.bytes_up)
+        sent.append(reply.traffic.up)
         connections.add(client.handshake)
     assert tokens == PROMPT + right and len(connections) == 1
     assert sent[0] >= sent[1] + 4 * len(PROMPT) and abs(sent[2] - sent[1]) < 4
@@ -78,7 +78,7 @@ async def test_memory_follows_newest_first_and_is_whole_even_if_it_is_read_late(
     await ask(session, [*prompt, *gained(reply, DraftTree.empty())])
     memories = [memory async for memory in reply.memory if isinstance(memory, Memory)]
     assert [memory.start + memory.count for memory in memories] == [200, *(one.start for one in memories[:-1])]
-    assert memories[-1].start == 8 and reply.bytes_down > sum(len(memory.data) for memory in memories)
+    assert memories[-1].start == 8 and reply.traffic.down > sum(len(memory.data) for memory in memories)
 
 
 async def test_the_round_trip_excludes_the_servers_own_time(client: VerifierClient, target: Engine) -> None:
@@ -160,7 +160,7 @@ async def test_a_reply_cut_anywhere_before_the_verdict_is_fetched_again(
 ) -> None:
     """The device sends the same round number again, the server repeats its reply, and the target runs once."""
     whole = await ask(client.session(), PROMPT)
-    for cut in (0, 1, 20, whole.bytes_down // 2, whole.bytes_down - 30):
+    for cut in (0, 1, 20, whole.traffic.down // 2, whole.traffic.down - 30):
         async with cutting_relay(plain.base_url.port, [cut]) as near, VerifierClient(f"http://127.0.0.1:{near}") as far:
             reply = await ask(far.session(), PROMPT)
         assert (reply.verdict.bonus, reply.exchanges) == (whole.verdict.bonus, 2)
