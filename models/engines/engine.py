@@ -15,6 +15,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from os.path import commonprefix
 from typing import Protocol
 
 import numpy as np
@@ -70,11 +71,7 @@ class TargetContext(ABC):
 
     def assign(self, base: int, tokens: Sequence[int]) -> None:
         """Set the committed tokens to the first `base` ones, then `tokens`. The rows of unchanged tokens are kept."""
-        agreed = base
-        for old, new in zip(self.tokens[base:], tokens):
-            if old != new:
-                break
-            agreed += 1
+        agreed = base + len(commonprefix((self.tokens[base:], list(tokens))))
         if agreed < self.computed:
             self.rewinds += 1
         self.tokens[base:] = tokens

@@ -5,7 +5,6 @@ Progress and durations are printed on stderr.
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,6 +21,7 @@ from models.files import is_gguf
 from models.gguf.file import gguf_path, why_not_unpacked
 from remote.verifier.making.maker import look_up
 from remote.verifier.options import ServeOptions
+from remote.verifier.start_errors import say
 
 if TYPE_CHECKING:
     from drafter.model import MemoryEncoder
@@ -101,8 +101,3 @@ def of_use(drafter: Path) -> Path | None:
         return drafter
     say(f"without the drafter {drafter}: {why}")
     return None
-
-
-def say(sentence: str) -> None:
-    """Print on stderr, because loading may take minutes."""
-    print(f"outrider: {sentence}", file=sys.stderr, flush=True)

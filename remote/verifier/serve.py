@@ -36,13 +36,13 @@ from remote.verifier.holders import EVERYONE
 from remote.verifier.http import VerifierApp, create_app
 from remote.verifier.idle import end_with_stdin
 from remote.verifier.learning.learning import Learning, cannot_learn
-from remote.verifier.loader import Opened, opened, remember_for, say
+from remote.verifier.loader import Opened, opened, remember_for
 from remote.verifier.making.maker import Maker, task_for
 from remote.verifier.observability.request_log import write_log
 from remote.verifier.options import ServeOptions
 from remote.verifier.security import check_binding, is_loopback, web_origins
 from remote.verifier.sessions.table import Session, Table
-from remote.verifier.start_errors import BadCertificate, NoMemory
+from remote.verifier.start_errors import BadCertificate, NoMemory, say
 
 try:
     import resource

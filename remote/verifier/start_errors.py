@@ -1,6 +1,9 @@
-"""Why a verifier cannot start, in sentences for a person."""
+"""What a verifier says to the person who starts it, and why it cannot start."""
 
 from __future__ import annotations
+
+import contextlib
+import sys
 
 from models.config import DrafterError
 from models.engines.engine import EngineError
@@ -30,3 +33,9 @@ class BadCertificate(ServeError):
 
 START_ERRORS = (ModelError, ServeError, EngineError, SecurityError, DrafterError)
 """All errors that `serve` raises for a person to read."""
+
+
+def say(sentence: str) -> None:
+    """Print on stderr, if anybody can read it. Loading may take minutes, and background work is not awaited."""
+    with contextlib.suppress(OSError):
+        print(f"outrider: {sentence}", file=sys.stderr, flush=True)

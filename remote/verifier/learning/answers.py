@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 from collections import deque
 from dataclasses import dataclass, field
-from functools import cached_property
+
+import msgspec
 
 from drafter.learning.samples import Round
 
@@ -15,8 +16,7 @@ MOST_BYTES = 256 << 20
 """Most bytes of all answers together, and of those still being written."""
 
 
-@dataclass(frozen=True)
-class Piece:
+class Piece(msgspec.Struct, frozen=True, array_like=True):
     """Memory of consecutive tokens, in wire format."""
 
     start: int
@@ -31,8 +31,7 @@ class Piece:
         return self.start + self.valid
 
 
-@dataclass(frozen=True)
-class Answer:
+class Answer(msgspec.Struct, frozen=True, array_like=True):
     """One answer of the target, and what the drafter had when it drafted it."""
 
     tokens: tuple[int, ...]
@@ -42,9 +41,9 @@ class Answer:
     target: bytes
     """What the target might have said at its tokens and after rejected ones: packed `Distributions`."""
 
-    @cached_property
-    def bytes(self) -> int:
-        """Its approximate size in bytes: tokens and rounds are Python objects."""
+    @property
+    def size(self) -> int:
+        """About how many bytes it takes: tokens and rounds are Python objects."""
         memory = sum(len(one.data) for one in self.memory)
         return 40 * len(self.tokens) + 120 * len(self.rounds) + memory + len(self.target)
 
@@ -75,7 +74,7 @@ class Answers:
         with self._lock:
             kept = self._kept.setdefault(holder, Kept())
             kept.answers.append((self._next, answer))
-            kept.bytes += answer.bytes
+            kept.bytes += answer.size
             self._next += 1
             if len(kept.answers) > self._most:
                 self._forget_oldest(kept)
@@ -111,4 +110,4 @@ class Answers:
 
     def _forget_oldest(self, kept: Kept) -> None:
         _, answer = kept.answers.popleft()
-        kept.bytes -= answer.bytes
+        kept.bytes -= answer.size

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
-import sys
 import threading
 from collections import OrderedDict
 from dataclasses import dataclass
@@ -26,6 +25,7 @@ from remote.verifier.learning.artefacts import KEPT, Artefact, Artefacts
 from remote.verifier.learning.recorder import Recorder
 from remote.verifier.learning.task import LearningProcess, Outcome, Task
 from remote.verifier.options import ServeOptions
+from remote.verifier.start_errors import say
 
 ENOUGH = 20
 """New answers after which another try is worthwhile."""
@@ -148,7 +148,7 @@ class Learning:
                     self._look()
                 except (OSError, DrafterError) as error:
                     self._abandon()
-                    _say(f"learning failed: {error}")
+                    say(f"learning failed: {error}")
         finally:
             self._abandon()
 
@@ -200,18 +200,18 @@ class Learning:
     def _finish(self, trying: _Try, outcome: Outcome | None) -> None:
         group, whose = self._groups[trying.group], "all" if self._shared else trying.group
         if outcome is None or (gain := outcome.gain) is None:
-            _say(f"learning for {whose} failed: {outcome.failed if outcome else 'its process ended early'}")
+            say(f"learning for {whose} failed: {outcome.failed if outcome else 'its process ended early'}")
             return
         told = f"{gain.before:.2f} -> {gain.after:.2f} tokens a round ({gain.low:+.1%} to {gain.high:+.1%})"
         told += f" after {gain.answers} answers"
         if not outcome.better:
-            _say(f"learnt for {whose}: {told}. That is not significantly better, so nothing changes.")
+            say(f"learnt for {whose}: {told}. That is not significantly better, so nothing changes.")
             return
         made = self._artefacts.publish(trying.group, trying.graph, gain)
         group.taught = frozenset(number for number, _ in trying.answers)
         group.artefacts = [*group.artefacts, made][-KEPT:]
         self._use(trying.group, made)
-        _say(f"learnt for {whose}: {told}. It now drafts with that, and devices may fetch it.")
+        say(f"learnt for {whose}: {told}. It now drafts with that, and devices may fetch it.")
 
     def _use(self, name: str, artefact: Artefact) -> None:
         """Draft with what was learnt. The one taken into use longest ago makes room."""
@@ -235,7 +235,3 @@ class Learning:
             self._put_away()
             with contextlib.suppress(OSError):
                 trying.graph.unlink(missing_ok=True)
-
-
-def _say(sentence: str) -> None:
-    print(f"outrider: {sentence}", file=sys.stderr, flush=True)

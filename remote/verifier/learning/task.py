@@ -7,10 +7,9 @@ from typing import BinaryIO
 
 import msgspec
 
-from drafter.learning.samples import Round
 from models.config import DrafterConfig
 from remote.verifier.idle import StandingBack, put, take
-from remote.verifier.learning.answers import Answer, Piece
+from remote.verifier.learning.answers import Answer
 from remote.verifier.learning.artefacts import Gain
 
 
@@ -29,10 +28,7 @@ class _Sent(msgspec.Struct, frozen=True, array_like=True):
     """An answer in transit. `known`: it was learnt from before."""
 
     known: bool
-    tokens: tuple[int, ...]
-    rounds: tuple[tuple[int, int], ...]
-    memory: tuple[tuple[int, int, int, bytes], ...]
-    target: bytes
+    answer: Answer
 
 
 class Told(msgspec.Struct, frozen=True, tag=True):
@@ -56,26 +52,15 @@ class Outcome(msgspec.Struct, frozen=True, tag=True):
 def send(file: BinaryIO, task: Task, answers: Iterable[tuple[bool, Answer]]) -> None:
     """Write a task and its answers. Raises `OSError`."""
     put(file, task)
-    for known, one in answers:
-        rounds = tuple((each.length, each.memory) for each in one.rounds)
-        memory = tuple((piece.start, piece.valid, piece.count, piece.data) for piece in one.memory)
-        put(file, _Sent(known, one.tokens, rounds, memory, one.target))
+    for known, answer in answers:
+        put(file, _Sent(known, answer))
 
 
 def receive(file: BinaryIO) -> tuple[Task, list[tuple[bool, Answer]]]:
     """Read what `send` wrote. Raises `EOFError` if it is incomplete."""
     task = take(file, Task)
-    answers = []
-    for _ in range(task.answers):
-        sent = take(file, _Sent)
-        answer = Answer(
-            sent.tokens,
-            tuple(Round(*one) for one in sent.rounds),
-            tuple(Piece(*one) for one in sent.memory),
-            sent.target,
-        )
-        answers.append((sent.known, answer))
-    return task, answers
+    sent = [take(file, _Sent) for _ in range(task.answers)]
+    return task, [(one.known, one.answer) for one in sent]
 
 
 class LearningProcess(StandingBack):

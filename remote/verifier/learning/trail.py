@@ -7,6 +7,7 @@ session continues with other tokens. Tokens that the device discarded are not pa
 from __future__ import annotations
 
 from collections.abc import Sequence
+from os.path import commonprefix
 
 from drafter.learning.distributions import Distributions
 from drafter.learning.samples import Round
@@ -36,11 +37,7 @@ class Trail:
 
         `tokens`: the session's tokens until now.
         """
-        agreed = base
-        for old, new in zip(tokens[base:], append):
-            if old != new:
-                break
-            agreed += 1
+        agreed = base + len(commonprefix((list(tokens[base:]), list(append))))
         if agreed == len(tokens) == base + len(append):
             return None
         ended = self.end(tokens[:agreed])

@@ -12,7 +12,6 @@ import hashlib
 import importlib.util
 import os
 import shutil
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -30,7 +29,7 @@ from models.extras import how_to_install
 from remote.verifier.idle import Quiet, StandingBack, put
 from remote.verifier.options import ServeOptions
 from remote.verifier.shared_files import linked, locked
-from remote.verifier.start_errors import NoMemory
+from remote.verifier.start_errors import NoMemory, say
 
 MADE_AS = 3
 """Version of the way drafters are made, so that one made in an older way is no longer used."""
@@ -172,7 +171,7 @@ def task_for(options: ServeOptions) -> MakingTask | None:
     """The task of making a drafter for the served model; or None and a sentence if none can be made here."""
     if lacking := [name for name in ("torch", "transformers") if importlib.util.find_spec(name) is None]:
         advice = f"{how_to_install('server')}, or ask for none with --no-drafter"
-        _say(f"no drafter: {' and '.join(lacking)} are missing, so none can be made: {advice}")
+        say(f"no drafter: {' and '.join(lacking)} are missing, so none can be made: {advice}")
         return None
     assert options.made is not None
     folder = kept_drafter(options.model, options.budget, options.made, options.template)
@@ -180,7 +179,7 @@ def task_for(options: ServeOptions) -> MakingTask | None:
     try:
         claim(folder)
     except OSError as error:
-        _say(f"no drafter is made here: {error}")
+        say(f"no drafter is made here: {error}")
         return None
     return MakingTask(
         model=options.model,
@@ -233,17 +232,17 @@ class Maker:
                 else:
                     self.quiet.let_go_on(QUIET_SECONDS)
         except OSError as error:
-            _say(f"no drafter can be made: {error}")
+            say(f"no drafter can be made: {error}")
         finally:
             self.quiet.hold(None)
             if self._process is not None:
                 if not self._process.ended:
                     self._process.kill()
                 elif self.outcome is None:
-                    _say("making a drafter failed: its process ended early. It is tried again at the next start.")
+                    say("making a drafter failed: its process ended early. It is tried again at the next start.")
 
     def _begin(self) -> None:
-        _say("making a drafter while the server is idle ...")
+        say("making a drafter while the server is idle ...")
         module = "remote.verifier.making.maker_worker"
         self._process = StandingBack(module, lambda stdin: put(stdin, self._task), self._hear)
         self.quiet.hold(self._process)
@@ -252,12 +251,12 @@ class Maker:
         message = msgspec.json.decode(line, type=MakingProgress | MakingOutcome)
         if isinstance(message, MakingOutcome):
             self.outcome = message
-            _say(message.said)
+            say(message.said)
             if message.made:
                 self._use()
         elif message.stage != self._stage or time.monotonic() - self._told >= TOLD_SECONDS[message.stage]:
             self._told, self._stage = time.monotonic(), message.stage
-            _say(_told(message))
+            say(_told(message))
         if isinstance(message, MakingProgress) and message.tau >= LEAST_TAU:
             self._use()
 
@@ -270,8 +269,8 @@ class Maker:
                 publish(snapshot(Path(self._task.out)))
                 when = "from now on"
             except (OSError, DrafterError, EngineError, NoMemory) as error:
-                _say(f"the drafter is not used yet: {error}")
-        _say(f"the drafter is used {when}")
+                say(f"the drafter is not used yet: {error}")
+        say(f"the drafter is used {when}")
 
 
 def _told(progress: MakingProgress) -> str:
@@ -281,8 +280,3 @@ def _told(progress: MakingProgress) -> str:
     if progress.stage == "learning":
         return f"the drafter learns: {progress.tau:.1f} tokens a round, {left} of processor time to go at most"
     return f"making a drafter: {progress.done} of {progress.of} answers, {left} of processor time to go"
-
-
-def _say(sentence: str) -> None:
-    with contextlib.suppress(OSError):
-        print(f"outrider: {sentence}", file=sys.stderr, flush=True)

@@ -337,7 +337,7 @@ def agreement_by_staleness(
     for prompt in prompts:
         draft = drafter.context()
         draft.commit(prompt)
-        answer = [token for round in rounds(engine, prompt, lambda _: empty, stops, most) for token in round.new]
+        answer = answered(engine, prompt, stops, most).answer
         context = engine.context()
         context.assign(0, prompt)
         with memory_telling(engine, drafter, draft) as tell:

@@ -31,11 +31,10 @@ from remote.verifier.connections import bind
 from remote.verifier.freed_memory import start_giving_back, use_again
 from remote.verifier.http import VerifierApp
 from remote.verifier.idle import end_with_stdin
-from remote.verifier.loader import say
 from remote.verifier.making.maker import look_up
 from remote.verifier.options import ServeOptions
 from remote.verifier.serve import KEEP_ALIVE_SECONDS, address, build_app, check_exposure
-from remote.verifier.start_errors import CannotBind, NoReplicas
+from remote.verifier.start_errors import CannotBind, NoReplicas, say
 
 APPLICATION = "outrider"
 """The name under which Ray Serve knows the replicas."""
