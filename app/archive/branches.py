@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from app.events import parts_here, stretches_of
 from app.sanitise import one_line
@@ -23,24 +22,19 @@ STATES: dict[CallState, str] = {
 """Outcome of a tool call, as shown."""
 
 
-class NumberedMessage(NamedTuple):
-    number: int
-    """Counts from 1 through the whole conversation."""
-    message: Message
-
-
 @dataclass(frozen=True)
 class Branch:
     """One branch, or the part of it that is not in earlier branches."""
 
     after: int | None
     """The number of the message that it continues, or None if it starts from the beginning."""
-    messages: tuple[NumberedMessage, ...]
+    messages: tuple[tuple[int, Message], ...]
+    """Each with its number in the export, which counts from 1 through the whole conversation."""
 
     @property
     def origin(self) -> str:
         """Says where another branch begins; empty for the first branch."""
-        if not self.messages or self.messages[0].number == 1:
+        if not self.messages or self.messages[0][0] == 1:
             return ""
         return "from the beginning" if self.after is None else f"after message {self.after}"
 
@@ -73,11 +67,9 @@ def branches(whole: WholeConversation, *, every: bool) -> Iterator[Branch]:
 
 
 def _numbered(after: int | None, messages: list[Message], numbers: dict[str | None, int]) -> Branch:
-    numbered = []
     for message in messages:
         numbers[message.id] = len(numbers) + 1
-        numbered.append(NumberedMessage(numbers[message.id], message))
-    return Branch(after, tuple(numbered))
+    return Branch(after, tuple((numbers[message.id], message) for message in messages))
 
 
 def names(message: Message) -> str:

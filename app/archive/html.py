@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from html import escape
 
-from app.archive.branches import Branch, NumberedMessage, branches, called, names, remark, system_heading, when
+from app.archive.branches import branches, called, names, remark, system_heading, when
 from app.archive.html_markdown import Decode, Span, drafted_spans, render
 from app.attachments.images import is_image
 from app.attachments.reader import one_line
@@ -99,7 +99,12 @@ def page(
             heading = escape(system_heading(whole.conversation))
             yield _article("system", level + 1, heading, escape(sanitise(system)))
         for branch in branches(whole, every=every):
-            yield from _branch(branch, level + 1, decoder)
+            if branch.origin:
+                yield f"<details>\n<summary>Another branch, {branch.origin}</summary>\n"
+            for numbered, message in branch.messages:
+                yield _message(numbered, message, level + 1, decoder)
+            if branch.origin:
+                yield "</details>\n"
         for queued in whole.queue:
             if queued.kind == "ask":
                 text = escape(sanitise(queued.text))
@@ -118,17 +123,7 @@ def _when(time: str) -> str:
     return f'<span class="when">{escape(when(time))}</span>'
 
 
-def _branch(branch: Branch, level: int, decoder: Callable[[], Decode | None]) -> Iterator[str]:
-    if branch.origin:
-        yield f"<details>\n<summary>Another branch, {branch.origin}</summary>\n"
-    for message in branch.messages:
-        yield _message(message, level, decoder)
-    if branch.origin:
-        yield "</details>\n"
-
-
-def _message(numbered: NumberedMessage, level: int, decoder: Callable[[], Decode | None]) -> str:
-    number, message = numbered
+def _message(number: int, message: Message, level: int, decoder: Callable[[], Decode | None]) -> str:
     anchor = f"m{escape(message.id)}"  # The same in each export, so a link to one answer stays right.
     heading = f'{names(message)} <a class="number" href="#{anchor}">{number}</a> {_when(message.created)}'
     text = _answer(message, level, decoder) if message.role == "assistant" else escape(sanitise(message.text))

@@ -12,10 +12,10 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from markdown_it import MarkdownIt
 
-from app.archive.branches import Branch, NumberedMessage, branches, called, names, remark, system_heading, when
+from app.archive.branches import branches, called, names, remark, system_heading, when
 from app.attachments.renderer import described, fenced, language
 from app.sanitise import one_line, sanitise
-from storage import Attachment, Call, Conversation, WholeConversation
+from storage import Attachment, Call, Conversation, Message, WholeConversation
 
 _PUNCTUATION = re.compile(r"([\\`*_\[\]<>#|~&$])")
 _BLOCKS = MarkdownIt("commonmark", {"html": True}).disable("inline")
@@ -51,7 +51,10 @@ def _conversation(whole: WholeConversation, *, every: bool) -> Iterator[str]:
     if system := whole.conversation.choices.system:
         yield f"\n## {escaped(system_heading(whole.conversation))}\n\n{contained(sanitise(system))}\n"
     for branch in branches(whole, every=every):
-        yield from _branch(branch)
+        if branch.origin:
+            yield f"\n---\n\n*Another branch, {branch.origin}:*\n"
+        for number, message in branch.messages:
+            yield from _message(number, message)
     for queued in whole.queue:
         if queued.kind == "ask":
             yield "\n## You · not sent yet\n"
@@ -59,15 +62,7 @@ def _conversation(whole: WholeConversation, *, every: bool) -> Iterator[str]:
             yield f"\n{contained(sanitise(queued.text))}\n"
 
 
-def _branch(branch: Branch) -> Iterator[str]:
-    if branch.origin:
-        yield f"\n---\n\n*Another branch, {branch.origin}:*\n"
-    for message in branch.messages:
-        yield from _message(message)
-
-
-def _message(numbered: NumberedMessage) -> Iterator[str]:
-    number, message = numbered
+def _message(number: int, message: Message) -> Iterator[str]:
     yield f"\n## {number}. {names(message)} · {when(message.created)}\n"
     yield from _files(message.attachments)
     yield from _calls(message.calls)
