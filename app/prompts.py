@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from app.files import NotText, read_text
+from app.files import NotText, text_of
 
 MNEMONIC = re.compile(r"\[(\w+)\]")
 """The mark of tldr pages for the letter of an option: `[c]reate an archive`."""
@@ -25,6 +26,8 @@ SUM_UP = (
     "Write in the language of the conversation, and nothing but the summary."
 )
 """The request for a summary."""
+EXAMPLE = 'Each line is a JSON object, such as {"prompt": "list files"} or {"turns": ["list files", "all of them"]}.'
+"""What a prompt file holds, for those who gave another."""
 
 
 class PromptsError(Exception):
@@ -53,22 +56,26 @@ def trimmed(text: str) -> str:
 
 
 def read_prompts(path: Path) -> list[PromptEntry]:
-    """Read all conversations of a prompt file. Raises `PromptsError`."""
+    """Read all conversations of a prompt file; `-` is stdin. Raises `PromptsError`."""
+    piped = path == Path("-")
+    name = "stdin" if piped else str(path)
     try:
-        lines = read_text(path).split("\n")  # A JSON string may contain other line separators.
+        text = text_of(sys.stdin.buffer.read() if piped else path.read_bytes())
     except OSError as error:
-        raise PromptsError(f"{path} cannot be read: {error.strerror}.") from None
+        raise PromptsError(f"{name} cannot be read: {error.strerror}.") from None
     except NotText as error:
-        raise PromptsError(f"{path} {error}.") from None
+        raise PromptsError(f"{name} {error}.") from None
     prompts: list[PromptEntry] = []
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(text.split("\n"), 1):  # A JSON string may contain other line separators.
         if line.strip():
             try:
                 prompts += _conversations(json.loads(line))
-            except (ValueError, RecursionError) as error:
-                raise PromptsError(f"{path}, line {number}: {error}.") from None
+            except (json.JSONDecodeError, RecursionError):
+                raise PromptsError(f"{name}, line {number} is not JSON. {EXAMPLE}") from None
+            except ValueError as error:
+                raise PromptsError(f"{name}, line {number}: {error}. {EXAMPLE}") from None
     if not prompts:
-        raise PromptsError(f"{path} holds no prompts: it takes one JSON object a line, with `prompt` or `turns`.")
+        raise PromptsError(f"{name} has no prompts. {EXAMPLE}")
     return prompts
 
 

@@ -159,7 +159,11 @@ def ask(
     ] = False,
     prompts: Annotated[
         Path | None,
-        typer.Option("--prompts", metavar="FILE", help="Answer every line of the file and print JSON lines."),
+        typer.Option(
+            "--prompts",
+            metavar="FILE",
+            help='Answer every line of the file, as {"prompt": "list files"}, and print JSON lines. - reads stdin.',
+        ),
     ] = None,
     file: Annotated[
         list[str] | None,

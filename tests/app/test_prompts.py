@@ -36,7 +36,7 @@ def test_three_forms(tmp_path: Path) -> None:
 def test_a_broken_file_is_explained(tmp_path: Path) -> None:
     for text, says in (
         ("\n\n", "no prompts"),
-        ('{"prompt": "a"}\nnot json\n', "line 2"),
+        ('{"prompt": "a"}\nnot json\n', 'line 2 is not JSON. Each line is .* {"prompt": "list files"}'),
         ('["a"]\n', "not a JSON object"),
         ('{"question": "a"}\n', "neither `prompt`"),
         ('{"turns": []}\n', "`turns`"),

@@ -161,13 +161,10 @@ async def test_a_reader_that_leaves_ends_it_quietly_and_loses_nothing(environmen
     assert answer.status == "stopped" and answer.text.startswith("line 0\nline 1\n")
 
 
-def test_the_mode_is_told_once_and_not_for_each_prompt_and_json_escapes_what_a_terminal_would_obey(
-    outrider: Outrider, tmp_path: Path
-) -> None:
-    path, prompt = tmp_path / "prompts.jsonl", "list \x9b2J files \u202e backwards \x7f"
+def test_the_mode_is_told_once_for_all_prompts_and_json_escapes_what_a_terminal_would_obey(outrider: Outrider) -> None:
+    prompt = "list \x9b2J files \u202e backwards \x7f"
     prompts = {"id": "one", "prompt": prompt}, {"turns": ["list files", "by size"]}
-    path.write_text("\n".join(json.dumps(one, ensure_ascii=False) for one in prompts), encoding="utf-8")
-    ran = outrider("ask", "--prompts", str(path))
+    ran = outrider("ask", "--prompts", "-", stdin="\n".join(json.dumps(one, ensure_ascii=False) for one in prompts))
     assert [row["prompt"] for row in ran.rows] == [prompt, "list files", "by size"] and ran.rows[0]["id"] == "one"
     assert ran.err.count("offline by choice") == 1 and not set("\x9b\u202e\x7f") & set(ran.out)
 
