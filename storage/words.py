@@ -8,6 +8,7 @@ such words. A text without such letters, as nearly every text is, goes to the in
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 
 SEPARATOR = "\u200b"
 """A zero-width space: `unicode61` does not count it as a letter. `shown` removes it from snippets."""
@@ -23,11 +24,16 @@ _BETWEEN = re.compile(rf"(?<=[{UNSPACED}])(?=\w)|(?<=\w)(?=[{UNSPACED}])")
 
 
 def well_formed(text: str) -> str:
-    """Replaces lone surrogates by `?`, because UTF-8 cannot encode them.
+    """The text without lone surrogates, which UTF-8 cannot encode.
 
-    Python turns terminal input that it cannot decode into lone surrogates.
+    Python turns each byte of input that it cannot decode into one. If they are UTF-8 that a locale such as `C` did not
+    understand, they become the characters they stand for; others become `?`.
     """
-    return text.encode("utf-8", "replace").decode()
+    if text.isascii():
+        return text
+    with suppress(UnicodeError):
+        return text.encode("utf-8", "surrogateescape").decode("utf-8")
+    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def words(text: str) -> str | None:

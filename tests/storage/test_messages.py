@@ -17,14 +17,15 @@ TEXTS = st.text(st.characters(codec="utf-8"))  # Without surrogates, with NUL.
 def test_what_was_said_elsewhere_is_put_into_a_conversation_at_once(store: Store) -> None:
     conversation = store.conversations.create().id
     store.conversations.set_origin(conversation, "gateway")
-    turns: list[tuple[Role, str]] = [("system", "Be brief."), ("user", "unpack\ud800 it"), ("assistant", "解凍")]
+    turns: list[tuple[Role, str]] = [("system", "Be \udcc3\udca9"), ("user", "unpack\ud800 it"), ("assistant", "解凍")]
     last = store.messages.put(conversation, turns)
     thread = store.branches.thread(conversation)
-    assert [(one.role, one.text) for one in thread] == [(role, text.replace("\ud800", "?")) for role, text in turns]
+    read = ["Be é", "unpack? it", "解凍"]  # The first was UTF-8 that a locale did not decode.
+    assert [one.text for one in thread] == read and [one.role for one in thread] == [role for role, _ in turns]
     assert thread[-1].id == last and all(one.finished for one in thread)
     assert found(store, "unpack") == [], "it is searched once a person goes on with it"
     store.conversations.set_origin(conversation, None)
-    assert [found(store, word) for word in ("unpack", "brief", "解凍")] == [["unpack? it"], ["Be brief."], ["解凍"]]
+    assert [found(store, word) for word in ("unpack", "be", "解凍")] == [[one] for one in (read[1], read[0], read[2])]
     assert store.messages.put(store.conversations.create().id, []) == ""
 
 

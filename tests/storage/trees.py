@@ -13,7 +13,7 @@ from tests.storage.stored import add
 
 TEXT = st.one_of(
     st.text(st.characters(codec="utf-8"), max_size=30),  # With NUL and other control characters.
-    st.text(max_size=10),  # With lone surrogates, which storage replaces by question marks.
+    st.text(max_size=10),  # With lone surrogates, which storage decodes or replaces.
     st.sampled_from(["", "\x1b]52;c;aGk=\x07", "```\nnever closed", "<!-- </script>", "\u202eevil", "a\r\nb\tc\x85"]),
 )
 TOKENS = st.lists(st.tuples(st.integers(0, 2**31 - 1), st.booleans()), max_size=12)
