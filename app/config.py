@@ -6,6 +6,7 @@ The command line overrides both. Every value passes the same checks in `Settings
 
 from __future__ import annotations
 
+import difflib
 import os
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -309,6 +310,8 @@ def _explain(error: msgspec.ValidationError, changes: Mapping[str, object]) -> s
         return f'{_no_key(changes["keys"], "keys")}: write a key in quotes, such as "f11" or "f11,ctrl+n"'
     if "unknown field" in sentence:
         wrong = sentence.removeprefix("Object contains unknown field ")
+        if near := difflib.get_close_matches(wrong.strip("'"), Settings.__struct_fields__, 1):
+            return f"there is no setting {wrong}; did you mean {near[0]}?"
         return f"there is no setting {wrong}; the settings are {', '.join(Settings.__struct_fields__)}"
     if "(alt|ctrl)" in sentence:
         return f"{name} is not a key: write alt-m, ctrl-t, or two keys as ctrl-x ctrl-m"
@@ -320,5 +323,6 @@ def _explain(error: msgspec.ValidationError, changes: Mapping[str, object]) -> s
         choices = get_args(CHOICES[name])
         return f"{name} is {' or '.join(choices)}, not {sentence.rpartition('value ')[2]}"
     plain = sentence.replace(" | null'", "'").replace("'int'", "a whole number").replace("'float'", "a number")
-    plain = plain.replace("'bool'", "true or false").replace("'str", "'text").replace("'object'", "a table")
+    plain = plain.replace("'bool'", "true or false").replace("'object'", "a table")
+    plain = plain.replace("got 'str'", "got text").replace("'str'", "text in quotes")
     return f"{name}: {plain[:1].lower()}{plain[1:]}"

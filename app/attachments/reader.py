@@ -91,7 +91,7 @@ def gather(mentions: Iterable[Mention], kept: Sequence[Attachment] = ()) -> Gath
         elif mention.kind == "missing":
             gathered.problems.append(_missing(mention))
         else:
-            _add(gathered, mention.path, mention.name, seen)
+            _add(gathered, mention.path, mention.name, seen, mention.raw)
     _check_total(gathered)
     return gathered
 
@@ -101,7 +101,7 @@ def gather_paths(paths: Iterable[str], cwd: Path) -> Gathered:
     gathered, seen = Gathered(), set[Path]()
     for raw in paths:
         if raw.strip():
-            _add(gathered, located(raw, cwd), shown_name(raw), seen)
+            _add(gathered, located(raw, cwd), shown_name(raw), seen, raw)
         else:  # An unset variable in a script. It would name the whole folder.
             gathered.problems.append("a file name is empty")
     _check_total(gathered)
@@ -144,7 +144,8 @@ def _check_total(gathered: Gathered) -> None:
         gathered.clear_files()
 
 
-def _add(gathered: Gathered, path: Path, name: str, seen: set[Path]) -> None:
+def _add(gathered: Gathered, path: Path, name: str, seen: set[Path], raw: str) -> None:
+    """Attach a file or a folder as `name`; a problem names it as the person wrote it, which is `raw`."""
     try:
         resolved = path.resolve()
         if resolved in seen:
@@ -157,10 +158,10 @@ def _add(gathered: Gathered, path: Path, name: str, seen: set[Path]) -> None:
         if looks_secret(path) or looks_secret(resolved):
             gathered.secrets.append(one_line(name))
     except Unsuitable as error:
-        gathered.problems.append(f"{one_line(name)} {error}")
+        gathered.problems.append(f"{one_line(raw)} {error}")
     except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: a loop of links, before Python 3.13.
         reason = getattr(error, "strerror", None) or "the name is invalid, or its links form a loop"
-        gathered.problems.append(f"{one_line(name)} cannot be read: {reason}")
+        gathered.problems.append(f"{one_line(raw)} cannot be read: {reason}")
 
 
 def _add_folder(gathered: Gathered, folder: Path, name: str, seen: set[Path]) -> None:
