@@ -9,7 +9,7 @@ import typer
 
 from app.cli.options import AllowOrigin, Model, Remote
 from app.cli.settings import settings_with, unsaved
-from app.exits import USAGE, fail
+from app.exits import FAILED, USAGE, fail
 
 
 def gateway(
@@ -43,10 +43,14 @@ def gateway(
     from app.gateway.serve import GatewayOptions, serve
     from remote.verifier.holders import SecurityError, read_tokens
     from remote.verifier.security import web_origins
+    from remote.verifier.start_errors import CannotBind
 
     try:
         tokens = None if token_file is None else read_tokens(token_file)
         origins = web_origins(allow_origin or (), tokens)
     except SecurityError as error:
         fail(str(error), USAGE)
-    serve(settings, folders, GatewayOptions(model, port, tokens, origins, max_answers, max_waiting))
+    try:
+        serve(settings, folders, GatewayOptions(model, port, tokens, origins, max_answers, max_waiting))
+    except CannotBind as error:
+        fail(str(error), FAILED)

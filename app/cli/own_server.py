@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 from app.cli.settings import settings_with
-from app.exits import FAILED, fail, guarded
+from app.exits import FAILED, USAGE, fail, guarded
 from models.cores import keep_cores_free
 from models.extras import how_to_install
 from models.telemetry import switch_off
@@ -61,6 +61,7 @@ def _serve() -> None:
 def run_server(options: ServeOptions) -> None:
     """Serve until a signal to end, or fail with a sentence for a person."""
     try:
+        from remote.verifier.holders import SecurityError
         from remote.verifier.serve import serve as listen
         from remote.verifier.start_errors import START_ERRORS
 
@@ -71,7 +72,7 @@ def run_server(options: ServeOptions) -> None:
     try:
         listen(options)
     except START_ERRORS as error:
-        fail(str(error), FAILED)
+        fail(str(error), USAGE if isinstance(error, SecurityError) else FAILED)
 
 
 if __name__ == "__main__":

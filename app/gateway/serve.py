@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from app.config import ConfigError, Folders, Settings
+from app.config import Folders, Settings
 from app.exits import complain
 from app.gateway.answers import Answers
 from app.gateway.checks import Checks
@@ -28,7 +28,6 @@ from app.reply.routing import Options
 from drafter.runtime import Drafter
 from remote.verifier.connections import Loop, Server, bind, config
 from remote.verifier.holders import Tokens
-from remote.verifier.start_errors import CannotBind
 
 HOST = "127.0.0.1"
 PORT = 8788
@@ -58,13 +57,9 @@ class GatewayOptions:
 def serve(settings: Settings, folders: Folders, options: GatewayOptions) -> None:
     """Answer on this device's loopback until SIGINT or SIGTERM.
 
-    Raises `ConfigError`, `DrafterError`, `Misconfigured`, `StorageError`.
+    Raises `CannotBind`, `ConfigError`, `DrafterError`, `Misconfigured`, `StorageError`.
     """
-    try:
-        listener = bind(HOST, options.port, MOST_CONNECTIONS)
-    except CannotBind as error:
-        why = error.__cause__.strerror if isinstance(error.__cause__, OSError) else error
-        raise ConfigError(f"Cannot listen on {HOST}:{options.port}: {why}. Choose another --port.") from error
+    listener = bind(HOST, options.port, MOST_CONNECTIONS)
     with contextlib.closing(listener), asyncio.Runner(loop_factory=Loop) as runner:
         runner.run(_serve(listener, settings, folders, options))
 

@@ -60,7 +60,8 @@ def load_target(
     else:
         local = Path(model).is_dir()  # Then no network is used.
         if not local and (Path(model).is_absolute() or model.startswith(("./", "../", "~"))):
-            raise UnknownModel(f"There is no folder {model}. Give a model's folder, or its name on the hub.")
+            why = f"{model} is not a GGUF file" if Path(model).exists() else f"There is no folder {model}"
+            raise UnknownModel(f"{why}. Give a model's folder, a GGUF file, or a name on the hub.")
         about = {"local_files_only": local}
         config = _config(model, model, about)
         side = read_text_side(Path(model) if local else _text_files(model), template)

@@ -359,14 +359,18 @@ def _streamed(
     return Streamed(signed, close, headers=STREAM_HEADERS, media_type=CONTENT_TYPE)
 
 
+SHORTEN = "Send a shorter conversation: that is more than the model reads."
+"""Advice for a body that is too large, whose limit follows from the longest conversation."""
+
+
 async def _read(request: Request, limit: int) -> bytes:
     """Read the whole body. Raises `TooLarge` as soon as it is known to exceed `limit` bytes."""
     announced = request.headers.get("content-length", "0")
     if not announced.isdecimal() or int(announced) > limit:
-        raise TooLarge(f"The body has {announced} bytes; this server accepts {limit}.")
+        raise TooLarge(f"The body has {announced} bytes; this server accepts {limit}. {SHORTEN}")
     body = bytearray()
     async for chunk in request.stream():
         body += chunk
         if len(body) > limit:
-            raise TooLarge(f"The body has more than {limit} bytes, the most that this server accepts.")
+            raise TooLarge(f"The body has more than {limit} bytes, the most that this server accepts. {SHORTEN}")
     return bytes(body)
