@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import ipaddress
 import logging
 import os
@@ -50,6 +51,8 @@ MAX_HEAD_BYTES = 16 << 10
 """Longest head of a request: its first line and all headers."""
 CUT_SECONDS = 1
 """Time to close answers that are cut off at shutdown."""
+TWICE_SECONDS = 0.25
+"""Time after the first signal in which the same one counts as the first, delivered twice."""
 
 Phase = Literal["head", "body", "answer", "idle"]
 
@@ -258,6 +261,8 @@ class Server(uvicorn.Server):
         """`admission`: knows the running answers to wait for, if any. `drain_seconds`: maximum time to wait."""
         super().__init__(config)
         self._ready, self._admission, self._drain_seconds = ready, admission, drain_seconds
+        self._first = 0.0
+        """When it got the signal to drain."""
         self._until: float | None = None
         """When a draining server ends, whatever is still running."""
         self._drains = False
@@ -270,13 +275,16 @@ class Server(uvicorn.Server):
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Drain at the first signal, end at the second."""
         again = self._until is not None
+        if again and sig == self._captured_signals[-1] and time.monotonic() < self._first + TWICE_SECONDS:
+            return  # `timeout`, for example, signals a program and then its group.
         if self._admission is None or again:
             super().handle_exit(sig, frame)
             self.force_exit = self.force_exit or again
             return
         self._captured_signals.append(sig)
         self._admission.drain()
-        self._until = time.monotonic() + self._drain_seconds
+        self._first = time.monotonic()
+        self._until = self._first + self._drain_seconds
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         if self._until is not None:  # It has drained already, so it does not wait again.
@@ -340,9 +348,8 @@ def bind(host: str, port: int, connections: int = ServeOptions.max_connections) 
             listener.bind(address)
             undo.pop_all()
     except OSError as error:
-        raise CannotBind(
-            f"Cannot listen on {host}:{port}: {error.strerror}. Choose another --host or --port."
-        ) from error
+        other = "--port" if error.errno == errno.EADDRINUSE else "--host or --port"
+        raise CannotBind(f"Cannot listen on {host}:{port}: {error.strerror}. Choose another {other}.") from error
     return listener
 
 
