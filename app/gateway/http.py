@@ -193,10 +193,11 @@ async def _refuse(request: Request, error: Exception) -> Response:
 
 async def _http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    code = "not_found" if error.status_code == 404 else None
-    path = request.url.path
-    advice = "" if path.startswith("/v1/") else " The paths of these APIs begin with /v1."
-    said = f"{request.method} {path}: {error.detail}.{advice}"
+    path, code, said = request.url.path, None, f"{error.detail}."
+    if error.status_code == 404:
+        known = (route.path for route in request.app.routes if "{" not in route.path)
+        code, said = "not_found", f"there is no such path. There are {', '.join(known)}."
+    said = f"{request.method} {path}: {said}"
     response = _response(path, GatewayRefused(said, status=error.status_code, code=code))
     response.headers.update(error.headers or {})
     return response

@@ -84,6 +84,8 @@ def read_responses(body: bytes, conversations: Conversations) -> ResponsesReques
     try:
         given = read_fields(body)
         refuse_fields(given, NOT_HERE, "the gateway does not support it")
+        if not isinstance(given.get("input"), str | list):
+            raise GatewayRefused("The request cannot be read: `input` is a text, or a list of items.", "input")
         previous = given.get("previous_response_id")
         messages = [*(conversations.before(str(previous)) if previous else ()), *_messages(given.get("input"))]
         offered: dict[str, Offered] = {}
@@ -102,7 +104,13 @@ def read_responses(body: bytes, conversations: Conversations) -> ResponsesReques
         raise GatewayRefused(str(error), error.param, code=error.reason) from None
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise unreadable(error) from None
-    return ResponsesRequest(read_call(msgspec.json.encode(fields)), given, messages, offered)
+    try:
+        return ResponsesRequest(read_call(msgspec.json.encode(fields)), given, messages, offered)
+    except GatewayRefused as error:
+        if error.parameter != "messages":
+            raise
+        said = str(error).replace("`$.messages`", "`$.input`")
+        raise GatewayRefused(said, "input", code=error.code) from None
 
 
 def _formats(given: Mapping[str, Any]) -> dict[str, Any]:

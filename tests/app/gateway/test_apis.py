@@ -228,7 +228,7 @@ NAMES = [
 REFUSED = [
     ("/v1/messages", {"messages": "hi"}, "has the wrong type"),
     ("/v1/messages", {"messages": [{"role": "user", "content": [{"type": "tool_use"}]}]}, "lacks 'name'"),
-    ("/v1/messages/batches", {}, "Not Found"),
+    ("/v1/messages/batches", {}, "there is no such path. There are /v1/chat/completions, "),
 ]
 """Paths and bodies that are not answered -> what the error says, in the shape of Anthropic's API."""
 VALUES = st.recursive(
