@@ -81,7 +81,7 @@ def _untrusted(host: str, options: TransportOptions, error: ssl.SSLCertVerificat
     if code in (OTHER_NAME, OTHER_ADDRESS):
         return f"the certificate of {host} is for another name ({reason}); use the name that is in the certificate"
     if code in UNKNOWN and options.ca is None:
-        advice = f"give the authority's file with --ca, unless {PORTAL}"
+        advice = f"add the server again with --replace and the authority's file, --ca FILE, unless {PORTAL}"
         return f"the certificate of {host} is not trusted: this device does not know who signed it ({reason}); {advice}"
     if code in UNKNOWN:
         return f"the certificate of {host} is not trusted: nobody in {options.ca} signed it ({reason}); check --ca"

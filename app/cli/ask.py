@@ -272,6 +272,8 @@ def _complain_of_end(result: AskResult, asked: str, options: AskOptions, *, save
                 complain(_source_line(source))
     if result.failed is not None and result.failed.queued:
         complain("the chat sends the question when it is open; to send it now, run: outrider queue send")
+    elif result.failed is not None and result.failed.wants_token:
+        complain("to give its token: outrider remote token NAME; for an address without a name: --token-file FILE")
     elif result.failed is not None and result.failed.code == "unavailable" and not result.text and saved:
         complain("to keep the question until the server is back: outrider ask --queue")
 
