@@ -149,8 +149,8 @@ class Queue:
     def defer(self, message_id: str) -> Queued | None:
         """Turns a question whose answer has not begun back into a prompt: the reverse of `take`.
 
-        The prompt keeps the answer's place in the queue, if it had one. Otherwise it comes before the other entries of
-        its conversation, which were asked after it. Returns None and changes nothing if the question has other versions
+        The prompt keeps the answer's place in the queue, if it had one. Otherwise it comes before the entries of its
+        conversation that were asked after it. Returns None and changes nothing if the question has other versions
         or is not the end of the conversation, or if the answer has tool calls, which must not be made again. Raises
         `NotFound`.
         """
@@ -172,7 +172,7 @@ class Queue:
             sql.execute("UPDATE conversations SET tip_id = ? WHERE id = ?", (question.parent_id, conversation.id))
             placed = sql.execute("SELECT id FROM queue WHERE message_id = ?", (answer.id,)).fetchone()
             if placed is None:
-                queued_id = _before_others(sql, _insert(sql, conversation.id, text=question.text)).id
+                queued_id = _before_others(sql, _insert(sql, conversation.id, text=question.text), question.created).id
             else:
                 (queued_id,) = placed
                 sql.execute(
@@ -220,9 +220,12 @@ def _place(sql: Sqlite, places: Sequence[tuple[int, str]]) -> None:
         sql.executemany("UPDATE queue SET key = ? WHERE id = ?", ((sign * key, one) for key, one in places))
 
 
-def _before_others(sql: Sqlite, queued: Queued) -> Queued:
-    """Moves an entry before the others of its conversation, within the places that they hold together."""
-    rows = sql.execute("SELECT key, id FROM queue WHERE conversation_id = ? ORDER BY key", (queued.conversation_id,))
+def _before_others(sql: Sqlite, queued: Queued, since: str = "") -> Queued:
+    """Moves an entry before those of its conversation created at `since` or later, within the places they hold."""
+    rows = sql.execute(
+        "SELECT key, id FROM queue WHERE conversation_id = ? AND created >= ? ORDER BY key",
+        (queued.conversation_id, since),
+    )
     keys, ids = zip(*rows.fetchall())
     _place(sql, list(zip(keys, [queued.id, *(one for one in ids if one != queued.id)])))
     return _entry(sql, queued.id)

@@ -118,18 +118,21 @@ def test_a_question_that_returns_comes_before_those_that_were_queued_behind_it(
     store: Store, conversation: Conversation
 ) -> None:
     store.queue.add(store.conversations.create().id, "elsewhere")
+    store.queue.add(conversation.id, "zero")
+    with store.database.write() as sql:
+        sql.execute("UPDATE queue SET created = '2026-11-01'")
     asked = store.messages.ask(conversation.id, "one", parent_id=None)
     for text in ("two", "three"):
         store.queue.add(conversation.id, text)
     assert store.queue.defer(asked.id) is not None
-    assert [text for _, text in texts(store)] == ["elsewhere", "one", "two", "three"]
-    first, second = store.queue.all()[1:3]
+    assert [text for _, text in texts(store)] == ["elsewhere", "zero", "one", "two", "three"]
+    first, second = store.queue.all()[2:4]
     answer = store.queue.take(first.id, leaves=True)
-    assert answer is not None and [text for _, text in texts(store)] == ["elsewhere", "two", "three"]
+    assert answer is not None and [text for _, text in texts(store)] == ["elsewhere", "zero", "two", "three"]
     store.messages.finish(answer.id, [5], [False], "un", "failed", {})
     store.queue.add_verification(answer.id, first=True)
-    assert [one.message_id for one in store.queue.all()] == [None, answer.id, None, None]
-    assert store.queue.all()[2] == second
+    assert [one.message_id for one in store.queue.all()] == [None, answer.id, None, None, None]
+    assert store.queue.all()[3] == second
 
 
 def test_a_conversation_of_a_prompt_goes_with_it(store: Store, conversation: Conversation, finished: Message) -> None:

@@ -15,13 +15,7 @@ import pytest
 from app.archive.exporter import export_pieces
 from app.config import Settings
 from app.drafting.learning import Learner
-from app.drafting.prompt import (
-    FULL,
-    conversation_length,
-    conversation_tokens,
-    is_spelt,
-    marks_said,
-)
+from app.drafting.prompt import FULL, conversation_length, conversation_tokens, is_spelt, marks_said
 from app.remotes.source import AddressSource
 from app.reply.assistant import Assistant
 from app.reply.routing import Options
