@@ -6,7 +6,8 @@ the names have been there since 6.0.
 
 | name here | private name | reason |
 |---|---|---|
-| `shown_notifications`, `drop_notification` | `App._notifications`, `App._unnotify` | replace an identical toast |
+| `shown_notifications`, `drop_notification` | `App._notifications`, `._unnotify` | replace an identical toast |
+| `drop_notification` | `ToastRack._toast_id` | leave no empty line where it was |
 | `error_of` | `App._exception` | the log names the fatal error |
 | `PlainCrashes` | `App._fatal_error`, `._exit_renderables`, `._close_messages_no_wait` | no secret in a traceback |
 | `FewBytes` | `App._display`, `textual._compositor`, `Strip.render_ansi` | over SSH, send only the cells that differ |
@@ -47,6 +48,7 @@ from textual.strip import Strip
 from textual.style import Style
 from textual.widget import Widget
 from textual.widgets import OptionList
+from textual.widgets._toast import ToastRack
 
 from app.ssh import over_ssh
 from app.tui.terminal_cells import Cell, TerminalCells, cells
@@ -59,8 +61,10 @@ def shown_notifications(app: App[Any]) -> Iterable[Notification]:
 
 
 def drop_notification(app: App[Any], notification: Notification) -> None:
-    """Removes a notification; its toast goes at the next refresh of the toasts."""
+    """Removes a notification and its toast. Textual alone would leave the toast's holder, which takes up a line."""
     app._unnotify(notification, refresh=False)
+    for screen in app.screen_stack:
+        screen.query(f"#{ToastRack._toast_id(notification)}").remove()
 
 
 def error_of(app: App[Any]) -> Exception | None:

@@ -252,8 +252,9 @@ async def test_all_is_drawn_again_once_a_notice_has_gone_and_none_covers_the_pro
         await wait_until(pilot, lambda: not app.screen.query(Toast))
         await wait_until(pilot, lambda: app.whole > gone)
         app.prompt.write("\n".join("a long prompt" for _ in range(20)))
-        for number in range(3):
-            app.notify(f"notice {number}", title="Title")
+        for number in [0] * 20 + [0, 1, 2]:
+            app.notify(f"notice {number}", title="Title", timeout=60)
+            await pilot.pause()
         await wait_until(pilot, lambda: len(app.screen.query(Toast)) == 3 and app.prompt.region.height > 9)
         await wait_until(pilot, lambda: all(toast.region.height for toast in app.screen.query(Toast)))
         for width in (80, 200):
