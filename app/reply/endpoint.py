@@ -141,6 +141,8 @@ class EndpointText:
             async for step in self._read(stream):
                 yield step
         except (RemoteError, Diverged) as error:
+            if self._thinks:  # No longer.
+                yield self._mode()
             self._fail(error)
         finally:
             await end(watching)
@@ -225,6 +227,8 @@ class EndpointText:
             if generation.reason is not None or answer.length - saved > answer.length // SHARE:
                 saved = answer.length
                 yield RoundEnded(generation.stats)
+        if self._thinks:  # No longer.
+            yield self._mode()
         if answer.length > saved:
             yield RoundEnded(generation.stats)
 

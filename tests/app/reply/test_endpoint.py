@@ -440,3 +440,4 @@ async def test_a_model_that_only_reasons_is_told_as_that(connect: Connect) -> No
         cut, silent = await ask(opened, QUESTION), await ask(opened, QUESTION)
     assert "while it was still reasoning" in cut.done.cut
     assert silent.failed is not None and "reasoned, but said nothing" in silent.failed.message
+    assert not any("is reasoning" in heard.why[-1] for heard in (cut, silent)), "it has ended"
