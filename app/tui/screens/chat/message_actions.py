@@ -344,7 +344,7 @@ class MessageActions(Vertical):
             return
         self._shade()
         if not any(turn.drafted for turn in conversation.turns):
-            self.notify("Everything here is checked.")
+            self.notify("Nothing here is an unchecked draft.")
 
     def action_show_thoughts(self) -> None:
         with reporting(self):

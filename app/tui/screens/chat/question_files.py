@@ -164,7 +164,7 @@ class QuestionFiles:
         if large := too_large(gathered.attachments, room):
             warnings.append(large)
         if warnings and typed != self._warned:
-            self._warn(typed, f"{'; '.join(warnings)}. Press the same key again to send it anyway.")
+            self._warn(typed, f"{'; '.join(warnings)}. Press the same key again to send the question anyway.")
             return None
         if gathered.told and self._shown != [one.raw for one in self._mentions(typed)]:
             # It was sent before there was time to show it.
