@@ -17,15 +17,20 @@ Each message is one printable sentence that names what failed and what to do nex
 
 from __future__ import annotations
 
+import re
+
 from remote.protocol import Error, ErrorCode
 
 UPDATE = "update Outrider here and on the server"
 """Advice for when the two sides do not understand each other."""
 MAX_QUOTE = 300
+_SEQUENCE = re.compile(r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?")
+"""Colours, and what else a terminal would obey: CSI and OSC sequences."""
 
 
 def quoted(text: str) -> str:
     """Make text from elsewhere safe for a message: printable characters only, and not too many."""
+    text = _SEQUENCE.sub("", text)
     printable = "".join(character if character.isprintable() else " " for character in text)
     return printable if len(printable) <= MAX_QUOTE else printable[: MAX_QUOTE - 1] + "…"
 

@@ -107,7 +107,7 @@ TOO_LONG = http(
 @pytest.mark.parametrize(("reply", "code", "retry"), [(BUSY, "busy", True), (TOO_LONG, "too_long", False)])
 async def test_a_typed_error_is_a_refusal_in_msgpack_and_json(reply: bytes, code: str, retry: bool) -> None:
     async with asking(lambda _: reply) as client:
-        with pytest.raises(Refused, match="Try again") as caught:
+        with pytest.raises(Refused, match="(?<!m )Try again") as caught:
             await ask(client)
     assert (caught.value.code, caught.value.retry) == (code, retry) and str(caught.value).isprintable()
 

@@ -330,7 +330,7 @@ async def test_the_open_conversation_is_copied_answered_again_named_pinned_left_
         app.prompt.focus()
         for pinned in (True, False):
             await send(app, pilot, "/pin", lambda: store.conversations.get(conversation).pinned == pinned)  # noqa: B023
-        for typed, tags in (("/tag Work #tar", ("tar", "work")), ("/tag -tar", ("work",))):
+        for typed, tags in (("/tag Work,#tar", ("tar", "work")), ("/tag -tar", ("work",))):
             await send(app, pilot, typed, lambda: store.conversations.get(conversation).choices.tags == tags)  # noqa: B023
         await send(app, pilot, "/new", lambda: app.chat.conversation.id is None and not app.prompt.text)
         await send(app, pilot, "/delete", lambda: app.toasted("No conversation is open here yet."))

@@ -127,7 +127,7 @@ class PromptCommands:
         """Add the tags that are typed, and remove those with a minus before them. Without one, say which there are."""
         with reporting(self._screen):
             conversation = self._open_one()
-            words = typed.split()
+            words = typed.replace(",", " ").split()
             tags = self._conversation.core.store.conversations.tag(
                 conversation.id,
                 add=[word for word in words if not word.startswith("-")],
