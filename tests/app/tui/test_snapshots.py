@@ -246,8 +246,8 @@ class Drawn(Window):
 async def test_all_is_drawn_again_once_a_notice_has_gone_and_none_covers_the_prompt(store: Store) -> None:
     app = Drawn(ScriptedCore(store))
     async with app.run_test(size=(80, 24), notifications=True) as pilot:
-        gone = time.monotonic() + 0.2
-        app.notify("notice", timeout=0.2)
+        gone = time.monotonic() + 1
+        app.notify("notice", timeout=1)
         await wait_until(pilot, lambda: bool(app.screen.query(Toast)))
         await wait_until(pilot, lambda: not app.screen.query(Toast))
         await wait_until(pilot, lambda: app.whole > gone)
