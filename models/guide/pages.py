@@ -24,10 +24,11 @@ from models.config import DrafterCorrupt, DrafterMissing
 from models.guide.mentions import Named, called, named
 from models.guide.outline import unfilled
 from models.guide.synonyms import STOP_WORDS
+from models.guide.vectors import WORDINGS, Vectors
 from models.guide.words import term, terms
 
 FILE = "pages.db"
-FORMAT = "2"
+FORMAT = "3"
 """Version of the tables. Another one cannot be read."""
 OWN = "outrider"
 """Platform of pages that tldr pages does not have, with Outrider's own examples alone."""
@@ -55,14 +56,15 @@ CREATE TABLE examples (
 CREATE INDEX examples_of_page ON examples (page);
 CREATE TABLE programs (name TEXT PRIMARY KEY, distinct_share REAL NOT NULL) WITHOUT ROWID;
 CREATE TABLE terms (id INTEGER PRIMARY KEY, term TEXT NOT NULL, count INTEGER NOT NULL, links BLOB NOT NULL);
+CREATE TABLE vectors (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
 CREATE VIRTUAL TABLE asked USING fts5(wordings, name, terms, content = '', tokenize = ascii);
 """
 """`languages`: in how many other languages the page exists, a sign of use. `own`: 1 for an example of Outrider's.
 `task`, `command`: with slots (`outline.py`).
 `distinct_share`: how often a program's name in a wording means that program, 0 to 1. `terms`, `wordings`: ids of terms,
 two bytes each; 0 separates two wordings. `terms.count`: examples that have the term;
-`terms.links`: pages that wordings with it are about. `asked`: the full-text index;
-its rowid is the example's id."""
+`terms.links`: pages that wordings with it are about. `vectors`: what `vectors.Vectors` takes, or nothing. `asked`: the
+full-text index; its rowid is the example's id."""
 SLOT = 0.25
 """Weight of a term that only says what kind of name a question has."""
 DISTINCT = 0.5
@@ -71,8 +73,6 @@ COMMON, MISSPELT, CERTAIN = 8, 3, 10
 """Fewest examples of a term that replaces a misspelt one. People's wordings in the index contain misspellings too: a
 term in at most this many examples may be one, if the other term is this many times as frequent for each."""
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
-WORDINGS = 64
-"""The id of a wording is this times its example's id, plus its index there."""
 
 
 @dataclass(frozen=True)
@@ -205,6 +205,12 @@ class Pages:
     def _means_something(self, word: str) -> bool:
         """Whether the index has a word, or one that is one slip of the keyboard away."""
         return self.corrected(term(word)) in self.vocabulary or (len(word) > 4 and bool(_slips(word) & STOP_WORDS))
+
+    @cached_property
+    def vectors(self) -> Vectors | None:
+        """The vectors of the examples, or None if the file has none."""
+        found = dict(self.rows("SELECT name, value FROM vectors"))
+        return Vectors(**found) if found else None
 
     @cached_property
     def names(self) -> frozenset[str]:

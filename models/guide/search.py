@@ -1,9 +1,9 @@
-"""Find the examples that fit a question: first by the full-text index, then by a closer look at each candidate.
+"""Find the examples that fit a question: first by index and vectors, then by a closer look at each candidate.
 
-The index gives some hundred candidates: BM25 over the rarer terms of the question. Each candidate is then scored by its
-nearest wording: how much of the question the wording covers, and how much of the wording the question covers, both
-weighted by how rare a term is. The score also counts a program that the question names, the page's popularity and its
-platform.
+The full-text index gives candidates by BM25 over the rarer terms of the question, and the vectors (`vectors.py`) those
+that mean the same in other words. Each candidate is scored by its nearest wording: how much of the question the wording
+covers, and how much of the wording the question covers, both weighted by how rare a term is. The score also counts how
+near its vector is, a program that the question names, the page's popularity and its platform.
 """
 
 from __future__ import annotations
@@ -14,18 +14,24 @@ from dataclasses import dataclass
 from itertools import combinations, product
 from math import log
 
+import numpy as np
+
 from models.guide.assignment import Filled, fill
 from models.guide.outline import unfilled
-from models.guide.pages import OWN, WORDINGS, Example, Page, Pages, split_wordings, unpack_ids
+from models.guide.pages import OWN, Example, Page, Pages, split_wordings, unpack_ids
 from models.guide.synonyms import PLATFORM_WORDS
+from models.guide.vectors import WORDINGS, nameless
 from models.guide.words import NAME, READ_CHARACTERS, name_terms, terms, typed
 
 READ_EXAMPLES = 3_000
 """How many examples the index may read for one question, by the counts of its terms."""
 PAIRED = 4
 """Most terms that are too frequent for that. They count if two of them occur together, or one with a rarer term."""
-CANDIDATES = 60
-"""Examples that get the closer look."""
+CANDIDATES, NEAREST = 60, 40
+"""Examples that get the closer look: by their terms, and by their vectors."""
+NEAR, CLOSE = 2.0, 0.85
+"""Weight of the cosine of a question's vector and a wording's, and the cosine that adds nothing: what is below lowers
+the score, so that a question about something else finds nothing."""
 SAID, ALIKE = 0.75, 0.5
 """Weights of the share of the question that a wording covers, and of the share of the wording that the question
 covers."""
@@ -50,7 +56,7 @@ VERB, VERB_WITHIN = 0.05, 3
 """Added if a wording begins with what the question begins with, give or take this many terms."""
 FILLED = 16
 """How many of the best examples are filled with what the question names."""
-PLACED, EMPTY = 0.40, 0.12
+PLACED, EMPTY = 0.60, 0.12
 """Added if everything that the question names finds a slot in the example; subtracted for each slot that stays
 empty."""
 
@@ -122,6 +128,9 @@ def search(
     distance = query.distances(platforms)
     best: list[tuple[float, int]] = []
     rows = {row[0]: row for row in _candidates(pages, query)}
+    near = _similarities(pages, query, without)
+    if near is not None:
+        rows |= {row[0]: row for row in _nearest(pages, near)}
     for number, platform, name, languages, own, wordings, command_terms, page_terms, page in rows.values():
         if platform not in distance:
             continue
@@ -130,6 +139,8 @@ def search(
             continue
         score += USE * log(1 + languages) / 4 + OWN_EXAMPLE * own + LEARNT * query.learnt.get(page, 0.0)
         score -= ELSEWHERE * distance[platform]
+        if near is not None:
+            score += NEAR * (float(near[number - 1]) - CLOSE)
         best.append((score, number))
     best.sort(key=lambda one: (-one[0], one[1]))
     if not query.things and not query.before:
@@ -172,7 +183,28 @@ def _distinct(
     return hits
 
 
-def _candidates(pages: Pages, query: _Query) -> list[tuple[int, str, str, int, int, bytes, bytes, bytes, int]]:
+_Row = tuple[int, str, str, int, int, bytes, bytes, bytes, int]
+_ROWS = "SELECT e.id, p.platform, p.name, p.languages, e.own, e.wordings, e.terms, p.terms, p.id FROM "
+
+
+def _similarities(pages: Pages, query: _Query, without: Collection[int]) -> np.ndarray | None:
+    """How near each example's nearest wording is, float32 [examples], or None without vectors."""
+    vectors = pages.vectors
+    if vectors is None:
+        return None
+    texts = (query.question, query.things), (query.earlier, query.before)
+    asked, before = (nameless(text, things, vectors.words) for text, things in texts)
+    return vectors.similarities(vectors.vector(asked, before), without)
+
+
+def _nearest(pages: Pages, near: np.ndarray) -> list[_Row]:
+    """The rows of the examples with the nearest vectors."""
+    numbers = np.argpartition(-near, min(NEAREST, len(near) - 1))[:NEAREST] + 1
+    chosen = ",".join(map(str, numbers.tolist()))  # Our own numbers.
+    return pages.rows(f"{_ROWS} examples AS e JOIN pages AS p ON p.id = e.page WHERE e.id IN ({chosen})")
+
+
+def _candidates(pages: Pages, query: _Query) -> list[_Row]:
     """The rows of examples that have the rarer terms of a question."""
     chosen = [f"name{program}" for program, share in query.named.items() if share >= 0.1 and program.isalnum()]
     frequent: list[str] = []
@@ -187,7 +219,7 @@ def _candidates(pages: Pages, query: _Query) -> list[tuple[int, str, str, int, i
     pairs = [*combinations(frequent, 2), *product(chosen[-PAIRED:], frequent)]
     match = " OR ".join([*chosen, *(f"({one} AND {other})" for one, other in pairs)])
     return pages.rows(
-        "SELECT e.id, p.platform, p.name, p.languages, e.own, e.wordings, e.terms, p.terms, p.id FROM "
+        f"{_ROWS}"
         "(SELECT rowid AS id FROM asked WHERE asked MATCH ? ORDER BY bm25(asked, 1.0, 2.0, 0.4) LIMIT ?) AS found "
         "JOIN examples AS e ON e.id = found.id JOIN pages AS p ON p.id = e.page",
         (match, CANDIDATES),
@@ -198,6 +230,7 @@ class _Query:
     """A question in the terms of the index."""
 
     def __init__(self, pages: Pages, question: str, before: str) -> None:
+        self.question, self.earlier = question, before[:READ_CHARACTERS]
         vocabulary, rarity = pages.vocabulary, pages.rarity
         asked = [pages.corrected(term) for term in list(dict.fromkeys(terms(question)))[:TERMS]]
         earlier = [pages.corrected(term) for term in list(dict.fromkeys(terms(before)))[:TERMS]]
@@ -218,7 +251,7 @@ class _Query:
         self.named = _named(pages, question)
         self.learnt = self._links(pages)
         self.things = pages.named(question)
-        self.before = pages.named(before) if before else []
+        self.before = pages.named(self.earlier) if before else []
         self._pages = pages
         said = _ELSEWHERE.search(question)
         self._platform = said and PLATFORM_WORDS[(said[1] or said[2]).lower().replace(" ", "")]

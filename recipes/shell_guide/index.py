@@ -239,13 +239,18 @@ def intent_rows(intents: Iterable[Intent], platforms: dict[str, str], mac: Colle
             yield Row("osx", one.program, one.task, one.macos, texts, "", True)
 
 
-def write(path: Path, raw: list[dict[str, Any]], needs: Iterable[Need], intents: Iterable[Intent] = ()) -> None:
-    """Write the index, replacing an existing file."""
+def all_rows(raw: list[dict[str, Any]], needs: Iterable[Need], intents: Iterable[Intent]) -> list[Row]:
+    """The examples in the order of their ids, of which the first is 1."""
     platforms = {
         page["name"]: page["platform"] for page in sorted(raw, key=lambda page: -PREFERRED.index(page["platform"]))
     }
     mac = {page["name"] for page in raw if page["platform"] == "osx"}
-    rows = [*page_rows(raw), *need_rows(needs, platforms), *intent_rows(intents, platforms, mac)]
+    return [*page_rows(raw), *need_rows(needs, platforms), *intent_rows(intents, platforms, mac)]
+
+
+def write(path: Path, raw: list[dict[str, Any]], needs: Iterable[Need], intents: Iterable[Intent] = ()) -> None:
+    """Write the index, replacing an existing file."""
+    rows = all_rows(raw, needs, intents)
     wordings = [list(dict.fromkeys(tuple(dict.fromkeys(terms(one))) for one in row.wordings)) for row in rows]
     names = {row.name: name_terms(row.name) for row in rows}
     runs = [command_terms(unfilled(row.command)) for row in rows]

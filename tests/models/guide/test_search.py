@@ -22,7 +22,7 @@ def first(pages: Pages, question: str, platforms: tuple[str, ...] = LINUX, befor
     [
         ("How do I unpack photos.tar.gz?", "tar xzf archive.tar.gz"),
         ("what's inside this tar archive", "tar tf path/to/archive.tar"),
-        ("which folder is eating my disk", "du -h | sort -h"),
+        ("what is eating all of my disk", "du -h | sort -h"),
         ("sort data.csv by the third column", "sort -k 2 file"),
         ("lsit the contents of a tar archvie", "tar tf path/to/archive.tar"),
         ("how do I `sort` this?", "sort file"),
