@@ -69,7 +69,7 @@ if [[ -o interactive ]]; then
     emulate -L zsh
     if _outrider_ask explain "$BUFFER" && [[ -n $_outrider_text ]]; then
       zle -I
-      print -r -- "$_outrider_text${_outrider_note:+$'\n'$_outrider_note}"
+      print -rl -- "$_outrider_text" $_outrider_note
     else # After `zle -I`, a message would hide the prompt and the last line of the text.
       zle -M -- "$_outrider_note"
     fi
