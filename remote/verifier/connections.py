@@ -348,7 +348,7 @@ def bind(host: str, port: int, connections: int = ServeOptions.max_connections) 
             listener.bind(address)
             undo.pop_all()
     except OSError as error:
-        other = "--port" if error.errno == errno.EADDRINUSE else "--host or --port"
+        other = "--port" if error.errno in (errno.EADDRINUSE, errno.EACCES) else "--host or --port"
         raise CannotBind(f"Cannot listen on {host}:{port}: {error.strerror}. Choose another {other}.") from error
     return listener
 
