@@ -128,8 +128,8 @@ class Queue:
     def take(self, queued_id: str, *, leaves: bool = False) -> Message | None:
         """Stores a queued prompt as a question with a pending answer, which takes its place here and is returned.
 
-        `leaves`: nothing takes its place, as if the question had been asked now. Returns None if the prompt is gone:
-        another window may have taken or removed it.
+        `leaves`: nothing takes its place, as if the question had been asked when it was queued. Returns None if the
+        prompt is gone: another window may have taken or removed it.
         """
         with self._database.write() as sql:
             condition = f"{WAITING} AND {TIP_FINISHED} AND queue.id = ? AND queue.message_id IS NULL"
@@ -138,7 +138,8 @@ class Queue:
                 return None
             conversation = find_conversation(sql, row["conversation_id"])
             owner = self._database.owner.claim()
-            answer = add_question(sql, conversation.id, row["text"], parent_id=conversation.tip_id, owner=owner)
+            asked, tip = row["created"] if leaves else None, conversation.tip_id
+            answer = add_question(sql, conversation.id, row["text"], parent_id=tip, owner=owner, asked=asked)
             move_attachments(sql, "queue_id", queued_id, "message_id", str(answer.parent_id))
             if leaves:
                 sql.execute("DELETE FROM queue WHERE id = ?", (queued_id,))
@@ -172,7 +173,8 @@ class Queue:
             sql.execute("UPDATE conversations SET tip_id = ? WHERE id = ?", (question.parent_id, conversation.id))
             placed = sql.execute("SELECT id FROM queue WHERE message_id = ?", (answer.id,)).fetchone()
             if placed is None:
-                queued_id = _before_others(sql, _insert(sql, conversation.id, text=question.text), question.created).id
+                queued = _insert(sql, conversation.id, text=question.text, asked=question.created)
+                queued_id = _before_others(sql, queued, question.created).id
             else:
                 (queued_id,) = placed
                 sql.execute(
@@ -204,13 +206,16 @@ class Queue:
             _place(sql, list(zip(sorted(keys.values()), (one for one in ids if one in keys))))
 
 
-def _insert(sql: Sqlite, conversation_id: str, *, text: str | None = None, message_id: str | None = None) -> Queued:
-    queued_id, created = new_id(), now()
+def _insert(
+    sql: Sqlite, conversation_id: str, *, text: str | None = None, message_id: str | None = None, asked: str = ""
+) -> Queued:
+    """Adds an entry at the end. `asked`: when, if not now."""
+    queued_id, moment = new_id(), now()
     sql.execute(
         "INSERT INTO queue (id, conversation_id, text, message_id, created) VALUES (?, ?, ?, ?, ?)",
-        (queued_id, conversation_id, text, message_id, created),
+        (queued_id, conversation_id, text, message_id, asked or moment),
     )
-    note_written(sql, conversation_id, created)
+    note_written(sql, conversation_id, moment)
     return _entry(sql, queued_id)
 
 

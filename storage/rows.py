@@ -173,10 +173,11 @@ def add_question(
     parent_id: str | None,
     owner: str,
     attachments: Sequence[Attachment] = (),
+    asked: str | None = None,
 ) -> Message:
-    """Adds a question with its attachments, and its pending answer, which is returned."""
+    """Adds a question with its attachments, and its pending answer, which is returned. `asked`: when, if not now."""
     question = new_message(conversation_id, "user", text, parent_id=parent_id, status="done")
-    add_message(sql, replace(question, attachments=tuple(attachments)))
+    add_message(sql, replace(question, attachments=tuple(attachments), created=asked or question.created))
     answer = new_message(conversation_id, "assistant", "", parent_id=question.id, status="pending")
     return add_message(sql, answer, owner)
 
