@@ -228,6 +228,7 @@ class EndpointText:
                 saved = answer.length
                 yield RoundEnded(generation.stats)
         if self._thinks:  # No longer.
+            self._thinks = False
             yield self._mode()
         if answer.length > saved:
             yield RoundEnded(generation.stats)
