@@ -266,7 +266,7 @@ def conversation(raw: msgspec.Raw) -> WholeConversation:
     waiting = [queued.message_id for queued in queue if queued.message_id is not None]
     answers = {message.id for message in messages if message.role == "assistant"}
     if len(set(waiting)) < len(waiting) or not answers.issuperset(waiting):
-        raise Unsuitable("its queue has an answer that it does not have, or the same one twice")
+        raise Unsuitable("its queue has an answer that the conversation does not have, or the same one twice")
     if record.tip is not None and record.tip not in ids:
         raise Unsuitable(f"its last shown message, {record.tip}, is missing")
     return WholeConversation(
