@@ -83,13 +83,6 @@ def test_the_walk_follows_the_targets_choices(
     assert walk(tree, choose, position=10, room=room, stop_tokens=stops) == found
 
 
-@pytest.mark.parametrize("sampling", [Sampling(temperature=1.6), Sampling(temperature=0.9, top_k=5, top_p=0.9)])
-def test_sampled_output_follows_the_targets_distribution(sampling: Sampling) -> None:
-    """With one tree: for each seed, the tokens are those without a tree and with any other."""
-    tree = random_tree(random.Random(5), 12, FEW_TOKENS)
-    assert_follows(lambda seeded: in_turn(tree), sampling, seeds=2000)
-
-
 def assert_follows(propose: Callable[[Sampling], Propose], sampling: Sampling, seeds: int) -> None:
     """A chi-square test that pairs of tokens drawn with these trees have the probabilities of the target."""
     language = Language(FEW_TOKENS, seed=3)
