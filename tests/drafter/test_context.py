@@ -43,20 +43,6 @@ def watched(tiny, tokens, memory=None):
 
 
 @few
-@given(seeds, st.integers(0, 10), st.lists(st.integers(1, 5), min_size=1, max_size=4))
-def test_an_incremental_cache_equals_one_from_scratch(tiny, seed, known, steps):
-    tokens, memory = tiny.tokens(seed, 10 + sum(steps)), tiny.memory(seed, known)
-    # Rows of inferred layers depend on the memory of their time, so they are compared where all of it is there at once.
-    context = tiny.context(tokens[:10], memory)
-    at = 10
-    for count in steps:
-        context.draft(BUSH)
-        context.commit(tokens[at : at + count])
-        at += count
-    same_tree(context.draft(BUSH), tiny.context(tokens, memory).draft(BUSH))
-
-
-@few
 @given(seeds)
 def test_a_verdict_within_the_expanded_tree_leaves_one_new_row(tiny, seed):
     context, calls = watched(tiny, tiny.tokens(seed, 12))
