@@ -16,7 +16,7 @@ from textual.message import Message
 from textual.screen import Screen
 
 from app.config import BUNDLED_TARGET, Settings
-from app.events import ModeChanged, Stats
+from app.events import ModeChanged
 from app.files import current_folder
 from app.model_names import short_model
 from app.remotes.registry import BUNDLED
@@ -545,7 +545,7 @@ class ChatScreen(Screen[None]):
         """Show the new figures of the open conversation's answer, or count those of another one that has ended."""
         if self._alive:
             if event.conversation == self.conversation.id:
-                self._show_figures(event.stats)
+                self._status.show_stats(event.stats)
             self._status.show_context(self.conversation.context, self._makes_room)
             self._panel.draw()
 
@@ -557,17 +557,13 @@ class ChatScreen(Screen[None]):
         if shown != self._figures_of:
             self._figures_of = shown
             live = opened.live
-            self._show_figures(None if live is None else live.stats)
+            self._status.show_stats(None if live is None else live.stats)
             if live is not None and live.mode is not None:
                 self._mode_reported = True
                 self._show_mode(live.mode)
             elif self._mode_reported:
                 self._mode_reported = False
                 self._show_mode(self._core.status())
-
-    def _show_figures(self, stats: Stats | None) -> None:
-        """Show the figures of the open conversation's answer, or none. Every widget that has them gets them here."""
-        self._status.show_stats(stats)
 
     @on(ConversationView.Grown)
     @work(exclusive=True, group="context")
