@@ -197,7 +197,7 @@ def check_name(name: str) -> None:
 
 def _read(path: Path) -> _File:
     try:
-        with reading(path), suppress(FileNotFoundError):
+        with reading(path), suppress(FileNotFoundError, NotADirectoryError):
             return msgspec.convert(tomllib.loads(read_text(path)), _File)
     except msgspec.ValidationError as error:
         raise ConfigError(f"{path} cannot be read: {error}. Correct it, or delete it to start afresh.") from None

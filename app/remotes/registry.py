@@ -311,7 +311,7 @@ def _check_address(url: str) -> None:
 def _read(path: Path) -> _File:
     file = _File()
     try:
-        with reading(path), suppress(FileNotFoundError):
+        with reading(path), suppress(FileNotFoundError, NotADirectoryError):
             file = msgspec.convert(tomllib.loads(read_text(path)), _File)
     except msgspec.ValidationError as error:
         raise ConfigError(f"{path}: {explain(error)}. Correct it, or delete it to start afresh.") from None

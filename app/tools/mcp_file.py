@@ -125,7 +125,7 @@ class McpFile:
         self._change(lambda servers: {other: kept for other, kept in servers.items() if other != name})
 
     def _read(self) -> dict[str, Any]:
-        with reading(self.path), suppress(FileNotFoundError):
+        with reading(self.path), suppress(FileNotFoundError, NotADirectoryError):
             return parsed(read_text(self.path), self.path)
         return {}
 
@@ -199,9 +199,9 @@ def parsed(text: str, path: Path) -> dict[str, Any]:
     try:
         content = json.loads(plain or "{}")
     except ValueError as error:
-        raise ConfigError(f"{path} is not valid JSON: {error}. Correct it, or delete it to start afresh.") from None
+        raise ConfigError(f"{path} is not valid JSON: {error}. Correct it.") from None
     if not isinstance(content, dict):
-        raise ConfigError(f"{path} is not a JSON object. Correct it, or delete it to start afresh.")
+        raise ConfigError(f"{path} is not a JSON object. Correct it.")
     return content
 
 
