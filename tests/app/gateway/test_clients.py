@@ -80,12 +80,12 @@ async def test_sigterm_lets_answers_end(behind_a_line: Opened, verifier: Verifie
 
 
 def test_a_taken_port_and_wrong_options_are_told_in_a_sentence(gateway: GatewayProcess, outrider: Outrider) -> None:
-    for option, value, said in (
-        ("--port", str(gateway.port), "Choose another --port"),
-        ("--token-file", "/nowhere", "token file /nowhere"),
-        ("--allow-origin", "*", "Add --token-file"),
+    for option, value, code, said in (
+        ("--port", str(gateway.port), 1, "Choose another --port"),
+        ("--token-file", "/nowhere", 2, "token file /nowhere"),
+        ("--allow-origin", "*", 2, "Add --token-file"),
     ):
-        assert outrider("gateway", "--mode", "offline", option, value).says(2, said)
+        assert outrider("gateway", "--mode", "offline", option, value).says(code, said)
 
 
 PLAIN = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8)
