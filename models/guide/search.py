@@ -219,8 +219,8 @@ def _candidates(pages: Pages, query: _Query) -> list[_Row]:
     pairs = [*combinations(frequent, 2), *product(chosen[-PAIRED:], frequent)]
     match = " OR ".join([*chosen, *(f"({one} AND {other})" for one, other in pairs)])
     return pages.rows(
-        f"{_ROWS}"
-        "(SELECT rowid AS id FROM asked WHERE asked MATCH ? ORDER BY bm25(asked, 1.0, 2.0, 0.4) LIMIT ?) AS found "
+        _ROWS
+        + "(SELECT rowid AS id FROM asked WHERE asked MATCH ? ORDER BY bm25(asked, 1.0, 2.0, 0.4) LIMIT ?) AS found "
         "JOIN examples AS e ON e.id = found.id JOIN pages AS p ON p.id = e.page",
         (match, CANDIDATES),
     )

@@ -1,8 +1,8 @@
 """Vectors of questions and examples, which are near each other if they mean the same in other words.
 
-A text's vector is the mean of the vectors of its word pieces, so reading a question takes no network and no
-milliseconds. `recipes/shell_guide/vectors.py` makes the table of pieces from a sentence encoder and trains it on
-pairs of questions for one command.
+A text's vector is the mean of the vectors of its word pieces, so no neural network runs on the device.
+`recipes/shell_guide/vectors.py` makes the table of pieces from a sentence encoder and trains it on pairs of questions
+for one command.
 """
 
 from __future__ import annotations

@@ -156,7 +156,10 @@ def main(arguments: list[str] | None = None) -> None:
     vocabulary, encoded = pieces_of(options.encoder)
     needs = read_everyday(EVERYDAY, evaluation_questions())
     rows = all_rows(read_raw(options.pages), needs, read_intents())
-    wordings = wordings_of(rows, Pages.open(options.index), frozenset(vocabulary))
+    pages = Pages.open(options.index)
+    if len(rows) != pages.count:
+        parser.error(f"{options.index} has {pages.count} examples, and these pages give {len(rows)}: write it anew")
+    wordings = wordings_of(rows, pages, frozenset(vocabulary))
     texts = {text for one in wordings for text in one}
     table = Table(vocabulary, start(vocabulary, encoded, texts, DIMENSIONS))
     train(table, wordings, options.steps)
