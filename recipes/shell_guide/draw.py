@@ -4,9 +4,9 @@
         --conversations 200000 --out runs/drawn
 
 Searching the pages for each question takes ten times as long as a GPU takes to learn from it, so it is done before.
-Each file of the folder holds 1,000 conversations; those that are there already are not drawn again. `--ordinary`: the
-base's answers to ordinary talk (`recipes.shell_guide.base_answers`). Every tenth conversation is one of these, without
-examples.
+Each file of the folder holds 1,000 conversations; those that are there already are not drawn again. Names have marks
+(`models/guide/names.py`) if the tokenizer has them. `--ordinary`: the base's answers to ordinary talk
+(`recipes.shell_guide.base_answers`). Every tenth conversation is one of these, without examples.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ import numpy as np
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from drafter.progress import stage
+from models.guide.recipe import has_marks
 from recipes.shell_guide.drawn import Message, encode
 from recipes.shell_guide.mixture import Mixture
 
@@ -81,7 +82,8 @@ def _open_source(pages: Path, index: Path, tokenizer: Path, seed: int, ordinary:
     lines = ordinary.read_text(encoding="utf-8").splitlines() if ordinary else []
     talk = [[(role, text) for role, text in json.loads(line)] for line in lines]
     encoder = AutoTokenizer.from_pretrained(tokenizer)
-    _drawing = partial(draw_shard, Mixture(pages, index, seed), encoder, talk, out)
+    mixture = Mixture(pages, index, seed, marks=has_marks(tokenizer))
+    _drawing = partial(draw_shard, mixture, encoder, talk, out)
 
 
 def main() -> None:

@@ -42,8 +42,10 @@ def read_drawn(folder: Path) -> Drawn:
 def encode(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Message]) -> tuple[list[int], list[bool]]:
     """Token ids of a conversation, and for each token whether the loss counts its *prediction*."""
     said = [{"role": role, "content": content} for role, content in messages]
-    ids = tokenizer(tokenizer.apply_chat_template(said, tokenize=False), add_special_tokens=False)["input_ids"]
-    opening = tokenizer("<|im_start|>assistant\n", add_special_tokens=False)["input_ids"]
+    text, asked = (
+        tokenizer.apply_chat_template(said, tokenize=False, add_generation_prompt=more) for more in (False, True)
+    )
+    ids, opening = (tokenizer(one, add_special_tokens=False)["input_ids"] for one in (text, asked.removeprefix(text)))
     learn, inside = [], False
     for at, token in enumerate(ids):
         learn.append(inside)

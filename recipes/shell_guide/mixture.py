@@ -5,6 +5,7 @@ Every conversation is a function of (seed, index) alone, so a killed run continu
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from models.guide import prompt
-from models.guide.names import NoMarks
+from models.guide.names import Marks, NoMarks, Spans
 from models.guide.pages import Pages
 from models.guide.search import Hit, platforms_of
 from recipes.shell_guide import errors, phrasing
@@ -41,9 +42,12 @@ FOLLOW = 0.55
 PLATFORMS = {"linux": 0.86, "darwin": 0.11, "win32": 0.03}
 LEFT_OUT = 0.35
 """How often the question's own wordings are left out of the search, as if they were not in the index."""
-WITHOUT_BEST, SHUFFLED, STRANGE, NONE = 0.12, 0.14, 0.04, 0.04
+WITHOUT_BEST, SHUFFLED, STRANGE, NONE = 0.07, 0.05, 0.04, 0.04
 """Shares of prompts without the best example, in another order, with another question's examples, with none. A model
 trained only on good examples trusts bad ones."""
+MISSED = 0.15
+"""Share of names without a mark. In use, no rule finds all names, and a model that has only seen marks cannot copy a
+name of several tokens."""
 
 
 @dataclass(frozen=True)
@@ -58,13 +62,28 @@ class Turn:
     """Wordings in the index that the question was drawn from."""
 
 
+class _SomeMarks(Marks):
+    """The marks of a conversation in which some names have none. Which ones depends on `seed` and the name alone."""
+
+    def __init__(self, seed: int, pages: Pages) -> None:
+        super().__init__((), pages.called)
+        self._seed = seed
+
+    def found(self, question: str) -> Spans:
+        """The names that get a mark."""
+        return [(start, end) for start, end in super().found(question) if not self._missed(question[start:end])]
+
+    def _missed(self, name: str) -> bool:
+        return zlib.crc32(f"{self._seed} {name}".encode()) < MISSED * 2**32
+
+
 class Mixture:
     """An endless source of training conversations, by index, as the messages that the target reads.
 
-    `strange`: as for `ConversationSource`.
+    `marks`: whether names have marks, for a target whose tokenizer has them. `strange`: as for `ConversationSource`.
     """
 
-    def __init__(self, pages_file: Path, index: Path, seed: int, strange: float = 0.0) -> None:
+    def __init__(self, pages_file: Path, index: Path, seed: int, *, marks: bool = False, strange: float = 0.0) -> None:
         self.everyday = ConversationSource(pages_file, seed, strange=strange)
         self.intents = read_intents()
         self._drawer = Drawer()
@@ -80,7 +99,7 @@ class Mixture:
         self._given = GivenSource(self.intents, self._intent_shares)
         self._kinds, self._shares = list(MIX), np.cumsum(list(MIX.values())) / sum(MIX.values())
         self._of_phrase: dict[int, frozenset[int]] = {}
-        self._seed = seed
+        self._seed, self._marks = seed, marks
 
     def draw(self, index: int) -> list[Message]:
         """Conversation number `index`, with a system message before each question."""
@@ -88,14 +107,16 @@ class Mixture:
         platform = str(rng.choice(list(PLATFORMS), p=list(PLATFORMS.values())))
         episodes = 1 if rng.random() < ALONE else 1 + int(rng.geometric(0.55))
         turns = [turn for _ in range(episodes) for turn in self._episode(rng)]
+        marks = _SomeMarks(self._seed * 1_000_003 + index, self.pages) if self._marks else NoMarks()
         messages: list[Message] = []
         for number, turn in enumerate(turns):
             hits = self._hits(turns[: number + 1], platform, rng)
             answer = turn.answer
             if turn.needs_pages and hits:
                 answer += f" The closest page that I have is `{hits[0].page.name}`."
-            system = prompt.system(hits, platforms_of(platform)[0], NoMarks())
-            messages += [("system", system), ("user", turn.question), ("assistant", answer)]
+            question = marks.read(turn.question)
+            system = prompt.system(hits, platforms_of(platform)[0], marks)
+            messages += [("system", system), ("user", question), ("assistant", marks.said(answer))]
         return messages
 
     def _hits(self, turns: Sequence[Turn], platform: str, rng: np.random.Generator) -> list[Hit]:

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from models.guide.names import MARKS, names
 from models.guide.pages import FILE
 from recipes.shell_guide.conversations import evaluation_questions
 from recipes.shell_guide.everyday import normalise
@@ -20,15 +21,21 @@ pytestmark = pytest.mark.training
 
 INDEX = Path(__file__).parents[2] / "drafter/pretrained/shell-guide" / FILE
 DRAWS = 12
+WITHOUT_MARKS = dict.fromkeys(map(ord, MARKS))
 
 
 @pytest.fixture(scope="module")
-def mixture(tmp_path_factory: pytest.TempPathFactory) -> Mixture:
+def pages_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     page = {"platform": "common", "name": "frob", "alias": False, "translations": 3, "description": "A test's program."}
     examples = [{"task": f"{do.capitalize()} a service", "command": f"frob {do}"} for do in ("start", "stop")]
     path = tmp_path_factory.mktemp("pages") / "pages.jsonl"
     path.write_text(json.dumps(page | {"examples": examples}) + "\n", encoding="utf-8")
-    return Mixture(path, INDEX, seed=3)
+    return path
+
+
+@pytest.fixture(scope="module")
+def mixture(pages_file: Path) -> Mixture:
+    return Mixture(pages_file, INDEX, seed=3)
 
 
 def test_a_conversation_depends_on_seed_and_index_alone(mixture: Mixture) -> None:
@@ -37,6 +44,23 @@ def test_a_conversation_depends_on_seed_and_index_alone(mixture: Mixture) -> Non
     for messages in drawn:
         assert [role for role, _ in messages] == ["system", "user", "assistant"] * (len(messages) // 3)
         assert all(text.strip() for _, text in messages)
+
+
+def test_most_names_have_marks_that_the_answer_uses(mixture: Mixture, pages_file: Path) -> None:
+    marked = Mixture(pages_file, INDEX, seed=3, marks=True)
+    named = missed = used = 0
+    for index in range(4 * DRAWS):
+        given: set[str] = set()
+        for (role, plain), (_, read) in zip(mixture.draw(index), marked.draw(index), strict=True):
+            if role == "user":
+                assert read.translate(WITHOUT_MARKS) == plain
+                named += len(names(plain))
+                missed += len(names(plain)) - sum(read.count(mark) for mark in MARKS)
+                given |= {*read} & {*MARKS}
+            elif role == "assistant":
+                assert {*read} & {*MARKS} <= given
+                used += read != plain
+    assert 0 < missed < named / 2 and used > DRAWS
 
 
 @pytest.mark.parametrize("kind", MIX)
