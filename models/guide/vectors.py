@@ -30,8 +30,8 @@ _WITH_ENDING = ("archive", "file", "glob", "image", "input", "output", "script")
 _ENDING = re.compile(r"(?:\.[A-Za-z]\w{0,4}){1,2}$")
 WORDINGS = 64
 """The id of a wording is this times its example's id, plus its index there."""
-_BLOCK = 4096
-"""Wordings that are compared at a time, so that no copy of all vectors in float32 is kept."""
+_BLOCK = 1024
+"""Wordings that are compared at a time: as many as a processor's cache holds in float32."""
 
 
 class Vectors:
@@ -66,19 +66,21 @@ class Vectors:
 
     @cached_property
     def _lengths(self) -> Floats:
-        squares = [np.square(block, dtype=np.float32).sum(1) for block in self._blocks()]
+        blocks = (self._wordings[start : start + _BLOCK] for start in range(0, len(self._wordings), _BLOCK))
+        squares = [np.square(block, dtype=np.float32).sum(1) for block in blocks]
         lengths: Floats = np.maximum(np.sqrt(np.concatenate(squares)), np.float32(1))
         return lengths
-
-    def _blocks(self) -> list[NDArray[np.int8]]:
-        return [self._wordings[start : start + _BLOCK] for start in range(0, len(self._wordings), _BLOCK)]
 
     def similarities(self, vector: Floats, without: Collection[int] = ()) -> Floats:
         """The cosine of each example's nearest wording with a question's vector: float32 [examples], example 1 first.
 
         `without`: ids of wordings that do not count (`Pages.wordings`).
         """
-        found: Floats = np.concatenate([block.astype(np.float32) @ vector for block in self._blocks()])
+        found, block = np.empty(len(self._wordings), np.float32), np.empty((_BLOCK, len(vector)), np.float32)
+        for start in range(0, len(found), _BLOCK):
+            wordings = self._wordings[start : start + _BLOCK]
+            block[: len(wordings)] = wordings
+            np.dot(block[: len(wordings)], vector, out=found[start : start + _BLOCK])
         found /= self._lengths
         for one in without:
             found[self._starts[one // WORDINGS - 1] + one % WORDINGS] = -1
