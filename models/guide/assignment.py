@@ -28,6 +28,7 @@ EARLIER = 0.35
 MOST = 8
 """Most things and slots that are considered."""
 _QUOTES = re.compile(r"['\"`\\$]")
+_QUOTED = re.compile(r"'[^']*'|\"(?:[^\"\\]|\\.)*\"|\\.", re.S)
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,8 @@ class _Place:
     cues: frozenset[str]
     forms: frozenset[str]
     """All forms that the command types it in."""
+    inside: frozenset[str]
+    """Those of these forms that the command may have in quotes of its own."""
     tail: str
     """The ending that the command adds to it, such as `.gz`, or an empty string."""
 
@@ -85,6 +88,7 @@ def _places(task: str, command: str) -> tuple[tuple[_Place, ...], frozenset[str]
     """The slots of an example, each once, in the order of task and command, with the neighbouring words."""
     found: dict[str, tuple[Slot, list[str]]] = {}
     forms: dict[str, set[str]] = {}
+    inside: dict[str, set[str]] = {}
     tails: dict[str, set[str]] = {}
     for text in (task, command):
         for slot, at in slots(text):
@@ -92,14 +96,28 @@ def _places(task: str, command: str) -> tuple[tuple[_Place, ...], frozenset[str]
             found.setdefault(slot.name, (slot, []))[1].extend(words)
             if text is command:
                 forms.setdefault(slot.name, set()).add(slot.form)
+                if slot.form == "raw" or _in_quotes(text[:at]):
+                    inside.setdefault(slot.name, set()).add(slot.form)
                 tail = re.match(r"(?:\.[A-Za-z]\w{0,4}){1,2}(?![\w.*])", text[at + len(str(slot)) :])
                 tails.setdefault(slot.name, set()).add(tail.group() if tail else "")
     places = (
-        _Place(slot, cues(words), frozenset(forms.get(name, {""})), min(tails.get(name, {""})))
+        _Place(
+            slot,
+            cues(words),
+            frozenset(forms.get(name, {""})),
+            frozenset(inside.get(name, ())),
+            min(tails.get(name, {""})),
+        )
         for name, (slot, words) in found.items()
     )
     fixed = put(f"{task} {command}", lambda _: " ").lower()
     return tuple(places)[:MOST], frozenset(re.findall(r"[^\s'\"`(){}]+", fixed))
+
+
+def _in_quotes(command: str) -> bool:
+    """Whether the beginning of a command ends within quotes."""
+    quotes = _QUOTED.sub("", command)
+    return "'" in quotes or '"' in quotes
 
 
 def _fit(place: _Place, thing: Named, earlier: bool) -> float:
@@ -109,9 +127,10 @@ def _fit(place: _Place, thing: Named, earlier: bool) -> float:
     if share < LEAST:
         return 0.0
     value = thing.value(slot.type)
-    if any(value.typed(form) is None for form in place.forms):
+    typed = {form: value.typed(form) for form in place.forms}
+    if None in typed.values():
         return 0.0
-    if "raw" in place.forms and _QUOTES.search(thing.text):  # It may be inside quotes of the command.
+    if any(_QUOTES.search(typed[form] or "") for form in place.inside):
         return 0.0
     if thing.before and cues([thing.before]) & place.cues:
         share += SAME_CUE

@@ -166,6 +166,7 @@ FIND = (
     f"find {DIRECTORY} -size +{slot('size', 'size', 'find', '100M')}",
 )
 PRINT = f"print {slot('text')}", f"echo '{slot('text', 'text', 'raw')}'"
+ENDING = f"find all {slot('ext')} files", f"find . -name '*.{slot('ext')}'"
 WRITE = PRINT[0], f"{PRINT[1]} > {slot('file')}"
 UNPACK = "decompress a file", f"gunzip {slot('file', 'file', 'raw')}.gz"
 FORWARD = (
@@ -185,6 +186,8 @@ FORWARD = (
         (FORWARD, "port 8080 to port 80 of web01.lan", "ssh -L 8080:localhost:80 web01.lan"),
         (COPY, "copy it", "cp x x/"),
         (PRINT, '"it\'s me"', "echo 'x'"),  # A quote does not end the quotes of a command.
+        (ENDING, "all .py files", "find . -name '*.py'"),
+        (ENDING, "files named gobo*", "find . -name '*.x'"),  # Nor does a pattern that needs quotes itself.
         (WRITE, "'two words' > \"my notes.txt\"", "echo 'two words' > 'my notes.txt'"),
         (UNPACK, "gunzip core_1.gz", "gunzip core_1.gz"),  # An ending does not come twice.
         (UNPACK, "gunzip core_1.bz2", "gunzip x.gz"),
