@@ -148,7 +148,7 @@ _PATH = re.compile(r"~?/.*|\.{1,2}/.*|[^/]+/.*|~")
 _FILE_ENDING = re.compile(r"(?<=[\w)\]])(?:\.(?:7z|[A-Za-z][A-Za-z0-9]{0,7})){1,2}$")
 _DOTFILE = re.compile(r"\.[A-Za-z][\w-]+(?:\.[\w-]+)*")
 _HEX = re.compile(r"(?=.*\d)[0-9a-f]{7,40}")
-_NAME_LIKE = re.compile(r"\w*[\d_]\w*|.*[a-z][A-Z].*|[\w.]+(?:[-:@/+][\w.]+)+|[A-Z]{2,}")
+_NAME_LIKE = re.compile(r"[\w.]*[\d_][\w.]*|.*[a-z][A-Z].*|[\w.]+(?:[-:@/+][\w.]+)+|[A-Z]{2,}")
 _UPPER = re.compile(r"[A-Z][A-Z0-9_]+")
 _CALLED_SO = re.compile(r"(?=\S{3})(?!\*\.[a-z]+$)(?=.*[a-z])\S+")
 """What gets a mark: three characters or more with a lower-case letter, without a space, and not `*.log`, which is only
@@ -464,6 +464,8 @@ def _kinds(word: str) -> tuple[dict[str, float], float]:
             kinds |= {"variable": 0.9, "pattern": 0.8, "word": 0.8}
         if ":" in word:
             kinds |= {"image": 1.0, "repo": 0.6}
+        elif "." in word:
+            kinds |= {"file": 0.8}
         return kinds, 0.9 if re.search(r"[\d_]|[a-z][A-Z]", word) else 0.6
     return {}, 0.0
 

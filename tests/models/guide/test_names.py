@@ -113,6 +113,8 @@ def best(one: Named) -> str:
         ("files larger than 20 megabytes", {"20 megabytes": "size"}),
         ("the third column of a.tsv since 3 march 2024", {"the third column": "column", "3 march 2024": "date"}),
         ("find 'connection refused' in a.log", {"connection refused": "word", "a.log": "file"}),
+        ("delete the folder old_thumbs.2016", {"old_thumbs.2016": "folder"}),
+        ("copy the file access.log.1", {"access.log.1": "file"}),
         ("cherry pick e03bb17 of *.log", {"e03bb17": "commit", "*.log": "glob"}),
     ],
 )
