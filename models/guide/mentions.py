@@ -361,7 +361,7 @@ class _Reading:
             parts = letters.split("-")
             is_word = all(part.isalpha() for part in parts) and len(letters) > 1
             # "side-by-side" is a word, and "fix-login" may be one.
-            means = is_word and (known(letters) if len(parts) == 1 else not STOP_WORDS.isdisjoint(parts))
+            means = is_word and (known(letters) or (len(parts) > 1 and not STOP_WORDS.isdisjoint(parts)))
             kinds, weight = ({}, 0.0) if means and word == letters else _kinds(word)
             if len(parts) > 1 and is_word and all(map(known, parts)):
                 weight = min(weight, 0.25)

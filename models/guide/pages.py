@@ -72,6 +72,8 @@ DISTINCT = 0.5
 COMMON, MISSPELT, CERTAIN = 8, 3, 10
 """Fewest examples of a term that replaces a misspelt one. People's wordings in the index contain misspellings too: a
 term in at most this many examples may be one, if the other term is this many times as frequent for each."""
+PHRASE = 10
+"""Fewest examples of a word with hyphens that is no name."""
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
@@ -204,7 +206,15 @@ class Pages:
 
     def _means_something(self, word: str) -> bool:
         """Whether the index has a word, or one that is one slip of the keyboard away."""
+        if "-" in word:
+            return self._is_phrase(word.split("-"))
         return self.corrected(term(word)) in self.vocabulary or (len(word) > 4 and bool(_slips(word) & STOP_WORDS))
+
+    def _is_phrase(self, words: Iterable[str]) -> bool:
+        """Whether examples have these words next to each other, as those of "pretty-print" and "non-empty"."""
+        phrase = f'wordings:"{" ".join(map(term, words))}"'
+        found = self.rows("SELECT 1 FROM asked WHERE asked MATCH ? LIMIT ?", (phrase, PHRASE))
+        return len(found) == PHRASE
 
     @cached_property
     def vectors(self) -> Vectors | None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import string
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
-from models.guide.pages import Pages
+from models.guide.pages import FILE, Pages
 from models.guide.search import platforms_of, search
+from recipes.shell_guide.index import write
+from tests.support.guide_pages import page
 
 LINUX = platforms_of("linux")
 
@@ -31,6 +35,24 @@ def first(pages: Pages, question: str, platforms: tuple[str, ...] = LINUX, befor
 )
 def test_the_example_that_fits_comes_first(pages: Pages, question: str, command: str) -> None:
     assert first(pages, question) == command
+
+
+def test_a_word_with_hyphens_is_a_name_unless_many_examples_have_its_parts_together(tmp_path: Path) -> None:
+    each = [
+        (f"List non-empty {thing} of a folder", f"list{at} folder") for at, thing in enumerate(string.ascii_lowercase)
+    ]
+    write(
+        tmp_path / FILE,
+        [
+            page("common", "lister", "Lists.", *each),
+            page("common", "rm", "Delete.", ("Delete a folder", "rm -r folder")),
+        ],
+        [],
+    )
+    pages = Pages.open(tmp_path / FILE)
+    assert [one.text for one in pages.named("delete the non-empty folder")] == []
+    assert [one.text for one in pages.named("delete the list-empty folder")] == ["list-empty"]
+    pages.close()
 
 
 @pytest.mark.parametrize("said", ["", "谢谢", "frobnicate zyxgy", "how do I do this?", '"', "a AND b) OR *"])
