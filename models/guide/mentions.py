@@ -59,6 +59,11 @@ VERBS = {
     **dict.fromkeys(("group",), "group"),
 }
 """Words before a name -> the type that they make likely."""
+OBJECTS = frozenset({
+    "install", "uninstall", "reinstall", "restart", "kill", "killall", "grep", "containing", "contain", "contains",
+    "matching", "mention", "mentions",
+})  # fmt: skip
+"""Those after which any rare word is a name."""
 
 _CALLED = frozenset({
     "called", "named", "user", "username", "word", "string", "group", "branch", "database", "variable", "alias",
@@ -189,12 +194,15 @@ class Named:
         return plain(self.text)
 
 
-def named(question: str, known: Callable[[str], bool], program: Callable[[str], bool]) -> list[Named]:
+def named(
+    question: str, known: Callable[[str], bool], program: Callable[[str], bool], rare: Callable[[str], bool]
+) -> list[Named]:
     """What a question names, from first to last.
 
-    `known`: whether the index has a word. `program`: whether it is mostly the name of a program.
+    `known`: whether the index has a word. `program`: whether it is mostly the name of a program. `rare`: whether few
+    examples have it, so that it is a name after "install".
 
-    >>> [(one.text, one.kinds["folder"]) for one in named("copy a.pdf to /srv/in", bool, bool)]
+    >>> [(one.text, one.kinds["folder"]) for one in named("copy a.pdf to /srv/in", bool, bool, bool)]
     [('a.pdf', 0.4), ('/srv/in', 1.0)]
     """
     reading = _Reading(question[:READ_CHARACTERS])
@@ -204,7 +212,7 @@ def named(question: str, known: Callable[[str], bool], program: Callable[[str], 
     reading.times()
     reading.quantities()
     reading.endings()
-    reading.words(known, program)
+    reading.words(known, program, rare)
     reading.numbers()
     return sorted(reading.found, key=lambda one: one.at)
 
@@ -347,7 +355,7 @@ class _Reading:
                 values = {"glob": glob_value(f"*.{one[1]}", one[0]), "ext": constant(one[0], one[1])}
                 self._take(*one.span(), {"ext": 1.0, "glob": 0.9}, 0.6, values)
 
-    def words(self, known: Callable[[str], bool], program: Callable[[str], bool]) -> None:
+    def words(self, known: Callable[[str], bool], program: Callable[[str], bool], rare: Callable[[str], bool]) -> None:
         """Paths and names by their form, and words by their neighbours."""
         words = list(_WORD.finditer(self._text))
         for at, found in enumerate(words):
@@ -367,6 +375,9 @@ class _Reading:
                 weight = min(weight, 0.25)
             likely = bool(kinds) or not means
             beside = _beside(letters, before, after if at and likely else "", likely or program(letters))
+            plain = letters in STOP_WORDS or letters in _LINKS or letters in WORDS
+            if before in OBJECTS and is_word and not (plain or beside) and after not in WORDS and rare(letters):
+                beside[VERBS[before]] = 0.7
             if before in ("called", "named") and at > 1 and words[at - 2].group().lower() in WORDS:
                 noun = words[at - 2].group().lower()
                 beside[WORDS[noun] or noun] = 1.1

@@ -72,6 +72,8 @@ DISTINCT = 0.5
 COMMON, MISSPELT, CERTAIN = 8, 3, 10
 """Fewest examples of a term that replaces a misspelt one. People's wordings in the index contain misspellings too: a
 term in at most this many examples may be one, if the other term is this many times as frequent for each."""
+RARE = 200
+"""Most examples of a word that is a name where one is expected."""
 PHRASE = 10
 """Fewest examples of a word with hyphens that is no name."""
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
@@ -195,7 +197,7 @@ class Pages:
 
     def named(self, question: str) -> list[Named]:
         shares = self.distinct_shares
-        return named(question, self._means_something, lambda word: shares.get(word, 0.0) >= DISTINCT)
+        return named(question, self._means_something, lambda word: shares.get(word, 0.0) >= DISTINCT, self._is_rare)
 
     def called(self, question: str) -> list[tuple[int, int]]:
         """Beginnings and ends of what a question gives as the name of something, which gets a mark too.
@@ -209,6 +211,10 @@ class Pages:
         if "-" in word:
             return self._is_phrase(word.split("-"))
         return self.corrected(term(word)) in self.vocabulary or (len(word) > 4 and bool(_slips(word) & STOP_WORDS))
+
+    def _is_rare(self, word: str) -> bool:
+        """Whether a word, which is no plural and has no synonyms, is in at most `RARE` examples."""
+        return term(word) == word and self.vocabulary.get(word, (0, 0))[1] <= RARE
 
     def _is_phrase(self, words: Iterable[str]) -> bool:
         """Whether examples have these words next to each other, as those of "pretty-print" and "non-empty"."""

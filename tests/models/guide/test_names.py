@@ -90,12 +90,14 @@ def test_no_letter_of_a_name_is_lost(used: list[str], data: st.DataObject) -> No
 KNOWN = {
     "copy", "the", "file", "files", "to", "a", "user", "branch", "port", "larger", "than", "find", "in", "of",
     "lines", "column", "every", "restart", "install", "word", "group", "create", "push", "jpg", "day", "at", "show",
-    "line", "called",
+    "line", "called", "numpy", "with",
 }  # fmt: skip
 
 
 def read(question: str) -> list[Named]:
-    return named(question, lambda word: word in KNOWN, lambda word: word in ("nginx", "git"))
+    return named(
+        question, lambda word: word in KNOWN, lambda word: word in ("nginx", "git"), lambda word: word == "numpy"
+    )
 
 
 def best(one: Named) -> str:
@@ -114,6 +116,7 @@ def best(one: Named) -> str:
         ("the third column of a.tsv since 3 march 2024", {"the third column": "column", "3 march 2024": "date"}),
         ("find 'connection refused' in a.log", {"connection refused": "word", "a.log": "file"}),
         ("delete the folder old_thumbs.2016", {"old_thumbs.2016": "folder"}),
+        ("install numpy with it", {"numpy": "package"}),
         ("copy the file access.log.1", {"access.log.1": "file"}),
         ("cherry pick e03bb17 of *.log", {"e03bb17": "commit", "*.log": "glob"}),
     ],
@@ -124,7 +127,10 @@ def test_by_its_form(question: str, wanted: dict[str, str]) -> None:
         assert found[text].kinds[kind] == max(found[text].kinds.values()), (text, best(found[text]))
 
 
-@pytest.mark.parametrize("question", ["push branch", "md5 and sha256", "step-by-step, BUT a user", "a .tar.gz", ""])
+@pytest.mark.parametrize(
+    "question",
+    ["push branch", "copy numpy", "install the line", "md5 and sha256", "step-by-step, BUT a user", "a .tar.gz", ""],
+)
 def test_plain_words_are_no_names(question: str) -> None:
     assert [one.text for one in read(question)] == []
 
@@ -156,7 +162,7 @@ def slot(name: str, kind: str = "", form: str = "", placeholder: str = "x", *, o
 
 
 def things(question: str) -> list[Named]:
-    return named(question, lambda word: word.isalpha() and len(word) < 6, lambda _: False)
+    return named(question, lambda word: word.isalpha() and len(word) < 6, lambda _: False, lambda _: False)
 
 
 DIRECTORY = slot("dir", "folder", "", ".", optional=True)
