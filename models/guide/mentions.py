@@ -374,10 +374,8 @@ class _Reading:
             if len(parts) > 1 and is_word and all(map(known, parts)):
                 weight = min(weight, 0.25)
             likely = bool(kinds) or not means
-            beside = _beside(letters, before, after if at and likely else "", likely or program(letters))
-            plain = letters in STOP_WORDS or letters in _LINKS or letters in WORDS
-            if before in OBJECTS and is_word and not (plain or beside) and after not in WORDS and rare(letters):
-                beside[VERBS[before]] = 0.7
+            may_be = likely or program(letters) or (before in OBJECTS and rare(letters))
+            beside = _beside(letters, before, after if at and likely else "", may_be)
             if before in ("called", "named") and at > 1 and words[at - 2].group().lower() in WORDS:
                 noun = words[at - 2].group().lower()
                 beside[WORDS[noun] or noun] = 1.1

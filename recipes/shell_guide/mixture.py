@@ -42,7 +42,7 @@ FOLLOW = 0.55
 PLATFORMS = {"linux": 0.86, "darwin": 0.11, "win32": 0.03}
 LEFT_OUT = 0.35
 """How often the question's own wordings are left out of the search, as if they were not in the index."""
-WITHOUT_BEST, SHUFFLED, STRANGE, NONE = 0.07, 0.05, 0.04, 0.04
+WITHOUT_BEST, SHUFFLED, STRANGE, NONE = 0.12, 0.14, 0.04, 0.04
 """Shares of prompts without the best example, in another order, with another question's examples, with none. A model
 trained only on good examples trusts bad ones."""
 MISSED = 0.15
