@@ -41,26 +41,15 @@ def test_runs_with_faults_lose_nothing_and_a_wrong_token_is_told(
     assert total["tokens"] == first["tokens"] + second["tokens"]
 
 
-@pytest.fixture
-def tokens(drafter) -> list[int]:
-    return drafter.text.encode("list all files")
+def test_each_thing_that_may_be_wrong_is_found(drafter):
+    """In an answer of which two tokens are verified, and the others drafted."""
+    tokens = drafter.text.encode("list all files")
+    words, provenance = drafter.text.decode(tokens), (True,) * 2 + (False,) * (len(tokens) - 2)
+    stored = Message("m", "c", None, "assistant", words, "done", tuple(tokens), provenance, {}, "")
+    solid = drafter.text.decode(tokens[:2])
+    done = Done(False, "length", stored.tokens, provenance, Stats())
+    events: list[Event] = [Verified(solid, 2, 0), Drafted(words.removeprefix(solid), len(tokens) - 2), done]
 
-
-@pytest.fixture
-def stored(drafter, tokens) -> Message:
-    """Two tokens are verified, and the others drafted."""
-    provenance = (True,) * 2 + (False,) * (len(tokens) - 2)
-    return Message("m", "c", None, "assistant", drafter.text.decode(tokens), "done", tuple(tokens), provenance, {}, "")
-
-
-@pytest.fixture
-def events(drafter, stored) -> list[Event]:
-    solid = drafter.text.decode(stored.tokens[:2])
-    done = Done(False, "length", stored.tokens, stored.provenance, Stats())
-    return [Verified(solid, 2, 0), Drafted(stored.text.removeprefix(solid), len(stored.tokens) - 2), done]
-
-
-def test_each_thing_that_may_be_wrong_is_found(events, stored, drafter, tokens):
     def found(events: list[Event] = events, stored: Message = stored, reference: list[int] | None = tokens) -> str:
         return "; ".join(violations(events, stored, reference, drafter.text))
 

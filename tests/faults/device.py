@@ -23,8 +23,8 @@ TOKENS = 48
 ALONE = 6
 """Tokens that the device writes alone before the line is healed."""
 
-References = dict[tuple[int, ...], list[int]]
-"""The target's own answers, by their prompts."""
+REFERENCES: dict[tuple[int, ...], list[int]] = {}
+"""The tiny target's own answers, by their prompts."""
 Act = Callable[[], Awaitable[None]]
 
 
@@ -40,7 +40,6 @@ class Device:
     clock: FastClock
     text: ChatText
     around: VerifierClient
-    references: References
     conversation: str
 
     async def ask(self, question: str, *, strike: Act | None = None, heal: Act | None = None) -> Heard:
@@ -74,10 +73,10 @@ class Device:
     async def nothing_lost(self, heard: Heard) -> None:
         thread = self.opened.store.branches.thread(self.conversation)
         prompt = tuple(conversation_tokens(self.text, thread[:-1]))
-        if prompt not in self.references:
+        if prompt not in REFERENCES:
             stops = self.text.stop_tokens
-            self.references[prompt] = await target_alone(self.around, prompt, Sampling(), TOKENS, stops)
-        found = violations(heard.events, thread[-1], self.references[prompt], self.text)
+            REFERENCES[prompt] = await target_alone(self.around, prompt, Sampling(), TOKENS, stops)
+        found = violations(heard.events, thread[-1], REFERENCES[prompt], self.text)
         assert not found, found
 
     async def works_again(self) -> None:

@@ -19,7 +19,7 @@ from drafter.runtime import Drafter
 from remote import VerifierClient
 from remote.link import STALL_SECONDS
 from remote.verifier.http import ALIVE_SECONDS
-from tests.faults.device import HURRY, TOKENS, Device, References, whys
+from tests.faults.device import HURRY, TOKENS, Device, whys
 from tests.faults.table import CASES, LATE, STREAM_CASES, Case
 from tests.support.clock import FastClock
 from tests.support.conversing import assistant, until_connected, until_mode
@@ -39,11 +39,6 @@ def other(tiny_pair: Path) -> Iterator[VerifierProcess]:
     """A second verifier of the same pair."""
     with VerifierProcess(tiny_pair) as process:
         yield process
-
-
-@pytest.fixture(scope="module")
-def references() -> References:
-    return {}
 
 
 @dataclass
@@ -71,8 +66,8 @@ def name() -> str:
 
 @pytest.fixture
 async def device(
-    drafter: Drafter, verifier: VerifierProcess, other: VerifierProcess, references: References, mode: ChosenMode,
-    way: Verifying, name: str, tmp_path: Path,
+    drafter: Drafter, verifier: VerifierProcess, other: VerifierProcess, mode: ChosenMode, way: Verifying, name: str,
+    tmp_path: Path,
 ) -> AsyncIterator[Behind]:  # fmt: skip
     settings, clock = Settings(mode=mode, max_tokens=TOKENS), FastClock()
     silent = name in WAYS[way] and WAYS[way][name].silent
@@ -87,7 +82,7 @@ async def device(
         await until_connected(opened)
         clock.hurry(HURRY if silent else 1.0)
         conversation = opened.store.conversations.create("faults").id
-        yield Behind(opened, clock, drafter.text, around, references, conversation, proxy)
+        yield Behind(opened, clock, drafter.text, around, conversation, proxy)
 
 
 def strike(proxy: FaultProxy, case: Case) -> None:
@@ -203,7 +198,7 @@ async def test_what_was_written_alone_is_taken_over_or_stays_where_the_verifier_
         ):
             await until_mode(opened, "edge")
             conversation = opened.store.conversations.create("killed").id
-            device = Device(opened, FastClock(), drafter.text, around, {}, conversation)
+            device = Device(opened, FastClock(), drafter.text, around, conversation)
             heard = await device.ask("list files", strike=kill, heal=start)
             assert [mode for mode, _ in groupby(heard.modes)][-3:] == ["edge", "offline", "edge"]
             assert heard.done is not None and len(heard.done.token_ids) == TOKENS and all(heard.done.provenance)

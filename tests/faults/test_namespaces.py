@@ -27,7 +27,7 @@ from drafter.runtime import Drafter
 from drafter.shelf import Drafters
 from remote import VerifierClient
 from storage import Store
-from tests.faults.device import HURRY, TOKENS, Device, References, whys
+from tests.faults.device import HURRY, TOKENS, Device, whys
 from tests.support.clock import FastClock
 from tests.support.conversing import until_connected
 from tests.support.fault_proxy import Exchange, FaultProxy
@@ -125,15 +125,8 @@ def far(cable: Cable, tiny_pair: Path, tmp_path_factory: pytest.TempPathFactory)
         yield process
 
 
-@pytest.fixture(scope="module")
-def references() -> References:
-    return {}
-
-
 @pytest.fixture
-async def device(
-    far: VerifierProcess, drafter: Drafter, references: References, tmp_path: Path
-) -> AsyncIterator[Device]:
+async def device(far: VerifierProcess, drafter: Drafter, tmp_path: Path) -> AsyncIterator[Device]:
     # In edge mode, because a short stream would be through before its cable is cut.
     settings, clock = Settings(max_tokens=TOKENS), FastClock()
     options = Options(
@@ -144,7 +137,7 @@ async def device(
             await until_connected(opened)
             clock.hurry(HURRY)
             conversation = store.conversations.create("cable").id
-            yield Device(opened, clock, drafter.text, around, references, conversation)
+            yield Device(opened, clock, drafter.text, around, conversation)
 
 
 CHANGES = {

@@ -14,7 +14,7 @@ from recipes.shell_guide import errors
 from recipes.shell_guide.given import Given, asked, known_risks, own_command
 from recipes.shell_guide.grammar.talk import read_talk
 
-DRAWS = 200
+DRAWS = 50
 _SLOT = re.compile(r"\{[a-z]+\d?\}")
 _LOST = re.compile(r"deletes?|overwrites|replace|throws?|empt(?:y|ies)|removes?|writes?|moves", re.I)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from copy import copy
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from recipes.shell_guide.grammar.intents import Asked, read_intents
 from recipes.shell_guide.grammar.talk import read_talk
 from recipes.shell_guide.mixture import MIX, Mixture
 from recipes.shell_guide.ordinary import Ordinary
+from tests.support.guide_pages import page
 
 pytestmark = pytest.mark.training
 
@@ -25,17 +27,11 @@ WITHOUT_MARKS = dict.fromkeys(map(ord, MARKS))
 
 
 @pytest.fixture(scope="module")
-def pages_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    page = {"platform": "common", "name": "frob", "alias": False, "translations": 3, "description": "A test's program."}
-    examples = [{"task": f"{do.capitalize()} a service", "command": f"frob {do}"} for do in ("start", "stop")]
+def mixture(tmp_path_factory: pytest.TempPathFactory) -> Mixture:
     path = tmp_path_factory.mktemp("pages") / "pages.jsonl"
-    path.write_text(json.dumps(page | {"examples": examples}) + "\n", encoding="utf-8")
-    return path
-
-
-@pytest.fixture(scope="module")
-def mixture(pages_file: Path) -> Mixture:
-    return Mixture(pages_file, INDEX, seed=3)
+    examples = (("Start a service", "frob start"), ("Stop a service", "frob stop"))
+    path.write_text(json.dumps(page("common", "frob", "A test's program.", *examples, languages=3)) + "\n")
+    return Mixture(path, INDEX, seed=3)
 
 
 def test_a_conversation_depends_on_seed_and_index_alone(mixture: Mixture) -> None:
@@ -46,8 +42,9 @@ def test_a_conversation_depends_on_seed_and_index_alone(mixture: Mixture) -> Non
         assert all(text.strip() for _, text in messages)
 
 
-def test_most_names_have_marks_that_the_answer_uses(mixture: Mixture, pages_file: Path) -> None:
-    marked = Mixture(pages_file, INDEX, seed=3, marks=True)
+def test_most_names_have_marks_that_the_answer_uses(mixture: Mixture) -> None:
+    marked = copy(mixture)
+    marked._marks = True  # As `marks` says; to make another one takes seconds.
     named = missed = used = 0
     for index in range(4 * DRAWS):
         given: set[str] = set()

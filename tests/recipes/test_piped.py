@@ -17,7 +17,7 @@ from recipes.shell_guide.piped.parts import Text
 from recipes.shell_guide.piped.tables import separated
 from storage import Attachment, Message
 
-DRAWS = 200
+DRAWS = 50
 FEW = 4
 """Draws of each text whose questions and commands are read closely, which takes long."""
 _CODE = re.compile(r"```.*?```", re.S)

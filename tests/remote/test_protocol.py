@@ -54,19 +54,15 @@ KINDS = tuple(type(message) for message in MESSAGES)
 token = st.integers(0, MOST)
 
 
-@st.composite
-def sampled_trees(draw: st.DrawFn) -> DraftTree:
+def sampled_tree(seed: int) -> DraftTree:
     """A tree whose parents each have a list of their children and of other tokens."""
-    parents = [draw(st.integers(-1, node - 1)) for node in range(draw(st.integers(0, 40)))]
-    # A token per node keeps siblings apart, whoever their parent is.
-    tokens = draw(st.lists(token, min_size=len(parents), max_size=len(parents), unique=True))
-    tree, candidates = DraftTree(np.array(tokens, np.int32), np.array(parents, np.int32)), {}
+    rng = np.random.default_rng(seed)
+    parents = np.array([rng.integers(-1, node) for node in range(rng.integers(41))], np.int32)
+    unused = rng.choice(MOST + 1, 999, replace=False)  # A token per node keeps siblings apart.
+    tree, candidates = DraftTree(unused[: len(parents)].astype(np.int32), parents), {}
     for parent, children in tree.children().items():
-        others = draw(st.lists(token.filter(lambda other, own=children: other not in own), max_size=5, unique=True))
-        listed = draw(st.permutations([*children, *others]))
-        weight = st.integers(1, MAX_WEIGHT)
-        weights = draw(st.lists(weight, min_size=len(listed), max_size=len(listed)))
-        candidates[parent] = Candidates(np.array(listed), np.array(weights))
+        listed = rng.permutation([*children, *rng.choice(unused[len(parents) :], rng.integers(6), replace=False)])
+        candidates[parent] = Candidates(listed, rng.integers(1, MAX_WEIGHT + 1, len(listed)))
     return DraftTree(tree.tokens, tree.parents, candidates=candidates)
 
 
@@ -93,7 +89,7 @@ def test_a_damaged_message_is_read_or_refused_and_a_cut_one_is_refused(message: 
 
 
 @unhurried
-@given(sampled_trees())
+@given(st.integers(0, 2**32).map(sampled_tree))
 def test_a_tree_survives_its_bytes_with_its_candidates_and_without(tree: DraftTree) -> None:
     packed = Tree.pack(tree)
     unpacked = packed.unpack(WIDE)

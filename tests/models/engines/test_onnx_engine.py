@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -29,7 +28,8 @@ from recipes.shell_guide.graph import write_graph
 from remote.protocol import Card, decode
 from tests.models.engines.conftest import holding, tiny_array_encoder
 from tests.remote.verifier.tiny import generated, tiny_model
-from tests.support.serving import REPOSITORY
+from tests.support.patience import PATIENCE_SECONDS
+from tests.support.serving import VerifierProcess
 
 WITHOUT_TORCH = """
 import sys
@@ -49,26 +49,20 @@ def target(tiny_pair: Path, tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_server_without_pytorch_says_what_pytorch_says(tiny_pair: Path, target: Path) -> None:
-    program = WITHOUT_TORCH.format(target=str(target), drafter=str(tiny_pair / "drafter"))
-    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
-    process = subprocess.Popen([sys.executable, "-c", program], text=True, cwd=REPOSITORY, **pipes)
-    assert process.stdin is not None and process.stdout is not None and process.stderr is not None
-    try:
-        line = process.stdout.readline()
-        assert line.startswith("outrider server ready at http://"), process.stderr.read()
-        with httpx.Client(base_url=line.split()[-1], timeout=120, trust_env=False) as client:
-            shown = decode(client.get("/v1/card").content, Card)
-            question = {"messages": [{"role": "user", "content": "list files"}], "temperature": 0, "max_tokens": 30}
-            said = client.post("/v1/chat/completions", json=question).json()["choices"][0]["message"]["content"]
-        process.stdin.close()
-        process.wait()
-        assert "ONNX Runtime" in process.stderr.read()
-    finally:
-        process.kill()
-        process.wait()
-        process.stdout.close()
-        process.stderr.close()
+class WithoutTorch(VerifierProcess):
+    def command(self) -> list[str]:
+        return [sys.executable, "-c", WITHOUT_TORCH.format(target=str(self.model), drafter=str(self.pair / "drafter"))]
+
+
+def test_a_server_without_pytorch_says_what_pytorch_says(tiny_pair: Path, target: Path, tmp_path: Path) -> None:
+    with (
+        WithoutTorch(tiny_pair, model=target, said=tmp_path / "said") as server,
+        httpx.Client(base_url=server.url, timeout=PATIENCE_SECONDS, trust_env=False) as client,
+    ):
+        shown = decode(client.get("/v1/card").content, Card)
+        question = {"messages": [{"role": "user", "content": "list files"}], "temperature": 0, "max_tokens": 30}
+        said = client.post("/v1/chat/completions", json=question).json()["choices"][0]["message"]["content"]
+    assert "ONNX Runtime" in (tmp_path / "said").read_text()
     loaded = load_target(str(target), device="cpu")
     assert (shown.vocabulary, shown.tokenizer, shown.stop_tokens) == (
         loaded.model.config.vocab_size, loaded.tokenizer, loaded.stop_tokens,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, 
 from models.config import SPECIAL_TOKENS, TEMPLATE, TOKENIZER, DrafterConfig, DrafterCorrupt, write_config
 from models.text.chat_text import ChatText
 from models.text.template import ChatTemplate, TemplateFailed
-from tests.models.text.families import FAMILIES, Family
+from tests.support.serving import REPOSITORY
 
 
 def tiny_config(stop_tokens: tuple[int, ...]) -> DrafterConfig:
@@ -20,6 +21,66 @@ def tiny_config(stop_tokens: tuple[int, ...]) -> DrafterConfig:
     names += [f"target_{name}" for name in ("layers", "kv_heads", "head_size", "heads", "ffn")]
     sizes = dict.fromkeys(names, 1)
     return DrafterConfig(target="tiny", rope_theta=1.0, norm_eps=1e-6, stop_tokens=stop_tokens, **sizes)
+
+
+@dataclass(frozen=True)
+class Family:
+    """A chat template in the form of a public model family, written anew and short, with its special tokens.
+
+    `swallow`: those that swallow the white space after them.
+    """
+
+    file: str
+    special: tuple[str, ...]
+    bos: str | None = None
+    eos: str | None = None
+    swallow: tuple[str, ...] = ()
+    extra: tuple[str, ...] = ()
+    """Added tokens that are not special."""
+
+    @property
+    def template(self) -> str:
+        return (REPOSITORY / "tests/data/templates" / f"{self.file}.jinja").read_text(encoding="utf-8")
+
+
+LLAMA_3 = ("<|begin_of_text|>", "<|end_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>")
+GEMMA = ("<bos>", "<eos>", "<start_of_turn>", "<end_of_turn>")
+MISTRAL = ("<unk>", "<s>", "</s>", "[INST]", "[/INST]", "[AVAILABLE_TOOLS]")
+PHI_3 = ("<|system|>", "<|user|>", "<|assistant|>", "<|end|>")
+COMMAND_R = ("START_OF_TURN_TOKEN", "END_OF_TURN_TOKEN", "SYSTEM_TOKEN", "USER_TOKEN", "CHATBOT_TOKEN")
+GPT_OSS = ("startoftext", "endoftext", "return", "start", "message", "channel", "end")
+DIALECT = "everything else of the dialect"
+FAMILIES = {
+    "ChatML": Family("chatml", ("<|im_start|>", "<|im_end|>"), eos="<|im_end|>"),
+    "Gemma 3": Family("gemma-3", GEMMA, bos="<bos>", eos="<eos>"),
+    "Llama 2": Family("llama-2", ("<unk>", "<s>", "</s>"), bos="<s>", eos="</s>"),
+    "Llama 3.1 to 3.3": Family("llama-3-1-to-3-3", LLAMA_3, bos="<|begin_of_text|>", eos="<|eot_id|>"),
+    "Mistral": Family("mistral", MISTRAL, bos="<s>", eos="</s>"),
+    "Qwen 3": Family(
+        "qwen-3", ("<|endoftext|>", "<|im_start|>", "<|im_end|>"), eos="<|im_end|>", extra=("<think>", "</think>")
+    ),
+    "gpt-oss": Family("gpt-oss", tuple(f"<|{name}|>" for name in GPT_OSS), bos="<|startoftext|>", eos="<|return|>"),
+    "Phi 3": Family("phi-3", ("<s>", "<|endoftext|>", *PHI_3), bos="<s>", eos="<|endoftext|>", swallow=PHI_3),
+    "DeepSeek": Family(
+        "deepseek",
+        ("<｜begin▁of▁sentence｜>", "<｜end▁of▁sentence｜>", "<｜User｜>", "<｜Assistant｜>"),
+        bos="<｜begin▁of▁sentence｜>",
+        eos="<｜end▁of▁sentence｜>",
+        extra=("<think>", "</think>"),
+    ),
+    "Command R": Family(
+        "command-r",
+        ("<BOS_TOKEN>", "<EOS_TOKEN>", *(f"<|{name}|>" for name in COMMAND_R)),
+        bos="<BOS_TOKEN>",
+        eos="<|END_OF_TURN_TOKEN|>",
+    ),
+    "SmolLM 3": Family("smollm-3", ("<|im_start|>", "<|im_end|>"), eos="<|im_end|>", extra=("<think>", "</think>")),
+    "Zephyr": Family("zephyr", ("<unk>", "<s>", "</s>"), bos="<s>", eos="</s>"),
+    "GLM": Family(
+        "glm", ("<|endoftext|>", "[gMASK]", "<sop>", "<|system|>", "<|user|>", "<|assistant|>"), eos="<|endoftext|>"
+    ),
+    DIALECT: Family("dialect", ("<unk>", "<s>", "</s>", "<pad>", "<a>"), bos="<s>", eos="</s>"),
+}
 
 
 CONVERSATIONS = {

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import httpx
@@ -12,7 +12,7 @@ from models.engines.target import Target, load_target
 from models.engines.torch_engine import TorchEngine
 from remote.protocol import VERSION, Card, Limits, MemoryFormat
 from remote.verifier.http import create_app
-from tests.remote.verifier.test_http import connected
+from tests.remote.verifier.test_http import connected, running
 from tests.remote.verifier.tiny import STOP, VOCABULARY, tiny_encoder, tiny_model
 
 LIMITS = Limits(max_nodes=24, max_depth=16, max_tokens=300, max_body_bytes=4096)
@@ -44,6 +44,13 @@ async def client(target: Engine, card: Card) -> AsyncIterator[httpx.AsyncClient]
     """A client of a server of the tiny target, in this process."""
     async with connected(create_app(target, card)) as client:
         yield client
+
+
+@pytest.fixture
+def url(target: Engine, card: Card) -> Iterator[str]:
+    """The address of such a server behind a real socket."""
+    with running(create_app(target, card)) as url:
+        yield url
 
 
 @pytest.fixture

@@ -195,7 +195,7 @@ def test_sampled_trees_follow_the_targets_distribution(drafter: str, top: int, p
         "opposed": -truth,
         "the target": truth,
     }[drafter]
-    assert_follows(lambda seeded: Guesser(table, top, pace, seeded), sampling, seeds=1500)
+    assert_follows(lambda seeded: Guesser(table, top, pace, seeded), sampling, seeds=600)
 
 
 @st.composite

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+import torch
 
 from drafter.training.growth import RECIPE
 from models.config import CONFIG, GRAPH, DrafterError, read_config
@@ -14,13 +15,30 @@ from remote.verifier.making.birth import BUDGET, CHECKPOINT
 from remote.verifier.making.maker import GROWN, LOCK, PART, MakingProgress, MakingTask, kept_drafter, look_up
 from remote.verifier.making.maker_worker import FILE, make, newborn
 from remote.verifier.options import ServeOptions
-from tests.support.deep import LAYERS, write_deep_target
+from tests.support.tiny import random_target, save_target
+from tests.support.tiny_text import train_tokenizer
 
 pytestmark = pytest.mark.training
 
 QUESTIONS = ("what is a tree", "how do I sort a list", "who are you", "and then", "say something", "why")
 FLOOR = 1.09
 """Just above what the deep target's layers gain."""
+
+
+LAYERS = 12
+
+
+def write_deep_target(folder: Path) -> Path:
+    """Write a target whose layers each add more than what comes in, so that little can be cut out of it.
+
+    The tiny pair's is nearly a bigram table, and says about the same without its middle layers.
+    """
+    shape = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": LAYERS, "head_dim": 16}
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model, fast = random_target(train_tokenizer(), initializer_range=0.2, **shape)
+    save_target(model, fast, folder)
+    return folder
 
 
 class Killed(Exception):

@@ -25,22 +25,12 @@ PADDING = 60_000
 """Bytes of white space in a question. For each thousand of them a client has a second more to send it."""
 
 
-class Answering:
-    """A question whose last bytes are held back."""
-
-    def __init__(self) -> None:
-        self.rest, self.task = asyncio.Event(), None
-
-    async def question(self) -> AsyncIterator[bytes]:
-        yield b" " * PADDING
-        await self.rest.wait()
-        yield json.dumps(QUESTION).encode()
-
-
 class Served(NamedTuple):
     server: VerifierProcess
     client: httpx.AsyncClient
-    answering: Answering
+    answering: asyncio.Task[httpx.Response]
+    rest: asyncio.Event
+    """Set to let the client send the last bytes of its question."""
 
     async def drains(self) -> None:
         self.server.signal(signal.SIGTERM)
@@ -51,26 +41,31 @@ class Served(NamedTuple):
         return await asyncio.to_thread(self.server.ended)
 
     async def is_cut(self) -> None:
-        self.answering.rest.set()
+        self.rest.set()
         with pytest.raises(httpx.TransportError):
-            await asyncio.wait_for(self.answering.task, PATIENT)
+            await asyncio.wait_for(self.answering, PATIENT)
 
 
 @asynccontextmanager
 async def served(pair: Path, seconds: float) -> AsyncIterator[Served]:
     """A server that drains for so long, with an answer that runs until the test lets it end."""
-    options, answering = ("--drain-seconds", str(seconds), "--log-format", "off"), Answering()
+    options, rest = ("--drain-seconds", str(seconds), "--log-format", "off"), asyncio.Event()
+
+    async def question() -> AsyncIterator[bytes]:
+        yield b" " * PADDING
+        await rest.wait()
+        yield json.dumps(QUESTION).encode()
+
     with VerifierProcess(pair, options=options) as server:
         async with httpx.AsyncClient(base_url=server.url, timeout=PATIENT, trust_env=False) as client:
-            answering.task = asyncio.create_task(
-                client.post("/v1/chat/completions", content=answering.question(), headers=JSON)
-            )
+            asked = client.post("/v1/chat/completions", content=question(), headers=JSON)
+            answering = asyncio.create_task(asked)
             try:
                 await until(client, "running_answers", 1)
-                yield Served(server, client, answering)
+                yield Served(server, client, answering, rest)
             finally:
-                answering.task.cancel()
-                await asyncio.gather(answering.task, return_exceptions=True)
+                answering.cancel()
+                await asyncio.gather(answering, return_exceptions=True)
 
 
 async def test_a_running_answer_comes_to_its_end_and_new_ones_are_refused(tiny_pair: Path) -> None:
@@ -82,8 +77,8 @@ async def test_a_running_answer_comes_to_its_end_and_new_ones_are_refused(tiny_p
         assert int(refused.headers["retry-after"]) >= 1
         spoken = await found.client.post("/v1/chat/completions", json=QUESTION)
         assert (spoken.status_code, spoken.json()["error"]["code"]) == (503, "unavailable")
-        found.answering.rest.set()
-        answered = await found.answering.task
+        found.rest.set()
+        answered = await found.answering
         assert (answered.status_code, answered.json()["usage"]["completion_tokens"]) == (200, 5)
         assert await found.ended() == -signal.SIGTERM
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+
 import numpy as np
 import pytest
 
@@ -146,7 +148,8 @@ def size(engine, drafter, tokens: int) -> int:
     """Bytes of a session with this many tokens for which the verifier drafts."""
     sessions = table(engine, drafter)
     (*_,) = streaming(sessions, [], [5, 6], most=1, session="s")
-    return next(rows for rows in range(1 << 17, 1 << 30, 1 << 14) if fits(sessions, tokens, rows))
+    bounds = range(1 << 17, 1 << 30, 1 << 14)
+    return bounds[bisect_left(bounds, True, key=lambda most: fits(sessions, tokens, most))]
 
 
 def fits(sessions: Sessions, tokens: int, most: int) -> bool:
@@ -228,14 +231,9 @@ def test_what_cannot_be_gone_on_with_is_refused_and_changes_nothing(engine, draf
     assert tokens_of(streaming(sessions, prompt + text, [], 5, most=2)) == generated(engine.model, prompt, 5)[3:]
 
 
-@pytest.fixture
-def app(loaded, engine, drafter):
-    return create_app(engine, card(loaded, engine), own=OwnDrafter(drafter, engine))
-
-
-async def test_the_client_goes_on_from_what_it_read_with_a_stream_or_a_round(app, engine, prompt):
+async def test_the_client_goes_on_from_what_it_read_with_a_stream_or_a_round(loaded, engine, drafter, prompt):
     text = generated(engine.model, prompt, 40)
-    with running(app) as url:
+    with running(create_app(engine, card(loaded, engine), own=OwnDrafter(drafter, engine))) as url:
         async with VerifierClient(url) as client:
             session, other = client.session(), client.session()
             stream = await session.stream(prompt, Sampling(), most=40, **PLAIN | {"memory_from": 0})

@@ -22,7 +22,7 @@ from remote.verifier.sessions.proposals import propose
 from remote.verifier.sessions.turns import alone
 from tests.remote.verifier.conftest import LIMITS
 from tests.remote.verifier.test_http import PATIENT, TOKEN, Gate, connected, counter, message, running
-from tests.remote.verifier.test_sessions import table
+from tests.remote.verifier.test_sessions import LONG, table
 from tests.remote.verifier.tiny import VOCABULARY
 
 PROMPT = [5, 9, 2, 30, 7]
@@ -70,22 +70,20 @@ REFUSED: dict[str, tuple[int, dict[str, object]]] = {
 }
 
 
-@pytest.mark.parametrize("name", REFUSED)
-async def test_what_is_refused_changes_nothing(client: httpx.AsyncClient, name: str) -> None:
-    status, fields = REFUSED[name]
-    (first,) = await proposed(client, 1, append=pack_tokens(PROMPT))
-    before = await proposed(client, 2, base=5, **nodes([7, 8], [-1, 0]))
-    answer = await ask(client, **fields)
-    assert answer.status_code == status, answer.content
-    if status != 409:
-        assert decode(answer.content, Error).message
-    (third,) = await proposed(client, 1, base=5, since=2, **nodes([9], [1]))
-    path = np.array([0, 1], "<i2").tobytes()
-    assert await proposed(client, 1, base=5, path=path, append=pack_tokens([9])) == third
-    # The same tokens, read at once.
-    everything = [*PROMPT, 7, 8, 9]
-    for end, expected in ((5, first), (6, before[0]), (7, before[1]), (8, third)):
-        assert await proposed(client, 1, session=f"at{end}", append=pack_tokens(everything[:end])) == expected
+async def test_what_is_refused_changes_nothing(client: httpx.AsyncClient) -> None:
+    tokens, path = [*PROMPT, 7, 8, 9], np.array([0, 1], "<i2").tobytes()
+    # What comes after the prompt and after each node, where everything is read at once.
+    alone = [await proposed(client, 1, session=f"at{end}", append=pack_tokens(tokens[:end])) for end in range(5, 9)]
+    for name, (status, fields) in REFUSED.items():
+        here = {"session": name.replace(" ", "-")}
+        first = await proposed(client, 1, **here, append=pack_tokens(PROMPT))
+        before = await proposed(client, 2, **here, base=5, **nodes([7, 8], [-1, 0]))
+        answer = await ask(client, **here, **fields)
+        assert answer.status_code == status, (name, answer.content)
+        assert status == 409 or decode(answer.content, Error).message, name
+        third = await proposed(client, 1, **here, base=5, since=2, **nodes([9], [1]))
+        again = await proposed(client, 1, **here, base=5, path=path, append=pack_tokens([9]))
+        assert [*first, *before, *third] == [one for (one,) in alone] and again == third, name
 
 
 async def test_they_do_not_touch_the_sessions_of_rounds(client: httpx.AsyncClient) -> None:
@@ -104,17 +102,8 @@ async def test_they_are_counted_against_the_limit_of_tokens(target: Engine, card
         assert refused.status_code == 429, refused.content
 
 
-LONG = [2 + token % 40 for token in range(280)]
-
-
 def wanted(append: list[int]) -> Propose:
     return Propose(session="s", base=0, top=TOP, vocabulary=VOCABULARY, append=pack_tokens(append))
-
-
-@pytest.fixture
-def url(target: Engine, card: Card) -> Iterator[str]:
-    with running(create_app(target, card)) as url:
-        yield url
 
 
 @pytest.fixture
@@ -150,7 +139,7 @@ def test_a_newer_one_takes_the_place_of_one_that_reads(target: Engine) -> None:
 async def test_several_threads_ask_over_one_connection(proposer: Proposer) -> None:
     def ask_often(first: int) -> list[int]:
         asks = proposer.begin()
-        return [int(asks(Growth(at, (), [first + at]), VOCABULARY)[1][0, 0]) for at in range(20)]
+        return [int(asks(Growth(at, (), [first + at]), VOCABULARY)[1][0, 0]) for at in range(8)]
 
     firsts = range(0, 32, 8)
     together = await asyncio.gather(*(asyncio.to_thread(ask_often, first) for first in firsts))

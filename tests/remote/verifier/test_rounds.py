@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 
 import httpx
 import msgspec
@@ -21,14 +21,8 @@ from remote.verifier.holders import Tokens
 from remote.verifier.http import create_app
 from remote.verifier.options import ServeOptions
 from tests.remote.toy_verifier import cutting_relay
-from tests.remote.verifier.test_http import PATIENT, PROMPT, TOKEN, connected, counter, message, running
+from tests.remote.verifier.test_http import PATIENT, PROMPT, TOKEN, connected, counter, message
 from tests.remote.verifier.tiny import VOCABULARY, generated
-
-
-@pytest.fixture
-def url(target: Engine, card: Card) -> Iterator[str]:
-    with running(create_app(target, card)) as url:
-        yield url
 
 
 @pytest.fixture

@@ -45,11 +45,6 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture
-def copy(saved: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(saved, tmp_path / "tiny"))
-
-
 def test_a_target_is_loaded_with_what_a_device_must_know(saved: Path) -> None:
     target = load_target(str(saved), device="cpu")
     assert target.model.dtype == torch.float32
@@ -115,9 +110,9 @@ def of_unknown_architecture(folder: Path) -> None:
     ],
 )
 def test_a_model_that_cannot_be_loaded_is_told(
-    copy: Path, damage: Callable[[Path], object], error: type[Exception], told: str
+    saved: Path, tmp_path: Path, damage: Callable[[Path], object], error: type[Exception], told: str
 ) -> None:
-    damage(copy)
+    damage(copy := Path(shutil.copytree(saved, tmp_path / "tiny")))
     with pytest.raises(error, match=told):
         load_target(str(copy))
 
