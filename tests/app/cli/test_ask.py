@@ -53,14 +53,8 @@ def start(environment: dict[str, str], *arguments: str) -> subprocess.Popen[str]
     )  # fmt: skip
 
 
-def test_a_dash_is_what_is_piped(outrider: Outrider, home: Path) -> None:
-    assert outrider("ask", "-", stdin="list files\n").code == 0
-    assert outrider("ask", "explain:", stdin="ls -l\n").code == 0
-    assert outrider("ask", "-", stdin="").code == 2
-    assert [thread[0].text for thread in threads(home)] == ["explain:\n\nls -l", "list files"]
-
-
 def test_what_is_piped_is_read_as_a_file_is(outrider: Outrider, home: Path) -> None:
+    assert outrider("ask", "-", stdin="").code == 2
     assert outrider("ask", "what changed?", stdin=b"\n M a.py\n?? b.py\n\n").code == 0
     assert outrider("ask", "-", stdin="\ufeffdel f():\n    x = '\u00e4'\n".encode("utf-16-le")).code == 0
     told = outrider("ask", "-", stdin=b"\xef\xbb\xbfNot all of this line is UTF-8: \xe4\n")

@@ -36,27 +36,34 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OUTRIDER_MODE", "offline")
 
 
-def run_all(outrider: Outrider, home: Path, commands: list[list[str]], *closed: Path, mode: int) -> list[CommandResult]:
-    """What these commands end with for somebody who may do no more with these folders and files."""
+def run_all(
+    outrider: Outrider, home: Path, commands: list[list[str]], *times: tuple[Path, ...], mode: int
+) -> Iterator[list[CommandResult]]:
+    """What these commands end with for somebody who, each time, may do no more with these folders and files."""
     for command in commands:
         outrider(*command)  # Its imports may be readable only by root.
     for made in home.rglob("*"):
         os.chown(made, home.stat().st_uid, home.stat().st_gid)
-    for path in closed:
-        path.chmod(mode)
-    with as_somebody():
-        return [outrider(*command) for command in commands]
+    for closed in times:
+        for path in closed:
+            path.chmod(mode)
+        with as_somebody():
+            ended = [outrider(*command) for command in commands]
+        for path in closed:
+            path.chmod(0o700)
+        yield ended
 
 
-@pytest.mark.parametrize("closed", ["config", "data", "logs", ""])
-def test_every_command_ends_in_a_sentence(outrider: Outrider, home: Path, closed: str) -> None:
+def test_every_command_ends_in_a_sentence(outrider: Outrider, home: Path) -> None:
     # Without its settings, the doctor would ask the bundled server, which nobody can start.
     commands = [["keys"], ["history"], ["doctor", "--remote", "http://127.0.0.1:9"], ["remote"], ["log"]]
-    for command, ended in zip(commands, run_all(outrider, home, commands, home / closed, mode=0)):
-        assert ended.code in (0, 1, 2) and "Traceback" not in ended.err, command
-        assert ended.code == 0 or str(home / closed) in ended.out + ended.err, command
-        if command == ["keys"] and closed.startswith("config"):
-            assert ended.code == 2 and "config.toml cannot be read: Permission denied" in ended.err
+    places = [home / "config", home / "data", home / "logs", home]
+    for closed, every in zip(places, run_all(outrider, home, commands, *((place,) for place in places), mode=0)):
+        for command, ended in zip(commands, every):
+            assert ended.code in (0, 1, 2) and "Traceback" not in ended.err, command
+            assert ended.code == 0 or str(closed) in ended.out + ended.err, command
+            if command == ["keys"] and closed.name == "config":
+                assert ended.code == 2 and "config.toml cannot be read: Permission denied" in ended.err
 
 
 def test_commands_that_read_need_nothing_to_be_written(outrider: Outrider, home: Path) -> None:
@@ -66,5 +73,6 @@ def test_commands_that_read_need_nothing_to_be_written(outrider: Outrider, home:
         store.messages.add(conversation, "user", "unpack a tarball", parent_id=None, status="done")
         store.queue.add(conversation, "and the next tarball")
     commands = [["history"], ["history", "show"], ["history", "search", "tarball"], ["export", "--all"], ["queue"]]
-    for command, ended in zip(commands, run_all(outrider, home, commands, database, home / "data", home, mode=0o500)):
+    (every,) = run_all(outrider, home, commands, (database, home / "data", home), mode=0o500)
+    for command, ended in zip(commands, every):
         assert ended.code == 0 and "tarball" in ended.out, command

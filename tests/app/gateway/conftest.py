@@ -20,11 +20,11 @@ Opened = Callable[..., Any]
 Relaying = tuple[ChatServer, GatewayProcess]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def gateway(
     tiny_pair: Path, verifier: VerifierProcess, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[GatewayProcess]:
-    """A gateway with a server, for all tests of a file. Pages of one origin may ask it."""
+    """A gateway with a server, for all tests. Pages of one origin may ask it."""
     home, options = tmp_path_factory.mktemp("gateway"), ["--allow-origin", "app://obsidian.md"]
     with GatewayProcess(home, tiny_pair / "drafter", verifier.url, options) as process:
         yield process
@@ -42,7 +42,7 @@ def relaying(tiny_pair: Path, tmp_path_factory: pytest.TempPathFactory) -> Itera
 async def between(relaying: Relaying, *scripts: Script) -> AsyncIterator[tuple[ChatServer, httpx.AsyncClient]]:
     """That server, which answers so from now on, and a client of the gateway."""
     server, gateway = relaying
-    server.scripts = scripts
+    server.scripts, server.refuses = scripts, ""
     server.asked.clear()
     async with gateway.client() as client:
         yield server, client

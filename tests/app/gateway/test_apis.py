@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import openai
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -185,12 +184,8 @@ async def test_anthropics_api_takes_tools_from_every_api(
 @pytest.mark.parametrize(
     ("written", "text", "reason", "stop"),
     [
-        (
-            ["Rain.", "\n"],
-            "Rain.\n",
-            "end_turn",
-            None,
-        ),  # What may begin a stop string is held back, and sent at the end.
+        # What may begin a stop string is held back, and sent at the end.
+        (["Rain.", "\n"], "Rain.\n", "end_turn", None),
         (["Rain. T", "hus."], "Rain. ", "stop_sequence", "Thus"),
     ],
 )
@@ -204,19 +199,6 @@ async def test_a_stop_string_ends_an_answer_with_tools_and_is_named(
         events = await events_of(client, "/v1/messages", asked)
         assert "".join(event["delta"]["text"] for event in events if event["type"] == "content_block_delta") == text
         assert events[-2]["delta"] == {"stop_reason": reason, "stop_sequence": stop}
-
-
-async def test_plain_text_is_continued_where_the_server_does(running: Opened, verifier: Any) -> None:
-    async with (
-        running(verifier.url) as (_, client),
-        openai.AsyncOpenAI(base_url=f"{client.base_url}/v1", api_key="none") as ai,
-    ):
-        whole = await ai.completions.create(model="outrider", prompt="tar -", max_tokens=8, temperature=0)
-        parts = await ai.completions.create(model="outrider", prompt="tar -", max_tokens=8, temperature=0, stream=True)
-        text = "".join([chunk.choices[0].text async for chunk in parts if chunk.choices])
-        assert whole.choices[0].text == text and whole.usage is not None and whole.usage.completion_tokens == 8
-        several = await client.post("/v1/completions", json={"prompt": ["a", "b"]})
-        assert several.status_code == 400 and several.json()["error"]["param"] == "prompt"
 
 
 NAMES = [

@@ -13,6 +13,7 @@ from app.remotes.peer import Endpoint
 from app.reply.request import CONTEXT_TOKENS
 from drafter.runtime import Drafter
 from tests.app.gateway.conftest import Opened, own_text, settled
+from tests.app.gateway.test_tools import sdk
 from tests.support.conversing import ask as ask_outrider
 from tests.support.conversing import assistant, hear
 from tests.support.gateways import CHAT, GatewayProcess, stream_to_end
@@ -255,6 +256,8 @@ async def test_with_a_token_file_only_its_tokens_open(running: Opened, tokens: P
             assert (await client.get("/v1/models", headers={**header, **SHOWN})).status_code == 200
         await read_by_a_page(client)
         client.headers.update(SHOWN)
+        tools = await client.post(CHAT, json={**BODY, **REFUSED[0][0]})
+        assert tools.status_code == 503 and "Tools need a server" in tools.text
         report = await settled(client, right.headers["x-outrider-answer"])
         assert report["state"] == "unchecked" and "offline" in report["why"]
 
@@ -268,6 +271,16 @@ async def test_a_missing_token_of_the_gateways_own_is_told(running: Opened, tiny
                 assert answered.status_code == 403 and "retry-after" not in answered.headers
                 assert (error["code"], error["type"]) == ("server_token_refused", "permission_error")
                 assert all(said in error["message"] for said in ("remote token NAME", "not the key that you sent"))
+
+
+async def test_plain_text_is_continued_where_the_server_does(client: httpx.AsyncClient) -> None:
+    async with sdk(client) as ai:
+        whole = await ai.completions.create(model="outrider", prompt="tar -", max_tokens=8, temperature=0)
+        parts = await ai.completions.create(model="outrider", prompt="tar -", max_tokens=8, temperature=0, stream=True)
+        text = "".join([chunk.choices[0].text async for chunk in parts if chunk.choices])
+        assert whole.choices[0].text == text and whole.usage is not None and whole.usage.completion_tokens == 8
+        several = await client.post("/v1/completions", json={"prompt": ["a", "b"]})
+        assert several.status_code == 400 and several.json()["error"]["param"] == "prompt"
 
 
 async def test_outrider_goes_on_with_a_cut_answer(gateway: GatewayProcess, drafter: Drafter, database: Path) -> None:

@@ -12,7 +12,6 @@ from typing import Any
 
 import httpx
 import openai
-import pytest
 
 from app.config import Folders
 from app.local.registry import LocalModels
@@ -91,27 +90,25 @@ async def test_a_client_that_leaves_ends_the_servers_answer(running: Opened) -> 
         assert report["state"] == "failed" and len(server.asked) == 1
 
 
-@pytest.mark.parametrize("first", [BODY, {"messages": [QUESTION]}])
-async def test_a_place_at_the_server_is_waited_for_with_tools_and_without(
-    running: Opened, tmp_path: Path, first: dict[str, Any]
-) -> None:
-    server = ChatServer([Script(["One"], hold=True), Script(["Two."])])
+async def test_a_place_at_the_server_is_waited_for_with_tools_and_without(running: Opened, tmp_path: Path) -> None:
+    server, plain = ChatServer([Script(["One"], hold=True), Script(["Two."])] * 2), {"messages": [QUESTION]}
     async with server.listening() as port:
         remotes = Remotes(Folders.locate({"OUTRIDER_HOME": str(tmp_path / "home")}))
         remotes.put("one", Remote(url=f"http://127.0.0.1:{port}/v1", kind="openai", parallel=1))
         async with running("one", "--max-waiting", "1") as (_, client):
-            async with client.stream("POST", CHAT, json={**first, "stream": True}):
-                two = [asyncio.create_task(client.post(CHAT, json=body)) for body in (BODY, {"messages": [QUESTION]})]
-                (refused, *_), (waiting,) = await asyncio.wait(two, return_when=asyncio.FIRST_COMPLETED)
-                answer = refused.result()
-                assert answer.status_code == 429 and int(answer.headers["retry-after"]) >= 1
-                assert answer.json()["error"]["code"] == "rate_limit_exceeded" and len(server.asked) == 1
-            assert (await waiting).json()["choices"][0]["message"]["content"] == "Two." and len(server.asked) == 2
+            for asked, first in ((1, BODY), (3, plain)):
+                async with client.stream("POST", CHAT, json={**first, "stream": True}):
+                    two = [asyncio.create_task(client.post(CHAT, json=body)) for body in (BODY, plain)]
+                    (refused, *_), (waiting,) = await asyncio.wait(two, return_when=asyncio.FIRST_COMPLETED)
+                    answer = refused.result()
+                    assert answer.status_code == 429 and int(answer.headers["retry-after"]) >= 1
+                    assert answer.json()["error"]["code"] == "rate_limit_exceeded" and len(server.asked) == asked
+                assert (await waiting).json()["choices"][0]["message"]["content"] == "Two."
+                assert len(server.asked) == asked + 1
 
 
-async def test_what_cannot_be_passed_on_is_refused_by_name(running: Opened) -> None:
-    server = ChatServer([Script(["Hello."])])
-    async with server.listening() as port, running(f"http://127.0.0.1:{port}/v1") as (_, client):
+async def test_what_cannot_be_passed_on_is_refused_by_name(relaying: Relaying) -> None:
+    async with between(relaying, Script(["Hello."])) as (server, client):
         for field, value in (("n", 2), ("logprobs", True), ("functions", [{"name": "weather"}])):
             answer = await client.post(CHAT, json={**BODY, field: value})
             assert answer.status_code == 400 and answer.json()["error"]["param"] == field
@@ -120,9 +117,6 @@ async def test_what_cannot_be_passed_on_is_refused_by_name(running: Opened) -> N
         assert refused.status_code == 400 and "does not support tools" in refused.json()["error"]["message"]
         none = await client.post(CHAT, json={**BODY, "tool_choice": "none", "parallel_tool_calls": None})
         assert none.status_code == 400 and "tools" not in server.asked[-1]
-    async with running(None, home="alone") as (_, client):
-        away = await client.post(CHAT, json=BODY)
-        assert away.status_code == 503 and "Tools need a server" in json.dumps(away.json())
 
 
 def odd_call(odd: str, city: str, name: str) -> dict[str, Any]:

@@ -142,11 +142,6 @@ ANOTHER = "http://127.0.0.1:9"
 
 
 @pytest.fixture
-def folders(tmp_path: Path) -> Folders:
-    return Folders(tmp_path / "config", tmp_path / "data", tmp_path / "logs")
-
-
-@pytest.fixture
 def settings(tiny_pair: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
     monkeypatch.setattr(own_server, "_ahead", {})  # Other tests of this process may have started some.
     return Settings(target=str(tiny_pair / "target"), drafter=str(tiny_pair / "drafter"))

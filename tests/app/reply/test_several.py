@@ -203,8 +203,9 @@ async def test_what_fails_is_not_tried_again_with_the_same_verifier(opened: Assi
 
 @pytest.mark.parametrize(("ends", "then"), [(True, ""), (False, ""), (True, "again"), (True, "queue")])
 async def test_what_is_below_an_answer_of_another_window_waits_until_that_ends(
-    ends: bool, then: str, drafter: Drafter, database: Path
+    ends: bool, then: str, drafter: Drafter, database: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("app.reply.assistant.LOOK_SECONDS", 0.05)
     server, waits = ChatServer([Script(["more"])]), asyncio.Event()
 
     def wait(heard: Heard) -> None:

@@ -27,8 +27,8 @@ EDGE = Settings(mode="edge", max_tokens=16)
 
 
 @pytest.fixture
-def prompts(tmp_path: Path) -> SystemPrompts:
-    library = SystemPrompts(Folders(tmp_path / "config", tmp_path / "data", tmp_path / "logs"))
+def prompts(folders: Folders) -> SystemPrompts:
+    library = SystemPrompts(folders)
     library.put("verse", SYSTEM)
     return library
 

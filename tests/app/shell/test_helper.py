@@ -68,38 +68,35 @@ def stop() -> None:
         ended()
 
 
-def test_it_starts_by_itself_answers_from_the_device_and_keeps_nothing_that_was_asked(person: Path) -> None:
+def test_it_answers_from_the_device_is_replaced_if_it_crashed_or_is_of_another_version_and_ends_when_nobody_asks(
+    person: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert connect(socket_path()) is None
     reply = reply_to("command", WORDS, shell="bash")
     assert reply["text"] == COMMAND and "not checked" not in reply["note"]
-    assert reply_to("status", "")["answered"] == 1
+    first = reply_to("status", "")
+    assert first["answered"] == 1
     scratch = Path(f"{socket_path()}.d")
     assert scratch.exists() and not (person / "data").exists()
-    stop()
-    assert not scratch.exists() and not Path(socket_path()).exists()
-    assert WORDS not in (person / "logs" / "outrider.log").read_text()
-
-
-def test_shells_share_one_and_one_that_crashed_or_is_of_another_version_is_replaced(person: Path) -> None:
-    stop()
-    with ThreadPoolExecutor(4) as shells:
-        replies = list(shells.map(lambda number: reply_to("command", f"{WORDS} {number}"), range(4)))
-    assert all("text" in reply for reply in replies)
-    first = reply_to("status", "")
-    assert first["answered"] == 4
     os.kill(first["pid"], signal.SIGKILL)
     ended()
     assert Path(socket_path()).exists()
-    assert reply_to("command", WORDS)["text"] == COMMAND
-    second = reply_to("status", "")["pid"]
-    assert second != first["pid"]
+    with ThreadPoolExecutor(4) as shells:  # They share one.
+        replies = list(shells.map(lambda number: reply_to("command", f"{WORDS} {number}"), range(4)))
+    assert all("text" in reply for reply in replies)
+    second = reply_to("status", "")
+    assert second["answered"] == 4 and second["pid"] != first["pid"]
+    monkeypatch.setenv("OUTRIDER_SHELL_IDLE_MINUTES", "0.001")
     line = connect(socket_path())
     assert line is not None
     line.send({**request("command", WORDS), "build": "another"})
     assert line.reply(PATIENCE_SECONDS) == {"stale": True}
     line.ended()
     line.close()
-    assert reply_to("status", "")["pid"] != second
+    assert reply_to("command", WORDS)["text"] == COMMAND
+    ended()
+    assert connect(socket_path()) is None and not scratch.exists()
+    assert WORDS not in (person / "logs" / "outrider.log").read_text()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the end of another process is waited for as Linux does")
@@ -149,34 +146,6 @@ def test_what_is_no_request_or_comes_from_another_home_is_refused(person: Path) 
                 said = b"error"
             assert b"error" in said
     assert reply_to("command", WORDS)["text"] == COMMAND, "and it goes on"
-
-
-def test_it_ends_when_nobody_asks(person: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    stop()
-    monkeypatch.setenv("OUTRIDER_SHELL_IDLE_MINUTES", "0.001")
-    assert reply_to("command", WORDS)["text"] == COMMAND
-    ended()
-    assert connect(socket_path()) is None
-
-
-def test_a_bad_setting_is_told_where_the_key_was_pressed(person: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    stop()
-    monkeypatch.setenv("OUTRIDER_MODE", "sometimes")
-    with pytest.raises(NoHelper, match="OUTRIDER_MODE"):
-        reply_to("command", WORDS)
-
-
-def test_a_folder_that_others_can_open_is_not_used(person: Path) -> None:
-    stop()
-    folder = Path(place.folder())
-    folder.chmod(0o755)
-    with pytest.raises(NoPlace, match="not a private folder"):
-        socket_path()
-    shutil.rmtree(folder)
-    folder.symlink_to(person)
-    with pytest.raises(NoPlace, match="not a private folder"):
-        socket_path()
-    folder.unlink()
 
 
 def test_only_this_account_is_answered() -> None:
@@ -239,3 +208,29 @@ def test_names_need_not_be_utf8(person: Path, monkeypatch: pytest.MonkeyPatch) -
     assert reply_to("fix", "cat note.txt", status=1)["text"] == "cat notes.txt"
     asked = reply_to("fix", "cat ete.txt", status=1)
     assert asked["text"] == COMMAND, "that name cannot be sent as text, so the model is asked"
+
+
+def test_it_is_stopped_and_a_bad_setting_is_told_where_the_key_was_pressed(
+    person: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "pid" in reply_to("status", "")
+    path, scratch = Path(socket_path()), Path(f"{socket_path()}.d")
+    assert path.exists() and scratch.exists()
+    stop()
+    assert not path.exists() and not scratch.exists()
+    monkeypatch.setenv("OUTRIDER_MODE", "sometimes")
+    with pytest.raises(NoHelper, match="OUTRIDER_MODE"):
+        reply_to("command", WORDS)
+
+
+def test_a_folder_that_others_can_open_is_not_used(person: Path) -> None:
+    stop()
+    folder = Path(place.folder())
+    folder.chmod(0o755)
+    with pytest.raises(NoPlace, match="not a private folder"):
+        socket_path()
+    shutil.rmtree(folder)
+    folder.symlink_to(person)
+    with pytest.raises(NoPlace, match="not a private folder"):
+        socket_path()
+    folder.unlink()

@@ -21,6 +21,7 @@ from app.tools import servers as module
 from app.tools.servers import MOST_TEXT, Servers
 from app.tools.tool import ServerResource, Tool, ToolGone, form_of
 from tests.remote.toy_verifier import http, listening, request_of
+from tests.support.conversing import until
 from tests.support.mcp_process import SERVER, over_http
 from tests.support.patience import PATIENCE_SECONDS
 
@@ -103,19 +104,15 @@ async def named(servers: Servers, name: str) -> dict[str, Tool]:
     return {tool.name: tool for tool in await servers.offered([name])}
 
 
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(PATIENCE_SECONDS):
-        while not condition():
-            await asyncio.sleep(0.01)
-
-
 def alive(process: int) -> bool:
     """Whether it runs. One that has ended may wait for a parent that never asks."""
     state = subprocess.run(["ps", "-o", "stat=", "-p", str(process)], capture_output=True, text=True).stdout.strip()
     return bool(state) and not state.startswith("Z")
 
 
-async def test_calls_give_bounded_text_and_run_at_once(place: Place, close: Callable[[Servers], Servers]) -> None:
+async def test_calls_give_bounded_text_run_at_once_and_are_not_repeated_if_the_server_ends(
+    place: Place, close: Callable[[Servers], Servers], monkeypatch: pytest.MonkeyPatch
+) -> None:
     servers = close(place.servers(t=place.local()))
     tools = await named(servers, "t")
     assert tools["write_file"].full_name == "t__write_file" and tools["write_file"].said == ("writes", "destructive")
@@ -132,31 +129,7 @@ async def test_calls_give_bounded_text_and_run_at_once(place: Place, close: Call
     wrong = await servers.call(tools["wrong"], {})
     assert wrong.failed and "wrong" in wrong.text
 
-
-async def test_prompts_and_resources_are_bounded_before_they_are_cleaned(
-    place: Place, close: Callable[[Servers], Servers]
-) -> None:
-    servers = close(place.servers(h={"command": sys.executable, "args": ["-c", HOSTILE]}))
-    assert await servers.offered(["h"]) == ()
-    prompts = {one.name: one for one in await servers.prompts("h")}
-    assert list(prompts) == ["huge", "empty"]
-    assert [one.uri for one in await servers.resources("h")] == ["x://letters", "x://huge", "x://bytes"]
-    with pytest.raises(ToolGone, match="300,000 characters"):
-        await servers.fill(prompts["huge"], {})
-    with pytest.raises(ToolGone, match="h writes nothing for empty"):
-        await servers.fill(prompts["empty"], {})
-    with pytest.raises(ToolGone, match="not base64"):
-        await servers.read("h", "x://letters")
-    with pytest.raises(ToolGone, match=r"more than 1\.0 MB"):
-        await servers.read("h", "x://huge")
-    assert await servers.read("h", "x://bytes") == b"\0\xff"
-
-
-async def test_a_call_whose_server_ends_is_not_repeated_and_the_next_one_starts_it(
-    place: Place, close: Callable[[Servers], Servers], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    servers = close(place.servers(t=place.local()))
-    tools = await named(servers, "t")
+    (place.folder / "calls").unlink()
     other = asyncio.create_task(servers.call(tools["slow"], {}))
     await until(lambda: place.calls == ["slow"])
     with pytest.raises(ToolGone, match=r"exit code 7.*the roof is on fire.*carried out is unknown") as gone:
@@ -179,6 +152,25 @@ async def test_a_call_whose_server_ends_is_not_repeated_and_the_next_one_starts_
     ) as gone:
         await servers.call(tools["slow"], {})
     assert gone.value.begun
+
+
+async def test_prompts_and_resources_are_bounded_before_they_are_cleaned(
+    place: Place, close: Callable[[Servers], Servers]
+) -> None:
+    servers = close(place.servers(h={"command": sys.executable, "args": ["-c", HOSTILE]}))
+    assert await servers.offered(["h"]) == ()
+    prompts = {one.name: one for one in await servers.prompts("h")}
+    assert list(prompts) == ["huge", "empty"]
+    assert [one.uri for one in await servers.resources("h")] == ["x://letters", "x://huge", "x://bytes"]
+    with pytest.raises(ToolGone, match="300,000 characters"):
+        await servers.fill(prompts["huge"], {})
+    with pytest.raises(ToolGone, match="h writes nothing for empty"):
+        await servers.fill(prompts["empty"], {})
+    with pytest.raises(ToolGone, match="not base64"):
+        await servers.read("h", "x://letters")
+    with pytest.raises(ToolGone, match=r"more than 1\.0 MB"):
+        await servers.read("h", "x://huge")
+    assert await servers.read("h", "x://bytes") == b"\0\xff"
 
 
 async def test_what_does_not_start_is_explained_and_leaves_nothing_behind(
@@ -322,7 +314,7 @@ async def test_an_answer_over_http_is_not_read_beyond_the_longest_message(
 
 
 async def test_a_server_ends_with_the_program_even_if_it_is_killed(place: Place) -> None:
-    place.servers(t=place.local())
+    place.servers(t={"command": sys.executable, "args": ["-c", HOSTILE]})
     program = (
         "import asyncio, pathlib, sys\n"
         "from app.config import Folders\nfrom app.tools import servers as module\n"
@@ -336,12 +328,7 @@ async def test_a_server_ends_with_the_program_even_if_it_is_killed(place: Place)
         "    await asyncio.Event().wait()\n"
         "asyncio.run(main())\n"
     )
-    process = subprocess.Popen(
-        [sys.executable, "-c", program, str(place.folder)],
-        env=os.environ | {"SECRET": "open sesame"},
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+    process = subprocess.Popen([sys.executable, "-c", program, str(place.folder)], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     server = int(process.stdout.readline())
     process.kill()

@@ -46,6 +46,12 @@ SECONDS = {
 """How long the screen waits before it saves, looks or searches."""
 
 
+@pytest.fixture
+def looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A window looks around at once, as it does every other second."""
+    monkeypatch.setattr("app.tui.screens.chat.screen.LOOK_SECONDS", 0.05)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def quick() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:

@@ -25,7 +25,7 @@ from app.tui.widgets.panel import Panel
 from app.tui.widgets.system_line import SystemLine
 from storage import Choices, Store
 from tests.app.tui.scripted import ScriptedCore, finished, press, shows, store_turns, verified, wait_until
-from tests.app.tui.window import Window, started
+from tests.app.tui.window import Switching, Window, started
 from tests.support.chat_server import ChatServer, Script
 
 ANSWER = [*verified("ls -a"), finished(6)]
@@ -180,15 +180,10 @@ async def folders(folders: Folders, no_ring: None) -> AsyncIterator[Folders]:
         yield folders
 
 
-def window(store: Store, folders: Folders) -> Window:
-    core = ScriptedCore(store)
-    return Window(core, Settings(), RemoteSwitcher(Settings(), folders, core))
-
-
 async def test_a_model_is_picked_for_this_conversation_and_the_bundled_again(store: Store, folders: Folders) -> None:
     gone = store.conversations.create("gone", Choices(remote="sold", model="other")).id
     conversation = store.conversations.create("old", Choices(system="Be brief.")).id
-    async with started(window(store, folders)) as (app, pilot):
+    async with started(Switching(ScriptedCore(store), folders)) as (app, pilot):
         await app.turn_to(pilot, gone, until=lambda: app.toasted("sold") and app.toasted("F5"))
         await app.chat.open_conversation(conversation)
         await press(pilot, "f5", until=lambda: shows(app, ModelsScreen))
@@ -224,7 +219,7 @@ async def test_a_model_is_picked_for_this_conversation_and_the_bundled_again(sto
 
 
 async def test_a_model_that_is_picked_answers_new_conversations_too(store: Store, folders: Folders) -> None:
-    async with started(window(store, folders)) as (app, pilot):
+    async with started(Switching(ScriptedCore(store), folders)) as (app, pilot):
         await app.run_action("app.models('talker streams')")
         await wait_until(pilot, lambda: shows(app, ModelsScreen))
         await wait_until(pilot, lambda: app.options == ["mine", "  talker  streams only"])

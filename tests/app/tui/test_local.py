@@ -20,7 +20,6 @@ from app.local.catalogue import catalogue
 from app.local.registry import LocalModels
 from app.remotes.offers import Offer, Told
 from app.remotes.registry import Remote, Remotes
-from app.remotes.switcher import RemoteSwitcher
 from app.tui.screens.chat.local_offer import ASKED, JOIN, LocalOffer
 from app.tui.screens.chat.screen import ChatScreen
 from app.tui.screens.confirm import Confirm
@@ -32,7 +31,7 @@ from remote.protocol import DrafterOffer
 from storage import Store
 from tests.app.tui.scripted import ScriptedCore, press, shows, wait_until
 from tests.app.tui.test_prompt import send
-from tests.app.tui.window import Window, started
+from tests.app.tui.window import Switching, Window, started
 from tests.remote.toy_verifier import CARD
 from tests.support.gguf_files import byte_level, entries_of, write_vocabulary
 from tests.support.patience import PATIENCE_SECONDS
@@ -55,12 +54,6 @@ def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folders:
     return folders
 
 
-def window(store: Store, folders: Folders, **settings: object) -> Window:
-    core = ScriptedCore(store)
-    chosen = Settings().replaced(settings, "a test")
-    return Window(core, chosen, RemoteSwitcher(chosen, folders, core))
-
-
 def rows(app: Window) -> list[str]:
     """The rows of the list, without those of the catalogue."""
     return [row for row in app.options if "outrider local get" not in row]
@@ -73,7 +66,7 @@ async def opened(app: Window, pilot: Pilot[None], count: int) -> None:
 
 
 async def test_an_added_model_is_chosen_and_nobody_again(store: Store, folders: Folders, tmp_path: Path) -> None:
-    app, (file,) = window(store, folders), (tmp_path / "home").rglob("*.gguf")
+    app, (file,) = Switching(ScriptedCore(store), folders), (tmp_path / "home").rglob("*.gguf")
     async with app.run_test(size=(100, 30)) as pilot:
         await opened(app, pilot, 3)
         # The path of a test's folder may take several lines.
@@ -102,7 +95,7 @@ async def test_a_found_model_is_added_named_and_forgotten(store: Store, folders:
     pytest.importorskip("llama_cpp")
     (file,) = (tmp_path / "home").rglob("*.gguf")
     LocalModels(folders).add("small-Q4", tmp_path / "mine")
-    async with started(window(store, folders)) as (app, pilot):
+    async with started(Switching(ScriptedCore(store), folders)) as (app, pilot):
         await opened(app, pilot, 4)
         await pilot.press("end", "enter")
         await wait_until(pilot, lambda: app.clipboard == f"outrider local get {catalogue().models[-1].name}")
@@ -119,7 +112,7 @@ async def test_a_found_model_is_added_named_and_forgotten(store: Store, folders:
 async def test_what_cannot_run_or_has_no_effect_is_said(store: Store, folders: Folders, tmp_path: Path) -> None:
     (tmp_path / "mine").rmdir()
     LocalModels(folders).add("far", tmp_path / ("a" * 300) / "far")
-    async with started(window(store, folders, offline="queue")) as (app, pilot):
+    async with started(Switching(ScriptedCore(store), folders, offline="queue")) as (app, pilot):
         await opened(app, pilot, 4)
         far = next(row for row in rows(app) if row.startswith("  far"))
         assert "its file is not readable (File name too long)" in " ".join(far.split())
@@ -154,12 +147,10 @@ async def test_the_model_proposed_is_the_largest_that_fits(store: Store, folders
 AWAY = ModeChanged("offline", "nothing listens at office:8000", alone=False)
 
 
-class Asking(Window):
+class Asking(Switching):
     def __init__(self, store: Store, folders: Folders, **settings: object) -> None:
         Remotes(folders).put("office", Remote(url="http://office:8000"))
-        self.scripted = ScriptedCore(store)
-        chosen = Settings().replaced(settings, "a test")
-        super().__init__(self.scripted, chosen, RemoteSwitcher(chosen, folders, self.scripted))
+        super().__init__(ScriptedCore(store), folders, **settings)
 
     @property
     def asked(self) -> str:
@@ -255,19 +246,14 @@ async def test_it_says_what_was_learnt_or_went_wrong_and_ends_with_the_window(
 ONLINE = ModeChanged("hosted", "answered by Model-8B at office", model="org/Model-8B", checks=False)
 
 
-def window_of(core: ScriptedCore, home: Path) -> Window:
-    folders = Folders.locate({"OUTRIDER_HOME": str(home)})
-    return Window(core, Settings(), RemoteSwitcher(Settings(), folders, core))
-
-
-async def test_each_offer_is_asked_about_once_and_the_answer_is_obeyed(store: Store, home: Path) -> None:
+async def test_each_offer_is_asked_about_once_and_the_answer_is_obeyed(store: Store, folders: Folders) -> None:
     core = ScriptedCore(store)
     walk = (
         (1, "n", None, "Later: outrider drafter fetch office"),
         (2, "y", None, "The small model has been downloaded"),
         (3, "y", NotDelivered("the disk has no room for it"), "To resume: outrider drafter fetch office"),
     )
-    async with started(window_of(core, home)) as (app, pilot):
+    async with started(Switching(core, folders)) as (app, pilot):
         for number, key, trouble, said in walk:
             core.trouble = trouble
             drafter = DrafterOffer(digest=bytes([number]) * 32, size=212_400_000, licence="apache-2.0")
@@ -288,11 +274,11 @@ async def test_each_offer_is_asked_about_once_and_the_answer_is_obeyed(store: St
         await wait_until(pilot, lambda: app.toasted("the disk has no room for it"))
 
 
-async def test_what_is_new_of_the_small_models_here_is_told_once(store: Store, home: Path) -> None:
+async def test_what_is_new_of_the_small_models_here_is_told_once(store: Store, folders: Folders) -> None:
     core = ScriptedCore(store, mode=ONLINE)
     core.told = [("retired", "The small model for tiny is not used.")]
-    async with started(window_of(core, home), (120, 40)) as (first, pilot):
+    async with started(Switching(core, folders), (120, 40)) as (first, pilot):
         await wait_until(pilot, lambda: first.toasted("tiny is not used"))
-    async with started(window_of(core, home), (120, 40)) as (again, pilot):
+    async with started(Switching(core, folders), (120, 40)) as (again, pilot):
         await wait_until(pilot, lambda: not any(one.group == "news" for one in again.screen.workers))
         assert not again.toasted("tiny is not used")

@@ -12,7 +12,6 @@ from textual.widgets import Static
 
 from app.drafting.prompt import Context
 from app.events import Mode, ModeChanged, RoundEnded, RoundReport, StandIn, Stats
-from app.tui.screens.chat import screen as chat_screen
 from app.tui.widgets import status_bar
 from app.tui.widgets.panel import Panel
 from app.tui.widgets.status_bar import StatusBar
@@ -71,8 +70,8 @@ async def test_the_context_meter_follows_the_conversation_and_stays_in_a_narrow_
         await press(pilot, "ctrl+n", until=lambda: app.text("#context") == "")
 
 
-async def test_what_the_model_on_this_device_does(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chat_screen, "LOOK_SECONDS", 0.05)
+@pytest.mark.usefixtures("looks_often")
+async def test_what_the_model_on_this_device_does(store: Store) -> None:
     mode = ModeChanged("offline", "qwen on this device writes: no answer", True, "qwen", False)
     core = ScriptedCore(store, mode=mode)
     core.standing_by = StandIn("qwen")

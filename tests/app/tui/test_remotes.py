@@ -26,7 +26,7 @@ from app.tui.screens.remotes import RemotesScreen
 from app.tui.widgets.welcome import FirstLook
 from storage import Store
 from tests.app.tui.scripted import ScriptedCore, finished, press, shows, verified, wait_until
-from tests.app.tui.window import Window, started
+from tests.app.tui.window import Switching, started
 from tests.remote.toy_verifier import ToyVerifier, raw_peer, serving
 from tests.support import model_servers as dialects
 from tests.support.keyring import MemoryKeyring, NoKeyring, use_keyring
@@ -41,12 +41,7 @@ def about(row: str) -> str:
     return " / ".join(line[20:] for line in row.splitlines())
 
 
-class Servers(Window):
-    def __init__(self, store: Store, folders: Folders, **settings: str) -> None:
-        self.scripted = ScriptedCore(store, mode=ModeChanged("edge", "checked by shell-guide"))
-        chosen = Settings().replaced(settings, "a test")
-        super().__init__(self.scripted, chosen, RemoteSwitcher(chosen, folders, self.scripted))
-
+class Servers(Switching):
     @property
     def rows(self) -> list[str]:
         return [str(option.prompt) for option in self.list.options]
@@ -64,9 +59,10 @@ class Servers(Window):
 
 @asynccontextmanager
 async def opened(
-    store: Store, folders: Folders, size: tuple[int, int] = (60, 40), **settings: str
+    store: Store, folders: Folders, size: tuple[int, int] = (60, 40)
 ) -> AsyncIterator[tuple[Servers, Pilot[None]]]:
-    async with started(Servers(store, folders, **settings), size) as (app, pilot):
+    core = ScriptedCore(store, mode=ModeChanged("edge", "checked by shell-guide"))
+    async with started(Servers(core, folders), size) as (app, pilot):
         await press(pilot, "f4", until=lambda: shows(app, RemotesScreen) and app.list.has_focus)
         yield app, pilot
 
@@ -259,12 +255,11 @@ async def test_removing_asks_first(store: Store, folders: Folders, remotes: Remo
 # ---- the first start and the look at this device ---------------------------------------------------------------------
 
 
-class First(Window):
+class First(Switching):
     """The application at its first start, and what it shows of it."""
 
     def __init__(self, store: Store, folders: Folders, ports: Sequence[int] = ()) -> None:
-        self.scripted = ScriptedCore(store, [[*verified("yes"), finished(3)]])
-        super().__init__(self.scripted, Settings(), RemoteSwitcher(Settings(), folders, self.scripted, ports=ports))
+        super().__init__(ScriptedCore(store, [[*verified("yes"), finished(3)]]), folders, ports)
 
     @property
     def offered(self) -> bool:

@@ -280,6 +280,7 @@ def sum_up(store: Store, conversation: str, turns: int) -> str:
     return str(pending.parent_id)
 
 
+@pytest.mark.usefixtures("looks_often")
 async def test_a_summary_of_another_window_is_shown(store: Store, database: Path) -> None:
     here = store_turns(store, "long", TURNS)
     async with started(ScriptedCore(store), (80, 24), here) as (app, pilot):

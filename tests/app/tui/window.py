@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -11,6 +11,8 @@ from textual.command import CommandPalette
 from textual.pilot import Pilot
 from textual.widgets import Input, OptionList, Static
 
+from app.config import Folders, Settings
+from app.remotes.switcher import RemoteSwitcher
 from app.reply.assistant import Assistant
 from app.tui.app import OutriderApp
 from app.tui.screens.chat.screen import ChatScreen
@@ -99,6 +101,15 @@ class Window(OutriderApp):
     def waiting(self) -> list[str]:
         widget = self.screen.query_one(QueuedPrompts)
         return [str(prompt.content) for prompt in widget.query(".prompt").results(Static)] if widget.display else []
+
+
+class Switching(Window):
+    """With the servers and the models of a device. `ports`: where it looks for servers."""
+
+    def __init__(self, core: ScriptedCore, folders: Folders, ports: Sequence[int] = (), **settings: object) -> None:
+        self.scripted = core
+        chosen = Settings().replaced(settings, "a test")
+        super().__init__(core, chosen, RemoteSwitcher(chosen, folders, core, ports=ports))
 
 
 def rows_of(view: MarkdownView) -> list[str]:
