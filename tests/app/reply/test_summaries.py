@@ -23,7 +23,7 @@ from storage import Choices, Message, Store
 from tests.app.reply.conftest import Connect
 from tests.app.reply.test_tools import deciding, wants
 from tests.support.chat_server import ChatServer, Script
-from tests.support.conversing import LEAVE, Heard, ask, connection, hear, until, until_connected
+from tests.support.conversing import LEAVE, Heard, ask, hear, until, until_connected
 from tests.support.file_tool import FileTools
 
 SETTINGS = Settings(temperature=0.0, max_tokens=12)
@@ -275,16 +275,26 @@ async def test_a_persons_title_stays_also_if_it_comes_while_the_model_writes(con
             assert store.conversations.get(conversation).title == "Mine"
 
 
-async def test_no_server_reads_what_another_one_answered_and_no_model_that_answers_with_commands_is_asked(
-    connect: Connect,
-) -> None:
+async def test_a_server_does_not_read_what_another_one_answered(connect: Connect) -> None:
     server = ChatServer([Script(["tar -x"])], title="Broken archives")
     async with connect(server, met=True) as opened:
-        conversation, shown = await begun(opened), connection(opened)
-        shown.source.model = "shell-guide"
-        shown.connect_again("another model")
-        await until(lambda: (peer := shown.verifier) is not None and peer.model_name == "shell-guide")
+        conversation = await begun(opened)
+        connection = opened.backend.routing.shown
+        assert connection is not None and connection.verifier is not None
+        connection.source.model = "another"
+        connection.connect_again("another model")
+        await until(lambda: (peer := connection.verifier) is not None and peer.model_name == "another")
         assert await opened.entitle(conversation) is None and not server.entitled
+
+
+async def test_a_model_that_answers_with_commands_is_not_asked(connect: Connect) -> None:
+    server = ChatServer([Script(["tar -x"])], title="tar -x")
+    async with connect(server, met=True) as opened:
+        connection = opened.backend.routing.shown
+        assert connection is not None and connection.verifier is not None
+        connection.source.model = "shell-guide"
+        connection.connect_again("another model")
+        await until(lambda: (peer := connection.verifier) is not None and peer.model_name == "shell-guide")
         assert await opened.entitle(await begun(opened)) is None and not server.entitled
 
 
