@@ -271,8 +271,10 @@ class Sidebar(Vertical):
             return
         await asyncio.sleep(SEARCH_SECONDS)
         with reporting(self):
-            self.conversations.show_found(await asyncio.to_thread(self._store.search.conversations, words, FOUND))
-            self._search.found(words)
+            found = await asyncio.to_thread(self._store.search.conversations, words, FOUND)
+            if self.conversations.is_attached:  # Else the window has closed meanwhile.
+                self.conversations.show_found(found)
+                self._search.found(words)
 
     def end_search(self) -> None:
         self._search.finish()

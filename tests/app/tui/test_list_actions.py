@@ -161,6 +161,11 @@ async def test_enter_before_anything_is_found_opens_the_first_of_it_and_its_word
             app.post_message(events.Key(key, "\r" if key == "enter" else key))
         await wait_until(pilot, lambda: box.value == "sx" and lines(app) == ["Nothing found"])
         assert box.has_focus
+        await app.screen.query_one(ConversationList).remove()  # As when the window closes while it searches.
+        for key in ("y", "enter"):
+            app.post_message(events.Key(key, "\r" if key == "enter" else key))
+        await wait_until(pilot, lambda: box.value == "sxy")
+        await wait_until(pilot, lambda: not any(one.group == "search" for one in app.workers))
 
 
 async def test_the_mouse_opens_and_the_wheel_lists_more(store: Store) -> None:
