@@ -281,8 +281,9 @@ def main() -> None:
 
 
 def _with_command(first: list[str]) -> typer.Typer:
-    """The command line with no other commands than the one that the first argument names, if it names one. Typer
-    reads the signatures of all that it is given, which would take 80 ms.
+    """The command line with only the command that the first argument names, or with all if it names none.
+
+    Typer reads the signatures of all that it is given, which takes 80 ms.
     """
     chosen = copy(cli)
     chosen.registered_commands = [one for one in cli.registered_commands if [_name(one)] == first]
