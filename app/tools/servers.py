@@ -61,6 +61,8 @@ MOST_ARGUMENTS = 20
 ENDING = "the program is about to end"
 SHORTEST_SECRET = 6
 """Shortest value of a variable or header that is hidden in logs and messages. A shorter one may be an ordinary word."""
+SAID_BY_STATUS = {types.INTERNAL_ERROR, types.INVALID_REQUEST, types.METHOD_NOT_FOUND, types.PARSE_ERROR}
+"""Codes of errors that say no more than their HTTP status does: the SDK's own, and those about a forgotten session."""
 
 
 class Servers:
@@ -393,8 +395,7 @@ class _Link:
                 raise ToolGone(f"{self.name} {self._how_it_ended()}{unknown}", begun=begun) from None
             if self._unread:
                 raise ToolGone(f"{self.name} {self._unread}{unknown}", begun=begun) from None
-            if self._status is not None:  # The words are the SDK's own: the status says more.
-                status = self._status
+            if (status := self._status) is not None and error.code in SAID_BY_STATUS:
                 optional = isinstance(request, types.ListResourceTemplatesRequest)
                 if begun or not (self._calls or optional):  # A list that is refused breaks off no call.
                     self._stop.set()

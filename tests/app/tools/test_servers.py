@@ -250,6 +250,8 @@ async def test_a_server_over_http_takes_its_token_and_may_be_restarted_between_c
         )
         tools = await named(servers, "right")
         assert (await servers.call(tools["write_file"], {"name": "a", "text": ""})).text
+        with pytest.raises(ToolGone, match="right refuses it: .*memo://gone"):
+            await servers.read("right", "memo://gone")
         with pytest.raises(ToolGone, match=r"rejects this token, or requires one \(HTTP status 401\)"):
             await servers.offered(["wrong"])
         with pytest.raises(ToolGone, match="no MCP server at"):
