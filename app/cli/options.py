@@ -71,15 +71,15 @@ AllowOrigin = Annotated[
     ),
 ]
 
-_UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9}
+_UNITS = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9}
 
 
 def _byte_count(size: str) -> int:
     """The bytes of a size such as `300MB` or `1.5 GB`."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kMG]?B)?", size.strip(), re.IGNORECASE)
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kMG]?B)", size.strip(), re.IGNORECASE)
     if found is None:
         raise typer.BadParameter(f"{size} is not a size: give one such as 300MB or 1.5GB")
-    return round(float(found[1]) * _UNITS[(found[2] or "").upper()])
+    return round(float(found[1]) * _UNITS[found[2].upper()])
 
 
 Budget = Annotated[

@@ -21,6 +21,8 @@ ELSEWHERE: dict[str, tuple[Any, Any]] = {"budget": (Budget, BUDGET), "allow_orig
 
 def serve(context: typer.Context, **given: Any) -> None:
     """Run a server that answers questions and checks drafts. Prints its address when it is ready."""
+    if given["model"] == "":  # As from an unset variable: the bundled model is not meant.
+        fail("--model is empty: give a folder, a GGUF file or a name, or leave it out.", USAGE)
     settings, folders = settings_with()
     several = {name: tuple(given[name] or ()) for name in ("allow_host", "allow_origin")}
     options = replace(

@@ -65,6 +65,8 @@ def test_usage_errors(outrider: Outrider) -> None:
         (["--install-completion"], "--install-completion"),  # Nobody's files are edited.
         (["shell"], "Name a shell"),
         (["shell", "bash", "--stop"], "Name a shell"),
+        (["serve", "--model", ""], "--model is empty"),
+        (["serve", "--budget", "300"], "such as 300MB"),
         (["serve", "--tls-cert", "a.pem"], "--tls-key"),
         (["serve", "--replicas", "2", "--drain-seconds", "30"], "--drain-seconds needs a single process"),
         (["serve", "--replicas", "2", "--learn", "own"], "leave out --replicas or --learn"),
