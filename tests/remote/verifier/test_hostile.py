@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -85,11 +86,12 @@ def text(tiny_pair: Path, prompt: list[int]) -> list[int]:
 async def gauges(verifier: LoggedVerifier) -> dict[str, float]:
     async with httpx.AsyncClient(timeout=PATIENT, trust_env=False, verify=False) as client:
         while True:
-            try:
-                page = (await client.get(f"{verifier.url}/metrics")).text
-                break
-            except httpx.TransportError:
-                await asyncio.sleep(0.05)
+            with contextlib.suppress(httpx.TransportError):
+                reply = await client.get(f"{verifier.url}/metrics")
+                if reply.status_code != 503:  # All its connections are taken.
+                    break
+            await asyncio.sleep(0.05)
+    page = reply.raise_for_status().text
     lines = (line.split() for line in page.splitlines() if not line.startswith("#"))
     return {name.removeprefix("outrider_"): float(value) for name, value in lines}
 
