@@ -93,7 +93,7 @@ class Proxied:
     ca: Path
 
     def client(self) -> VerifierClient:
-        options = TransportOptions(ca=self.ca, read_seconds=PATIENCE_SECONDS, connect_seconds=PATIENCE_SECONDS)
+        options = TransportOptions(ca=self.ca, read_seconds=PATIENCE_SECONDS)
         return VerifierClient(self.url, TOKEN, options=options)
 
     def counted(self, server: VerifierProcess, name: str) -> int:

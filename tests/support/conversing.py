@@ -114,16 +114,14 @@ async def assistant(
     """An assistant with its own database connection, connected to `url` if one is given.
 
     `modes`: what `auto` may choose from; which one is faster here is a matter of milliseconds. `patient` False: a
-    silent verifier is given up after what rounds have taken so far, and one that does not greet after three seconds,
-    which may be too soon on a busy machine. `system`: the default system prompt of the server, from the library
-    `prompts`. `options`: others of `Options`.
+    silent verifier is given up after what rounds have taken so far, which may be too soon on a busy machine. `system`:
+    the default system prompt of the server, from the library `prompts`. `options`: others of `Options`.
     """
     with Store.open(database) as store:
         source = None if url is None else AddressSource(url, clock=clock)
         if source is not None:
             source.system = system
-            if patient:
-                source.options = TransportOptions(read_seconds=PATIENCE_SECONDS, connect_seconds=PATIENCE_SECONDS)
+            source.options = TransportOptions(read_seconds=PATIENCE_SECONDS) if patient else source.options
         settings = settings or Settings(max_tokens=40)
         made = Options(Drafters(drafter), source, settings, modes=modes, clock=clock, **options)
         async with Assistant(store, made) as opened:

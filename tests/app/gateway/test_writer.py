@@ -60,7 +60,7 @@ QUESTION = asked_about(TOPICS[0])
 def patient(proxy: FaultProxy) -> AddressSource:
     """The server behind this line, whose only faults are those of the test."""
     source = AddressSource(proxy.url)
-    source.options = TransportOptions(read_seconds=PATIENCE_SECONDS, connect_seconds=PATIENCE_SECONDS)
+    source.options = TransportOptions(read_seconds=PATIENCE_SECONDS)
     return source
 
 

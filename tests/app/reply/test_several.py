@@ -17,7 +17,7 @@ from remote.protocol import Sampling
 from storage import Store
 from tests.app.reply.conftest import Connect
 from tests.support.chat_server import ChatServer, Script
-from tests.support.conversing import Heard, ask, assistant, connection, hear, until, working_off
+from tests.support.conversing import Heard, ask, assistant, connection, hear, until, until_connected, working_off
 from tests.support.fault_proxy import FaultProxy
 from tests.support.nothing_lost import target_alone, violations
 from tests.support.patience import PATIENCE_SECONDS
@@ -217,6 +217,7 @@ async def test_what_is_below_an_answer_of_another_window_waits_until_that_ends(
         assistant(drafter, database, f"http://127.0.0.1:{port}/v1", settings=Settings()) as opened,
     ):
         conversation = opened.store.conversations.create("shared").id
+        await until_connected(opened)  # What is queued is sent only to a server that is there.
         with Store.open(database) as other:
             pending = other.messages.ask(conversation, "list files", parent_id=None)
             other.messages.checkpoint(pending.id, (), (), "half")
