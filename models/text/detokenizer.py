@@ -39,7 +39,7 @@ class Detokenizer:
 
     def add(self, tokens: Sequence[int]) -> str:
         """Add tokens, and return the text that can be shown now; it may be empty."""
-        self._tokens += tokens
+        self._tokens += [token for token in tokens if not self._text.is_special(token)]  # These have no text.
         now = self._text.decode(self._tokens[self._start :])
         stable = now.rstrip(INCOMPLETE) if len(self._tokens) - self._whole < LONGEST_WAIT + len(tokens) else now
         piece, self._given = stable[self._given :], max(self._given, len(stable))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -53,6 +55,21 @@ def test_a_character_that_never_ends_is_left_out_but_holds_nothing_up() -> None:
     assert spoken(Detokenizer(TEXT), TEXT.encode("ab") + half, [1]) == ["a", "b", "", "", ""]
     said = spoken(Detokenizer(TEXT), half[:1] * (2 * LONGEST_WAIT) + TEXT.encode("ab"), [1])
     assert "".join(said).endswith("ab") and said[LONGEST_WAIT]
+
+
+def test_tokens_without_text_are_not_decoded_again_and_again() -> None:
+    class Counting(ChatText):
+        decoded = 0
+
+        def decode(self, tokens: Sequence[int]) -> str:
+            self.decoded += len(tokens)
+            return super().decode(tokens)
+
+    tokenizer = Tokenizer(models.WordLevel({"<unk>": 0, "one": 1}, unk_token="<unk>"))
+    tokenizer.add_special_tokens(["<turn>"])
+    text = Counting(tokenizer.to_str().encode(), "", [])
+    assert "".join(spoken(Detokenizer(text), [1, *[2] * 1000, 1], [1])) == text.decode([1, 2, 1])
+    assert text.decoded < 5000
 
 
 def test_words_keep_their_spaces_where_a_decoder_drops_the_first() -> None:
