@@ -229,7 +229,8 @@ class ChatStream:
         if failed and (told := read_error(found)) is not None:
             raise refused(self._wire.host, 500, self._wire.hiding(told.message), told.code)
         if end_of(piece.finish) == "failed":
-            told = next((error for choice in found["choices"] if (error := read_error(choice))), ErrorBody(UNNAMED))
+            choices = found.get("choices") or ()  # Anthropic's API has none.
+            told = next((error for choice in choices if (error := read_error(choice))), ErrorBody(UNNAMED))
             raise refused(self._wire.host, 500, self._wire.hiding(told.message), told.code)
 
     def _add(self, piece: AnswerDelta) -> str:

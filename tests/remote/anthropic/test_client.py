@@ -109,6 +109,7 @@ async def test_what_does_not_begin_with_the_last_words_is_not_joined(said: str) 
     [
         (Reply(("Use ",), cut=True), LinkDown, "ended early"),
         (Reply(("Use ",), error="overloaded_error"), Refused, "Overloaded"),
+        (Reply(("Use ",), reason="error"), Refused, "error"),
     ],
 )
 async def test_a_stream_that_breaks_keeps_what_came(reply: Reply, error: type[Exception], said: str) -> None:
