@@ -326,6 +326,9 @@ class Learner:
         digests = RunningDigest()
         digests.extend(tokens)
         found: dict[int, tuple[int, bytes]] = {}
+        first = self._config.first_memory
+        if first is not msgspec.UNSET and tokens[:1] == [first.token]:  # It is known, so no server is asked for it.
+            found[0] = 1, first.memory
         # The newest earlier conversations provided the memory of their common beginning (`Drafting._restore`).
         stored = self._store.memory.load(replay.conversation_id, self._config.memory_digest)
         for chunks in (*self._nearby.values(), stored):

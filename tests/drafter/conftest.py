@@ -13,10 +13,13 @@ import pytest
 
 from drafter.cache import DraftCache
 from drafter.context import DraftContext
+from drafter.runtime import Drafter
 from drafter.second_stage import SecondStage
 from drafter.step import Correction, StepGraph
-from models.config import GRAPH, DrafterConfig
+from models.config import GRAPH, DrafterConfig, FirstMemory, write_config
+from models.files import TARGET_GRAPH
 from models.memory import MemoryRow, quantise_row
+from models.tree import DraftTree
 from tests.support.made_once import made_once
 
 if TYPE_CHECKING:
@@ -80,6 +83,21 @@ def some_correction(config: DrafterConfig, seed: int = 0) -> Correction:
     random, kept = np.random.default_rng(seed), len(config.draft_vocabulary) or config.vocabulary
     down, up = ((config.hidden, 3), (3, kept))
     return Correction(*(random.normal(size=size).astype(np.float32) for size in (down, up)))
+
+
+def knowing_its_first_memory(pair: Path, folder: Path) -> Drafter:
+    """This pair's drafter, changed in `folder`: it knows the memory of the first token, as those made today do."""
+    from models.engines.memory_encoder import ArrayEncoder
+    from models.engines.onnx_engine import OnnxEngine
+
+    drafter = Drafter.load(folder)
+    engine, token = OnnxEngine(pair / "target" / TARGET_GRAPH, ArrayEncoder.load(folder)), drafter.asked_as("a")[0]
+    context = engine.context()
+    context.assign(0, [token, token])
+    engine.verify(context, DraftTree.empty())
+    first = FirstMemory(token, engine.memory(context, 0, 1))
+    write_config(folder, msgspec.structs.replace(drafter.config, first_memory=first))
+    return Drafter.load(folder)
 
 
 @pytest.fixture(scope="session", params=[(0, 0), (1, 1)], ids=["N=0", "N=1, F=1"])

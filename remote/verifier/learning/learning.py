@@ -82,7 +82,7 @@ class Learning:
         self._shared, self._fewest = options.learn == "shared", options.learn_holders
         self._base, self._config, self._own = base, config, own
         self.answers = Answers()
-        self.recorder = Recorder(self.answers)
+        self.recorder = Recorder(self.answers, config.first_memory)
         self.quiet = Quiet()
         self._artefacts = Artefacts(options.learnt, base, config)
         names = [SHARED] if self._shared else sorted(holders)

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 from weakref import WeakSet
 
 import numpy as np
+from msgspec import UNSET, UnsetType
 
 from drafter.learning.distributions import TEXT, Distributions
+from models.config import FirstMemory
 from remote.protocol import MOST_REJECTED
 from remote.verifier.learning.answers import Answer, Answers
 from remote.verifier.learning.likeliest import likeliest
@@ -19,10 +21,13 @@ if TYPE_CHECKING:
 
 
 class Recorder:
-    """Follows the sessions, and puts each finished answer into `answers`."""
+    """Follows the sessions, and puts each finished answer into `answers`.
 
-    def __init__(self, answers: Answers) -> None:
-        self._answers = answers
+    `first`: the memory that the drafter knows without a server.
+    """
+
+    def __init__(self, answers: Answers, first: FirstMemory | UnsetType) -> None:
+        self._answers, self._first = answers, first
         self._trails: WeakSet[Trail] = WeakSet()
 
     def began(self, holder: str) -> Trail:
@@ -34,6 +39,8 @@ class Recorder:
     def went_on(self, trail: Trail, tokens: Sequence[int], base: int, append: Sequence[int]) -> None:
         """The session's tokens become the first `base` ones and `append`."""
         self._keep(trail, trail.go_on(tokens, base, append))
+        if self._first is not UNSET and [*tokens[:base], *append][:1] == [self._first.token]:
+            trail.remember(0, 1, self._first.memory)
 
     def gained(self, trail: Trail, memory: int, verified: Verified) -> None:
         """A round brought new tokens.

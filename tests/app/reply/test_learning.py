@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -27,7 +28,7 @@ from drafter.shelf import Drafters
 from drafter.step import Correction
 from storage import Store
 from storage.replays import Replay
-from tests.drafter.conftest import some_correction
+from tests.drafter.conftest import knowing_its_first_memory, some_correction
 from tests.drafter.learning.test_versions import about
 from tests.support.conversing import Heard, ask, until, until_mode
 from tests.support.serving import VerifierProcess
@@ -95,6 +96,19 @@ async def test_answers_count_while_drafts_do_not_pay(device: Device) -> None:
             assert heard.done.stats.drafted_nodes == 0
     assert [len(one.samples) for one in device.learner.lessons()] == [24] * 5
     assert device.learner.check_live() is None
+
+
+async def test_a_drafter_that_knows_its_first_memory_learns_too(
+    store: Store, verifier: VerifierProcess, tiny_pair: Path, tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(tiny_pair / "drafter", tmp_path / "drafter"))
+    drafter, learnt = knowing_its_first_memory(tiny_pair, folder), tmp_path / "learnt"
+    device = Device(store, verifier.url, drafter, learnt, Learner(store, folder, learnt))
+    async with device.asking() as opened:
+        for text in ("hello there", "and then"):
+            await ask(opened, text)
+    lessons = device.learner.lessons()
+    assert len(lessons) == 2 and lessons[0].rounds[0].memory == 1
 
 
 def bad(drafter: Drafter) -> Correction:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,7 @@ from remote.verifier.learning.worker import unpacked
 from remote.verifier.options import ServeOptions
 from remote.verifier.sessions.sessions import Sessions
 from remote.verifier.sessions.turns import alone
+from tests.drafter.conftest import knowing_its_first_memory
 from tests.remote.verifier.test_hosted import ask, streaming, tokens_of, told
 from tests.remote.verifier.test_http import round_of
 
@@ -97,6 +99,20 @@ def test_a_stream_is_an_answer_that_can_be_drafted_again(server: Server, drafter
     assert target.text.positions.tolist() == list(range(len(prompt), len(answer.tokens)))
     assert target.text.tokens[:, 0].tolist() == tokens_of(frames), "the target says its likeliest token"
     assert len(target.branches), "and it is known what it would have said after rejected ones"
+
+
+def test_memory_that_the_drafter_knows_without_a_server_counts(
+    engine: Engine, tiny_pair: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(StreamPayoff, "pays", True)
+    folder = Path(shutil.copytree(tiny_pair / "drafter", tmp_path / "drafter"))
+    drafter = knowing_its_first_memory(tiny_pair, folder)
+    server, prompt = Server(engine, drafter, folder, tmp_path), drafter.asked_as("unpack a tar archive")
+    server.stream([], prompt, memory_from=1)
+    (answer,) = server.kept()
+    assert answer.rounds[-1].memory > len(prompt)
+    replayer = Replayer(StepGraph(folder / GRAPH, drafter.config, states=True), drafter.config)
+    assert len(replayer.samples(answer.tokens, answer.rounds, unpacked(answer, drafter.config))) == 24
 
 
 def test_a_device_answer_ends_when_the_session_moves_on_and_as_far_as_it_was_kept(
