@@ -176,6 +176,11 @@ class Admission:
         else:
             self._begin(session, holder, record, length)
 
+    def read_on(self, record: Record, session: str) -> None:
+        """Count the answer in a session as running while another request reads it."""
+        if (answer := self._answers.get(session)) is not None:
+            self._follow(session, answer, record)
+
     def took(self, holder: str, tokens: int) -> None:
         """Count tokens that a holder has used outside its requests."""
         if (account := self._accounts.get(holder)) is not None:

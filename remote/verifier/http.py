@@ -236,6 +236,7 @@ class Service:
         writing = self._absence.find(name, _asked(request, "round"), position)
         if writing is None:
             return error_reply(request, "not_found", "That stream is not kept, or not from that token on.")
+        self.admission.read_on(record_of(request.scope), name)
         frames = self._absence.since(name, writing, position)
         return _streamed(frames, frames.aclose, alive=True)
 

@@ -129,14 +129,19 @@ async def test_it_goes_on_where_the_line_breaks_before_its_first_token(
             assert tokens == own[: len(tokens)] and AWAY <= len(tokens) <= 2 * AWAY + early
 
 
-async def test_it_is_read_while_it_is_written(target: Engine, endless: Card, own: list[int]) -> None:
-    async with left(target, app_of(target, endless)) as (client, held):
+async def test_it_is_read_while_it_is_written(
+    target: Engine, endless: Card, own: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("remote.verifier.admission.RUNNING_SECONDS", 0.0)
+    app = app_of(target, endless)
+    async with left(target, app) as (client, held):
         held.allow(3)
         await until(client, "away_tokens_total", 3)
         async with client.stream("GET", kept(1, len(PROMPT) + 1)) as response:
             frames = (frame async for frame in read_frames(response.aiter_raw()) if not isinstance(frame, Alive))
             first = tokens_of([await anext(frames)])
             assert first == own[1 : 1 + len(first)] and len(first) >= 3
+            assert app.admission.running == 1, "it counts against limits, and a server that drains waits for it"
             held.allow()
             rest = tokens_of([frame async for frame in frames])
     assert first + rest == own[1:], "somebody reads it, so it goes on to its end"
