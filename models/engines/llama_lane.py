@@ -335,6 +335,7 @@ class LlamaContext(TargetContext):
         assert self._lane is not None and request.tree is not None
         held = {self._main: self._path, **self._branches}
         nodes: list[list[int]] = [[] for _ in range(request.nodes)]
+        taken = list[int]()
         for leaf in leaves(request.tree):
             if leaf < request.since:
                 continue
@@ -343,9 +344,12 @@ class LlamaContext(TargetContext):
             source = next((one for one, known in held.items() if known[: len(old)] == old), None)
             sequence = next((one for one, known in held.items() if known == old), None)
             if source is None or (sequence is None and not self._lane.free):
+                for one in taken:
+                    self._lane.give_back(one)
                 raise EngineError("llama.cpp did not keep the rows of a draft. Begin it again.")
             if sequence is None:
                 sequence = self._lane.take()
+                taken.append(sequence)
                 self._lane.copy(source, sequence, 0, self.computed + len(old))
             held[sequence] = path
             for node in path[len(old) :]:

@@ -170,6 +170,23 @@ def test_who_is_asked_something_quite_different_gives_its_place_up_without_rows(
         llama.same_as_anew(context)
 
 
+def test_a_draft_that_cannot_grow_keeps_no_place(llama: Bench) -> None:
+    engine, context = llama.engine, holding(llama.engine, [3, 4, 5, 6])
+    assert isinstance(context, LlamaContext)
+    engine.verify(context, DraftTree.chain([7]))
+    context.park()  # Its draft is lost with the lane.
+    grown = DraftTree([7, 8, 9, 10, 11], [-1, -1, -1, -1, 0])
+    free = []
+    for _ in range(2):
+        with pytest.raises(EngineError, match="Begin it again"):
+            engine.forward([Forward(context, 0, grown, since=1)])
+        assert context.lane is not None
+        free.append(context.lane.free)
+    assert free[0] == free[1]
+    context.commit(EMPTY, [], 5)
+    llama.same_as_anew(context)
+
+
 def test_the_rows_of_a_long_idle_session_serve_a_short_one_that_begins_like_it(llama: Bench) -> None:
     engine = llama.engine
     assert isinstance(engine, LlamaEngine)
