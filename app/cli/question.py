@@ -168,8 +168,8 @@ def _files(typed: str, settings: Settings, folders: Folders, options: AskOptions
     from app.remotes.choice import usable_source
     from app.remotes.source import stays_here
 
-    # A continued conversation may have another server.
-    here = settings.mode == "offline" or (
+    # A queued question is sent later, when the mode may be another. A continued conversation may have another server.
+    here = (settings.mode == "offline" and not options.queue) or (
         not options.continues and stays_here(usable_source(settings, folders, options.model))
     )
     servers = _mcp_servers(folders, options)
