@@ -38,7 +38,7 @@ def answer(words: Sequence[str], options: AskOptions) -> int:
         **stands_in(options.local),
     )
     question = " ".join(words)
-    if problem := _contradiction(options, question, offline=settings.mode == "offline"):
+    if problem := _contradiction(options, question, settings):
         fail(problem, USAGE)
     if options.tools:
         from app.tools.mcp_file import McpFile
@@ -70,10 +70,13 @@ def answer(words: Sequence[str], options: AskOptions) -> int:
     return run(ask(question, settings, folders, options, files))
 
 
-def _contradiction(options: AskOptions, question: str, *, offline: bool) -> str | None:
+def _contradiction(options: AskOptions, question: str, settings: Settings) -> str | None:
     """The first pair of options that exclude each other, in a sentence."""
-    many = options.prompts is not None
+    from app.config import is_address
+
+    many, offline = options.prompts is not None, settings.mode == "offline"
     unfit_for_queue = many or options.json or not options.draft
+    asks_for_queue = options.queue and options.asks.explicit
     pairs = (
         (
             not options.draft and offline,
@@ -83,6 +86,15 @@ def _contradiction(options: AskOptions, question: str, *, offline: bool) -> str 
         (
             options.queue and unfit_for_queue,
             "--queue stores one question without answering it: leave out --prompts, --json and --no-draft.",
+        ),
+        (
+            asks_for_queue and options.continues,
+            "--queue sends the question to the server of its conversation: leave out --remote and --model, "
+            "or -c and --conversation.",
+        ),
+        (
+            asks_for_queue and is_address(settings.remote or ""),
+            "--queue keeps the name of a server, not an address: name one of `outrider remote list` with --remote.",
         ),
         (
             options.model is not None and offline,

@@ -61,6 +61,9 @@ def test_usage_errors(outrider: Outrider) -> None:
         (["ask", "--queue"], "no question"),
         (["ask", "--queue", "a", "--json"], "--queue"),
         (["ask", "--queue", "--prompts", "p.jsonl"], "--queue"),
+        (["ask", "--queue", "a", "--remote", "http://127.0.0.1:9"], "name one of `outrider remote list`"),
+        (["ask", "--queue", "a", "-c", "--remote", "bundled"], "the server of its conversation"),
+        (["ask", "--queue", "a", "--conversation", "c0ffee", "--model", "x"], "the server of its conversation"),
         (["completion", "csh"], "csh"),
         (["--install-completion"], "--install-completion"),  # Nobody's files are edited.
         (["shell"], "Name a shell"),
