@@ -88,6 +88,11 @@ def _contradiction(options: AskOptions, question: str, settings: Settings) -> st
             "--queue stores one question without answering it: leave out --prompts, --json and --no-draft.",
         ),
         (
+            options.queue and options.for_this_answer,
+            "--queue keeps the question, but not these options: leave out --token-file, --mode, --local, "
+            "--temperature, --seed, --tree, --max-tokens and --allow.",
+        ),
+        (
             asks_for_queue and options.continues,
             "--queue sends the question to the server of its conversation: leave out --remote and --model, "
             "or -c and --conversation.",

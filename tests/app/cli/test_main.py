@@ -64,6 +64,12 @@ def test_usage_errors(outrider: Outrider) -> None:
         (["ask", "--queue", "a", "--remote", "http://127.0.0.1:9"], "name one of `outrider remote list`"),
         (["ask", "--queue", "a", "-c", "--remote", "bundled"], "the server of its conversation"),
         (["ask", "--queue", "a", "--conversation", "c0ffee", "--model", "x"], "the server of its conversation"),
+        (["ask", "--queue", "a", "--temperature", "0"], "but not these options"),
+        (["ask", "--queue", "a", "--tree", "sampled", "--seed", "0"], "but not these options"),
+        (["ask", "--queue", "a", "--max-tokens", "9"], "but not these options"),
+        (["ask", "--queue", "a", "--mode", "offline"], "but not these options"),
+        (["ask", "--queue", "a", "--local", "qwen"], "but not these options"),
+        (["ask", "--queue", "a", "--allow", "read"], "but not these options"),
         (["completion", "csh"], "csh"),
         (["--install-completion"], "--install-completion"),  # Nobody's files are edited.
         (["shell"], "Name a shell"),
