@@ -81,6 +81,11 @@ class AskResult:
     def text(self) -> str:
         return self.reply.solid + self.reply.ghost
 
+    @property
+    def broken(self) -> bool:
+        """Whether there is an answer, but the server broke it off."""
+        return self.done is not None and self.done.cut_by == "broken"
+
     def as_json(self) -> dict[str, Any]:
         """The object that `--json` prints; only `error` if there is no answer."""
         if self.done is None:
@@ -297,7 +302,7 @@ async def ask_all(prompts: Sequence[PromptEntry], settings: Settings, folders: F
                 name = {} if prompt.id is None else {"id": prompt.id}
                 asked = request_of(turn, prompt.turns[number - 1] if number else "")
                 print_json({**name, "prompt": turn, **result.as_json(), **_risks(asked, result)})
-                if result.done is None:
+                if result.done is None or result.broken:
                     code = _exit_code(result)
                     break
             if code == UNREACHABLE:
@@ -457,6 +462,6 @@ def chosen_conversation(store: Store, question: str, kept: Choices, options: Ask
 
 def _exit_code(result: AskResult) -> int:
     if result.done is not None:
-        return FAILED if result.done.cut_by == "broken" else OK
+        return FAILED if result.broken else OK
     unreachable = result.failed is not None and result.failed.code in UNANSWERED
     return UNREACHABLE if unreachable else FAILED

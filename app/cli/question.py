@@ -38,7 +38,7 @@ def answer(words: Sequence[str], options: AskOptions) -> int:
         **stands_in(options.local),
     )
     question = " ".join(words)
-    if problem := _contradiction(options, question, offline=settings.mode == "offline"):
+    if problem := _contradiction(options, question, settings):
         fail(problem, USAGE)
     if options.tools:
         from app.tools.mcp_file import McpFile
@@ -70,10 +70,13 @@ def answer(words: Sequence[str], options: AskOptions) -> int:
     return run(ask(question, settings, folders, options, files))
 
 
-def _contradiction(options: AskOptions, question: str, *, offline: bool) -> str | None:
+def _contradiction(options: AskOptions, question: str, settings: Settings) -> str | None:
     """The first pair of options that exclude each other, in a sentence."""
-    many = options.prompts is not None
+    from app.config import is_address
+
+    many, offline = options.prompts is not None, settings.mode == "offline"
     unfit_for_queue = many or options.json or not options.draft
+    asks_for_queue = options.queue and options.asks.explicit
     pairs = (
         (
             not options.draft and offline,
@@ -83,6 +86,20 @@ def _contradiction(options: AskOptions, question: str, *, offline: bool) -> str 
         (
             options.queue and unfit_for_queue,
             "--queue stores one question without answering it: leave out --prompts, --json and --no-draft.",
+        ),
+        (
+            options.queue and options.for_this_answer,
+            "--queue keeps the question, but not these options: leave out --token-file, --mode, --local, "
+            "--temperature, --seed, --tree, --max-tokens and --allow.",
+        ),
+        (
+            asks_for_queue and options.continues,
+            "--queue sends the question to the server of its conversation: leave out --remote and --model, "
+            "or -c and --conversation.",
+        ),
+        (
+            asks_for_queue and is_address(settings.remote or ""),
+            "--queue keeps the name of a server, not an address: name one of `outrider remote list` with --remote.",
         ),
         (
             options.model is not None and offline,
@@ -168,8 +185,8 @@ def _files(typed: str, settings: Settings, folders: Folders, options: AskOptions
     from app.remotes.choice import usable_source
     from app.remotes.source import stays_here
 
-    # A continued conversation may have another server.
-    here = settings.mode == "offline" or (
+    # A queued question is sent later, when the mode may be another. A continued conversation may have another server.
+    here = (settings.mode == "offline" and not options.queue) or (
         not options.continues and stays_here(usable_source(settings, folders, options.model))
     )
     servers = _mcp_servers(folders, options)

@@ -167,10 +167,10 @@ async def _send_all(settings: Settings, folders: Folders, *, explicit: bool) -> 
             told = result.told
             answer = queued.message_id
             _print(result, branches.path(answer) if answer else branches.thread(queued.conversation_id))
-            if result.failed is not None:
+            if result.failed is not None or result.broken:
                 code = FAILED
-                if result.failed.code in NO_SERVER:
-                    away.add(connection)
+            if result.failed is not None and result.failed.code in NO_SERVER:
+                away.add(connection)
         sent = {queued.id for queued in waiting}
         if left := sum(queued.id in sent for queued in assistant.outbox.queued()):
             complain(f"{left} of {len(waiting)} stay queued")
@@ -210,7 +210,7 @@ async def _verify_last(conversation_id: str | None, settings: Settings, folders:
         result = await listen(assistant.verify(answer.id), calls=ToolConsent(assistant))
         _print(result, store.branches.path(answer.id))
         if result.failed is None:
-            return OK
+            return FAILED if result.broken else OK
         return UNREACHABLE if result.failed.code in NO_SERVER else FAILED
 
 

@@ -117,6 +117,12 @@ class AskOptions:
         return self.last or self.conversation is not None
 
     @property
+    def for_this_answer(self) -> bool:
+        """Whether there are options that count only in this run, such as a temperature."""
+        once = (self.token, self.mode, self.local, self.temperature, self.seed, self.tree, self.max_tokens)
+        return bool(self.allow) or any(one is not None for one in once)
+
+    @property
     def fixed(self) -> list[str]:
         """Names of the settings that the options override, whatever was chosen for the conversation or its server."""
         sampling = [name for name in ("temperature", "seed", "max_tokens") if getattr(self, name) is not None]

@@ -121,6 +121,16 @@ def test_secrets_leave_this_device_only_if_they_are_named_with_the_option(capsys
     assert "is sent to a server that is not on this device" in capsys.readouterr().err
 
 
+def test_a_queued_secret_counts_as_sent_although_the_mode_is_offline_now(
+    outrider: Outrider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OUTRIDER_REMOTE", "https://example.org")
+    monkeypatch.setenv("OUTRIDER_MODE", "offline")
+    assert outrider("ask", "--queue", "explain @.env").says(2, ".env may hold a secret")
+    assert outrider("queue").says(0, "nothing is queued")
+    assert outrider("ask", "--queue", "explain @.env", "-f", ".env").says(0, "is sent to a server that is not on this")
+
+
 # ---- templates -------------------------------------------------------------------------------------------------------
 
 

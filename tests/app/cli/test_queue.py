@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from storage import Store
+from tests.support.chat_server import ChatServer, Script
 from tests.support.commands import Outrider
 from tests.support.serving import REPOSITORY, VerifierProcess
 
@@ -120,3 +122,23 @@ def test_a_server_that_is_away_keeps_no_other_waiting(
     sent = outrider("queue", "send")
     assert (sent.code, sent.out) == (3, own(outrider, verifier, "show disk usage") + "\n")
     assert sent.err.count("nothing listens") == 1 and "2 of 3 stay queued" in sent.err
+
+
+def test_an_answer_that_the_server_broke_off_is_exit_1_everywhere(
+    outrider: Outrider, monkeypatch: pytest.MonkeyPatch, server: ChatServer
+) -> None:
+    broken, whole = Script(["Half"], reason="timeout"), Script(["Whole."])
+    server.scripts = [broken, broken, whole, broken, whole, broken]
+    assert outrider("ask", "why?").says(1, "broke it off (timeout)")
+    prompts = ({"turns": ["why?", "and then?"]}, {"prompt": "what?"})
+    ran = outrider("ask", "--prompts", "-", stdin="\n".join(json.dumps(one) for one in prompts))
+    assert ran.code == 1 and [(row["text"], row["cut"]) for row in ran.rows] == [("Half", "broken"), ("Whole.", None)]
+    for question in ("why?", "what?"):
+        outrider("ask", "--queue", question)
+    sent = outrider("queue", "send")
+    assert (sent.code, sent.out) == (1, "Half\nWhole.\n") and outrider("queue").out == ""
+    with monkeypatch.context() as alone:
+        alone.delenv("OUTRIDER_REMOTE")
+        assert outrider("ask", "list files", "--mode", "offline").code == 0
+    verified = outrider("verify")
+    assert (verified.code, verified.out) == (1, "Half\n") and "broke it off" in verified.err
