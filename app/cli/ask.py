@@ -86,6 +86,13 @@ class AskResult:
         """Whether there is an answer, but the server broke it off."""
         return self.done is not None and self.done.cut_by == "broken"
 
+    @property
+    def exit_code(self) -> int:
+        if self.done is not None:
+            return FAILED if self.broken else OK
+        unreachable = self.failed is not None and self.failed.code in UNANSWERED
+        return UNREACHABLE if unreachable else FAILED
+
     def as_json(self) -> dict[str, Any]:
         """The object that `--json` prints; only `error` if there is no answer."""
         if self.done is None:
@@ -213,7 +220,7 @@ async def ask(
     if options.json and result.done is not None:
         conversation = {"conversation": chosen if folders.saved else None}
         print_json({**conversation, **result.as_json(), **_risks(asked_in(thread), result)})
-    code = _exit_code(result)
+    code = result.exit_code
     if options.extract is not None and result.done is not None and not _print_code(result, options.extract):
         code = FAILED
     _complain_of_end(result, asked_in(thread), options, saved=folders.saved)
@@ -303,7 +310,7 @@ async def ask_all(prompts: Sequence[PromptEntry], settings: Settings, folders: F
                 asked = request_of(turn, prompt.turns[number - 1] if number else "")
                 print_json({**name, "prompt": turn, **result.as_json(), **_risks(asked, result)})
                 if result.done is None or result.broken:
-                    code = _exit_code(result)
+                    code = result.exit_code
                     break
             if code == UNREACHABLE:
                 break
@@ -458,10 +465,3 @@ def chosen_conversation(store: Store, question: str, kept: Choices, options: Ask
     if options.system is not None:
         keep_system_prompt(store, chosen, options.system)
     return chosen
-
-
-def _exit_code(result: AskResult) -> int:
-    if result.done is not None:
-        return FAILED if result.broken else OK
-    unreachable = result.failed is not None and result.failed.code in UNANSWERED
-    return UNREACHABLE if unreachable else FAILED

@@ -168,7 +168,7 @@ async def _send_all(settings: Settings, folders: Folders, *, explicit: bool) -> 
             answer = queued.message_id
             _print(result, branches.path(answer) if answer else branches.thread(queued.conversation_id))
             if result.failed is not None or result.broken:
-                code = FAILED
+                code = max(code, result.exit_code)
             if result.failed is not None and result.failed.code in NO_SERVER:
                 away.add(connection)
         sent = {queued.id for queued in waiting}
@@ -209,9 +209,7 @@ async def _verify_last(conversation_id: str | None, settings: Settings, folders:
         await assistant.settled(answer.conversation_id)
         result = await listen(assistant.verify(answer.id), calls=ToolConsent(assistant))
         _print(result, store.branches.path(answer.id))
-        if result.failed is None:
-            return FAILED if result.broken else OK
-        return UNREACHABLE if result.failed.code in NO_SERVER else FAILED
+        return result.exit_code
 
 
 def _print(result: AskResult, thread: Sequence[Message]) -> None:

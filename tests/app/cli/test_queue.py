@@ -124,6 +124,15 @@ def test_a_server_that_is_away_keeps_no_other_waiting(
     assert sent.err.count("nothing listens") == 1 and "2 of 3 stay queued" in sent.err
 
 
+def test_a_question_that_the_server_refuses_is_exit_3_also_from_the_queue(
+    outrider: Outrider, server: ChatServer
+) -> None:
+    server.refuses = "no more for today"
+    assert outrider("ask", "why?").says(3, "no more for today")
+    outrider("ask", "--queue", "why?")
+    assert outrider("queue", "send").says(3, "no more for today")
+
+
 def test_an_answer_that_the_server_broke_off_is_exit_1_everywhere(
     outrider: Outrider, monkeypatch: pytest.MonkeyPatch, server: ChatServer
 ) -> None:
