@@ -20,6 +20,23 @@ class Dialog(ModalScreen[Result]):
 
     CSS_PATH = "dialogs.tcss"
 
+    _kept: tuple[Result] | None = None
+    """What to close with as soon as no other screen is over this one."""
+
+    def close(self, result: Result) -> None:
+        """Close from a worker: once this screen is on top, for `dismiss` would close the screen that is over it.
+
+        Does nothing if the person has closed it.
+        """
+        if self.is_active:
+            self.dismiss(result)
+        else:
+            self._kept = (result,)
+
+    def on_screen_resume(self) -> None:
+        if self._kept is not None:
+            self.close(*self._kept)
+
     def emptied(self, *parts: str) -> bool:
         """Whether one of these parts is gone: they are removed before the screen, while a worker may still go on."""
         return not self.is_attached or not all(len(self.query(part)) for part in parts)
