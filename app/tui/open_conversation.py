@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec.structs import replace
 
@@ -229,11 +229,14 @@ class OpenConversation:
             return self._imported
         return SystemPrompt(self.choices.system, self.choices.system_name)
 
-    def choose(self, choices: Choices) -> None:
-        """Apply this choice from the next answer on. A new conversation stores it when it is begun."""
+    def choose(self, **chosen: Any) -> None:
+        """Apply these of `Choices` from the next answer on. A new conversation stores them when it is begun."""
+        choices = self.choices
         if self.id is not None:
-            # A yes to all calls of a tool is stored by the answer that it was said to.
-            choices = replace(choices, allowed=self.core.store.conversations.get(self.id).choices.allowed)
+            # The first answer stores the default system prompt, and each one a yes to all calls of a tool.
+            choices = self.core.store.conversations.get(self.id).choices
+        choices = replace(choices, **chosen)
+        if self.id is not None:
             self.core.store.conversations.choose(self.id, choices)
         self.choices = choices
         self.core.follow(choices)
@@ -247,7 +250,7 @@ class OpenConversation:
         """Reset the choices to those of a new conversation, if nothing was asked or chosen yet."""
         if self.id is None and self.choices == self._given != self._beginning():
             self._given = self._beginning()
-            self.choose(self._given)
+            self.choose(remote=self._given.remote, model=self._given.model)
 
     def _beginning(self) -> Choices:
         server = self.fresh()

@@ -18,8 +18,8 @@ class Confirm(Dialog[bool]):
         Binding("n,escape,q", "dismiss(False)", "No", id="confirm.no"),
     ]
 
-    def __init__(self, question: str) -> None:
-        super().__init__()
+    def __init__(self, question: str, *, unasked: bool = False) -> None:
+        super().__init__(unasked=unasked)
         self._question = question
 
     def compose(self) -> ComposeResult:

@@ -92,7 +92,7 @@ class ModelsScreen(Dialog[PickedModel | Literal["local"] | None]):
             name = self._words.strip()
             same = self._switcher.named(list(self._listed.values()), name) if name else []
             if len(same) == 1 and self.query_one(Input).value == self._words:
-                self.dismiss(PickedModel(same[0]))
+                self.close(PickedModel(same[0]))
 
     # ---- what is shown -----------------------------------------------------------------------------------------------
 

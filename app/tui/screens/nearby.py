@@ -119,7 +119,7 @@ class NearbyScreen(Dialog[str | None]):
         with reporting(self, "Servers"):
             name, notice = await self.switcher.adopt(server, model)
             self._told(f"{model} at {server.program.title} answers now. This server is called {name}.", notice)
-            self.dismiss(name)
+            self.close(name)
 
     @work(group="adopt", exclusive=True)
     async def _open_form(self, server: NearbyServer) -> None:
@@ -133,7 +133,7 @@ class NearbyScreen(Dialog[str | None]):
             saved = await self.app.push_screen_wait(form)
             if saved is not None:
                 self._told(f"{saved} answers now.", self.switcher.use(saved))
-                self.dismiss(saved)
+                self.close(saved)
 
     def action_back(self) -> None:
         """Escape: from the models to the servers, from there back to the chat."""

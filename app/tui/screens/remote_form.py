@@ -189,7 +189,7 @@ class RemoteForm(Form[str | None]):
         except ConfigError as error:
             self.say(str(error))
             return
-        self.dismiss(name)
+        self.close(name)
 
     def _typed(self) -> Remote:
         """Raises `ConfigError`."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import msgspec
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Vertical
@@ -29,8 +28,8 @@ def _plain(value: float) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-class SamplingForm(Form[Choices | None]):
-    """Closes with the new choices, or None. `settings`: what applies where nothing is chosen."""
+class SamplingForm(Form["dict[str, float | int | None] | None"]):
+    """Closes with the value of each field, or None. `settings`: what applies where nothing is chosen."""
 
     BINDINGS = [
         Binding("ctrl+s", "save", "Save it", id="sampling.save", priority=True),
@@ -63,7 +62,7 @@ class SamplingForm(Form[Choices | None]):
             typed = {name: text for name in FIELDS if (text := self.text(name))}
             checked = self._settings.replaced(typed, "the form")
             chosen = {name: getattr(checked, name) if name in typed else None for name in FIELDS}
-            self.dismiss(msgspec.structs.replace(self._choices, **chosen))
+            self.dismiss(chosen)
 
     def problem(self, name: str) -> str | None:
         if not (text := self.text(name)):

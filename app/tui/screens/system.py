@@ -171,7 +171,7 @@ class SystemScreen(Dialog[SystemPrompt | None]):
         begun = self._highlighted or SystemPrompt("")
         written = await self.app.push_screen_wait(SystemForm("Only for this conversation", SystemPrompt(begun.text)))
         if written is not None:
-            self.dismiss(written)
+            self.close(written)
 
     @work(group="form", exclusive=True)
     async def action_add(self) -> None:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from textual import events
 from textual.binding import Binding
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
@@ -22,8 +20,6 @@ from app.tui.widgets.folded import arguments_of
 if TYPE_CHECKING:
     from app.reply.call_desk import Decision
 
-QUIET_SECONDS = 0.7
-"""Time without a key before the first one counts: it may be a letter of a prompt that is being typed."""
 AGAIN = "This call may have run already: the program or the connection ended in the middle of it."
 
 
@@ -38,9 +34,8 @@ class ToolCallScreen(Dialog["Decision | None"]):
     ]
 
     def __init__(self, called: ToolCalled) -> None:
-        super().__init__()
+        super().__init__(unasked=True)
         self.called = called
-        self._key_at = 0.0
 
     def compose(self) -> Iterator[Widget]:
         call, called = self.called.call, self.called
@@ -59,16 +54,7 @@ class ToolCallScreen(Dialog["Decision | None"]):
                 yield Static(Content("\n").join(rows), markup=False)  # A value is never bold, as a name is.
 
     def on_mount(self) -> None:
-        self._key_at = time.monotonic()
         self.query_one(VerticalScroll).focus()
-
-    def on_key(self, event: events.Key) -> None:
-        """Drops letters that were meant for the prompt."""
-        now = time.monotonic()
-        if event.is_printable and now - self._key_at < QUIET_SECONDS:
-            event.stop()
-            event.prevent_default()
-        self._key_at = now
 
     def action_say(self, decision: Decision) -> None:
         if decision == "always" and self.called.again:

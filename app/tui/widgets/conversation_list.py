@@ -179,12 +179,15 @@ class ConversationList(OptionList):
         self._order()
         self._draw(keep=SHELL)
 
-    def show_found(self, found: Sequence[FoundConversation] | None) -> None:
-        """Show what a search has found, with the first one highlighted, or everything again if `found` is None."""
+    def show_found(self, found: Sequence[FoundConversation] | None, *, stays: bool = False) -> None:
+        """Show what a search has found, or everything again if `found` is None.
+
+        The first one is highlighted; `stays`: the one that was, if it is still there.
+        """
         if found is None and self._found is None:
             return
         self._found = None if found is None else list(found)
-        self._draw(keep=None)
+        self._draw(keep=self._highlighted_id if stays else None)
 
     def reach(self, conversation_id: str) -> None:
         """Highlight a conversation, whatever was searched for and however far down it is."""
@@ -243,7 +246,8 @@ class ConversationList(OptionList):
             first = [Option(Content.styled("Nothing found", QUIET), disabled=True)]
         self.set_options([*first, *self._next(PAGE, now)])
         if self._found is not None:
-            self.highlighted = 0 if self._found else None
+            begin = 0 if self._found else None
+            self.highlighted = self.get_option_index(keep) if keep is not None and self._has(keep) else begin
         else:
             while keep is not None and not self._has(keep) and self._listed < len(self._rows):
                 self.add_options(self._next(PAGE, now))

@@ -262,8 +262,8 @@ class Sidebar(Vertical):
 
     @on(Input.Changed, "SearchBox")
     @work(exclusive=True, group="search")
-    async def find(self, event: Input.Changed) -> None:
-        """Find what is typed, in a thread and not for every letter."""
+    async def find(self, event: Input.Changed, *, again: bool = False) -> None:
+        """Find what is typed, in a thread and not for every letter. `again`: what is highlighted stays so."""
         words = event.value
         if not words.strip():
             self.conversations.show_found(None)
@@ -273,7 +273,7 @@ class Sidebar(Vertical):
         with reporting(self):
             found = await asyncio.to_thread(self._store.search.conversations, words, FOUND)
             if self.conversations.is_attached:  # Else the window has closed meanwhile.
-                self.conversations.show_found(found)
+                self.conversations.show_found(found, stays=again)
                 self._search.found(words)
 
     def end_search(self) -> None:
@@ -286,7 +286,7 @@ class Sidebar(Vertical):
     def _refresh_all(self) -> None:
         self.refresh_list()
         if self._search.value:
-            self.find(Input.Changed(self._search, self._search.value))
+            self.find(Input.Changed(self._search, self._search.value), again=True)
 
     # ---- names -------------------------------------------------------------------------------------------------------
 
@@ -329,14 +329,14 @@ class Sidebar(Vertical):
             self._store.conversations.rename(conversation.id, title)
             if conversation.id == self._conversation.id:
                 self.post_message(self.TitleChanged(title))
-            self.refresh_list()
+            self._refresh_all()
 
     # ---- pinning, deleting -------------------------------------------------------------------------------------------
 
     def pin(self, conversation: Conversation) -> None:
         with reporting(self):
             self._store.conversations.pin(conversation.id, not conversation.pinned)
-        self.refresh_list()
+        self._refresh_all()
 
     @work(group="delete")
     async def delete(self, conversation: Conversation) -> None:

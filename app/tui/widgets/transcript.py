@@ -139,12 +139,16 @@ class Transcript(AnchoredScroll, can_focus=True):
             if at is None:
                 return
             self.turns[at] = new
+            if self.cursor is not None and self.cursor[0] is old:
+                self.cursor, self.block = (new, self.cursor[1]), 0
+            for question in self.query_children(QuestionView):
+                if question.turn is old:
+                    question.turn = new
+                    question.refresh(layout=True)
             for answer in self.query_children(AnswerView):
                 if answer.turn is old:
                     fresh = AnswerView(new)
                     self.scroll_anchor.replace(answer, fresh)
-                    if self.cursor == (old, "answer"):
-                        self.cursor, self.block = (new, "answer"), 0
                     with self.app.batch_update():
                         await self.mount(fresh, after=answer)
                         await self.turn_list.remove([answer])

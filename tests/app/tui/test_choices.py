@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from app.config import Folders, Settings
 from app.events import Done, ModeChanged, Stats, SystemUnread, Verified
 from app.remotes.registry import BUNDLED, Remote, Remotes
 from app.remotes.switcher import RemoteSwitcher
+from app.reply.request import keep_default
 from app.system_prompts import SystemPrompts
 from app.tui.screens.chat.screen import ChatScreen
 from app.tui.screens.confirm import Confirm
@@ -166,6 +168,31 @@ async def test_sampling_is_checked_kept_and_reset(store: Store) -> None:
         await press(pilot, "ctrl+r", "ctrl+s", until=lambda: shows(app, ChatScreen))
         assert chosen(store) == Choices(system="Be brief.")
         await wait_until(pilot, lambda: "Sampling" not in app.text("Panel Static"))
+
+
+async def test_what_is_chosen_during_the_first_answer_leaves_the_default_system_prompt_of_it(
+    store: Store, prompts: SystemPrompts
+) -> None:
+    holds = [asyncio.Event(), asyncio.Event()]
+    async with started(ScriptedCore(store, [[ANSWER[0], hold, *ANSWER[1:]] for hold in holds]), (120, 34)) as (
+        app,
+        pilot,
+    ):
+        for ends_first, hold in enumerate(holds):
+            await press(pilot, "ctrl+n", *"list files", "enter", until=lambda: app.drawing)
+            conversation = app.chat.conversation
+            (*_, answer) = store.branches.thread(str(conversation.id))
+            keep_default(store, prompts, answer, server=None, all="tutor")
+            await opened(app, pilot, "alt+p", SamplingForm)
+            field(app, "seed").value = "7"
+            if ends_first:
+                hold.set()
+                await wait_until(pilot, lambda: conversation.choices.system_name == "tutor")  # noqa: B023
+            await press(pilot, "ctrl+s", until=lambda: shows(app, ChatScreen))
+            hold.set()
+            await wait_until(pilot, lambda: app.answers == ["ls -a"])
+            kept = Choices(system="Explain step by step.", system_name="tutor", seed=7)
+            assert store.conversations.get(answer.conversation_id).choices == kept
 
 
 # ---- the model -------------------------------------------------------------------------------------------------------

@@ -178,6 +178,18 @@ async def test_a_queued_prompt_keeps_its_files_even_if_they_change(store: Store,
         await wait_until(pilot, lambda: sent(store) == [("read @notes.txt", (NOTES,))])
 
 
+async def test_the_files_of_a_question_that_is_taken_back_go_with_its_text(store: Store) -> None:
+    extra = Attachment("given.txt", "text/plain", b"by --file")
+    conversation = store.conversations.create("t").id
+    store.queue.add(conversation, "sum up", [extra])
+    async with started(core := core_of(store), SIZE, at=conversation) as (app, pilot):
+        await wait_until(pilot, lambda: len(app.waiting) == 1)
+        await press(pilot, "ctrl+s", until=lambda: lines(app) == ["given.txt · 9 bytes"])
+        await press(pilot, "ctrl+c", until=lambda: app.prompt.text == "")
+        await press(pilot, *"list files", "enter", until=lambda: len(core.prompts) == 1)
+        await wait_until(pilot, lambda: sent(store) == [("list files", ())])
+
+
 async def test_other_words_for_a_question_keep_its_files(store: Store, folder: Path) -> None:
     extra = Attachment("given.txt", "text/plain", b"by --file")
     conversation = store.conversations.create("t").id
@@ -188,6 +200,7 @@ async def test_other_words_for_a_question_keep_its_files(store: Store, folder: P
         await wait_until(pilot, lambda: app.answers == ["It says first."])
         await pilot.press("alt+up", "alt+up", "e")
         await wait_until(pilot, lambda: lines(app) == ["given.txt · 9 bytes", "notes.txt · 13 bytes"])
+        await press(pilot, "ctrl+u", until=lambda: app.prompt.text == "")
         app.prompt.write("please read @notes.txt")
         await press(pilot, "enter", until=lambda: len(core.prompts) == 1 and app.answers == ["It says hi."])
         assert sent(store) == [("please read @notes.txt", (extra, NOTES))]

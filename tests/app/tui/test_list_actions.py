@@ -142,6 +142,20 @@ async def test_search_finds_as_one_types_and_opens_where_the_words_are(store: St
         await wait_until(pilot, lambda: "not checked, by qwen2.5" in app.titles[0] and len(app.titles) == 1)
 
 
+async def test_what_was_found_is_pinned_unpinned_and_renamed(store: Store) -> None:
+    for title in ("one needle", "another needle"):
+        store_turns(store, title, [("q", "a")])
+    async with started(ScriptedCore(store), (120, 30)) as (app, pilot):
+        await press(pilot, "ctrl+f", *"needle", until=lambda: len(app.titles) == 2)
+        second, found = app.titles[1].split("\n")[0].strip(), conversations_of(app)
+        await highlight(app, pilot, second)
+        for pinned in (True, False):
+            await press(pilot, "p", until=lambda: found.chosen is not None and found.chosen.pinned == pinned)  # noqa: B023
+            assert found.chosen is not None and found.chosen.title == second
+        await press(pilot, "r", until=lambda: app.screen.query_one(TitleBox).has_focus)
+        await press(pilot, "end", *"s", "enter", until=lambda: f"{second}s" in app.titles[1])
+
+
 async def test_enter_before_anything_is_found_opens_the_first_of_it_and_its_words_come_back(store: Store) -> None:
     conversation = store_turns(store, "a needle", [("q", "a")])
     store_turns(store, "neither", [("q", "a")])

@@ -17,7 +17,7 @@ from app.tools.servers import Servers
 from app.tui.screens.chat.listings import Listed
 from app.tui.widgets.completing_text_area import Completions
 from app.tui.widgets.folding_text_area import MARK
-from storage import Attachment, Choices, Store
+from storage import Attachment, Store
 from tests.app.tui.scripted import ScriptedCore, finished, press, verified, wait_until
 from tests.app.tui.window import Window, started
 from tests.support.mcp_process import SERVER
@@ -66,7 +66,7 @@ async def test_prompts_and_resources_come_from_servers_that_are_asked(store: Sto
         await type_in(app, pilot, "/t:review")
         await press(pilot, "enter", until=lambda: core.prompts != [])  # Not chosen: words like others.
         await press(pilot, "ctrl+n", until=lambda: app.answers == [])
-        app.chat.conversation.choose(Choices(tools=("t", "late", "gone")))
+        app.chat.conversation.choose(tools=("t", "late", "gone"))
 
         await type_in(app, pilot, "/t")
         assert any(one.startswith("/t:") for one in offered(app)) and servers._servers == {}

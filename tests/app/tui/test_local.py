@@ -20,6 +20,7 @@ from app.local.catalogue import catalogue
 from app.local.registry import LocalModels
 from app.remotes.offers import Offer, Told
 from app.remotes.registry import Remote, Remotes
+from app.tui.screens import dialog
 from app.tui.screens.chat.local_offer import ASKED, JOIN, LocalOffer
 from app.tui.screens.chat.screen import ChatScreen
 from app.tui.screens.confirm import Confirm
@@ -246,7 +247,9 @@ async def test_it_says_what_was_learnt_or_went_wrong_and_ends_with_the_window(
 ONLINE = ModeChanged("hosted", "answered by Model-8B at office", model="org/Model-8B", checks=False)
 
 
-async def test_each_offer_is_asked_about_once_and_the_answer_is_obeyed(store: Store, folders: Folders) -> None:
+async def test_each_offer_is_asked_about_once_and_an_answer_that_was_not_meant_for_the_prompt_is_obeyed(
+    store: Store, folders: Folders, monkeypatch: pytest.MonkeyPatch
+) -> None:
     core = ScriptedCore(store)
     walk = (
         (1, "n", None, "Later: outrider drafter fetch office"),
@@ -263,6 +266,11 @@ async def test_each_offer_is_asked_about_once_and_the_answer_is_obeyed(store: St
             await wait_until(pilot, lambda: isinstance(app.screen, Confirm) and bool(app.screen.query("Static")))
             question = str(app.screen.query_one("Static").render())
             assert "office offers a small model for org/Model-8B: 212 MB, licence apache-2.0." in question
+            monkeypatch.setattr(dialog, "QUIET_SECONDS", 1e9)
+            await pilot.press("y", "n", "q", "enter")
+            await pilot.pause()
+            assert isinstance(app.screen, Confirm), number
+            monkeypatch.setattr(dialog, "QUIET_SECONDS", 0)
             await press(pilot, key, until=lambda: app.toasted(said))  # noqa: B023
             assert core.fetched == (number > 1), number
             core.offer = offer

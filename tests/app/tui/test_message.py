@@ -12,7 +12,7 @@ from textual.app import App, ComposeResult
 from textual.pilot import Pilot
 
 from app.events import Drafted, Failed, Retracted, ToolCalled, Verified
-from app.tui.screens import tool_call
+from app.tui.screens import dialog
 from app.tui.screens.tool_call import ToolCallScreen
 from app.tui.turn import Turn
 from app.tui.unsent import UnsentTexts
@@ -182,7 +182,7 @@ async def test_a_letter_for_the_prompt_is_no_yes(store: Store, monkeypatch: pyte
     said, made = asyncio.Event(), replace(CALL, state="done", result="wrote \x1b[31mone")
     script = [ToolCalled(CALL, asks=True, said=("read-only",)), said, ToolCalled(made), Verified("Done.", 1, 0)]
     core = ScriptedCore(store, [[*script, finished(1)]])
-    monkeypatch.setattr(tool_call, "QUIET_SECONDS", 1e9)
+    monkeypatch.setattr(dialog, "QUIET_SECONDS", 1e9)
     async with started(core, (80, 24)) as (app, pilot):
         await press(pilot, "a", "enter", until=lambda: shows(app, ToolCallScreen))
         screen = app.screen
@@ -192,7 +192,7 @@ async def test_a_letter_for_the_prompt_is_no_yes(store: Store, monkeypatch: pyte
         await pilot.press("y", "n", "a")
         await pilot.pause()
         assert core.decided == [] and app.screen is screen
-        monkeypatch.setattr(tool_call, "QUIET_SECONDS", 0)
+        monkeypatch.setattr(dialog, "QUIET_SECONDS", 0)
         await press(pilot, "y", until=lambda: core.decided == [(0, "yes")])
         said.set()
         await wait_until(pilot, lambda: app.answers == ["Done."])

@@ -9,7 +9,7 @@ from textual.widgets import Static
 
 from app.events import Drafted, Event, Failed, Judged, ModeChanged, Verified
 from app.tui.screens.queue import QueueScreen, Rewording
-from app.tui.widgets.message import AnswerView
+from app.tui.widgets.message import AnswerView, QuestionView
 from app.tui.widgets.transcript import QueuedPrompts
 from app.tui.widgets.welcome import Welcome
 from storage import Message, Store
@@ -95,6 +95,16 @@ async def test_a_drafted_answer_is_verified_and_what_was_not_kept_is_told(store:
             await wait_until(pilot, lambda: app.answers == [OWN])
         await pilot.press("ctrl+t")
         assert len(store.messages.of(answer.conversation_id)) == 3, "there is nothing left to verify"
+
+
+async def test_keys_act_on_the_question_of_an_answer_that_was_checked_meanwhile(store: Store) -> None:
+    answer = drafted(store)
+    async with started(ScriptedCore(store, [verification(answer)]), at=answer.conversation_id) as (app, pilot):
+        await press(pilot, "alt+up", "alt+up", "v", until=lambda: app.answers == [OWN] and not app.prompt.answering)
+        question = app.screen.query_one(QuestionView)
+        await press(pilot, "alt+down", "alt+up", until=lambda: question.has_class("-cursor"))
+        await pilot.click(question)
+        await press(pilot, "tab", "alt+down", until=lambda: app.screen.query_one(AnswerView).has_class("-cursor"))
 
 
 async def test_offline_a_drafted_answer_is_marked_to_be_verified_and_other_words_are_not_queued(store: Store) -> None:

@@ -20,6 +20,7 @@ from app.remotes.source import RemoteSource
 from app.remotes.switcher import RemoteSwitcher
 from app.tui.screens.chat.screen import ChatScreen
 from app.tui.screens.confirm import Confirm
+from app.tui.screens.help import HelpScreen
 from app.tui.screens.nearby import SHOWN_MODELS, NearbyScreen
 from app.tui.screens.remote_form import RemoteForm
 from app.tui.screens.remotes import RemotesScreen
@@ -138,6 +139,22 @@ async def test_one_is_added(store: Store, folders: Folders, remotes: Remotes, ri
     kept = Remotes(folders).get("new")
     assert kept == Remote(url="http://10.0.0.2:8000", kind="openai", read_timeout=30.0, token="keyring")
     assert Remotes(folders).token("new") == TOKEN and Remotes(folders).used is None, "it is not the first one"
+
+
+async def test_a_form_that_is_saved_while_the_help_is_over_it_closes_after_the_help(
+    store: Store, folders: Folders, remotes: Remotes, ring: MemoryKeyring
+) -> None:
+    async with opened(store, folders) as (app, pilot):
+        await highlight(pilot, app, "office")
+        await pilot.press("a")
+        await fill(pilot, app, name="new", url="http://10.0.0.2:8000", token=TOKEN)
+        ring.silent.clear()
+        await press(pilot, "ctrl+s", "f1", until=lambda: shows(app, HelpScreen))
+        ring.silent.set()
+        await wait_until(pilot, lambda: "new" in Remotes(folders))
+        await wait_until(pilot, lambda: not any(one.group == "save" for one in app.workers))
+        assert isinstance(app.screen, HelpScreen)
+        await press(pilot, "escape", until=lambda: shows(app, RemotesScreen) and app.highlighted == "new")
 
 
 async def test_a_provider_fills_in_the_form_and_leaves_what_was_typed(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import msgspec
 from textual.screen import Screen
 from textual.widget import Widget
 
@@ -37,7 +36,7 @@ async def choose_system(screen: Screen[None], conversation: OpenConversation, gi
             chosen = await screen.app.push_screen_wait(SystemScreen(prompts, conversation.system))
         if chosen is None:
             return
-        conversation.choose(msgspec.structs.replace(conversation.choices, system=chosen.text, system_name=chosen.name))
+        conversation.choose(system=chosen.text, system_name=chosen.name)
         name = NO_PROMPT if not chosen.text else chosen.name or "your own text"
         screen.notify(f"System prompt from the next answer on: {name}.", markup=False)
 
@@ -50,7 +49,7 @@ async def choose_sampling(screen: Screen[None], conversation: OpenConversation, 
     if chosen is None:
         return
     with reporting(screen):
-        conversation.choose(chosen)
+        conversation.choose(**chosen)
         said = sampling_text(conversation)
         screen.notify(f"From the next answer on: {said or 'as the settings say'}.", markup=False)
 
@@ -66,7 +65,7 @@ async def choose_tools(screen: Screen[None], conversation: OpenConversation) -> 
             return
         chosen = await screen.app.push_screen_wait(ToolsScreen(servers, conversation.choices.tools))
         if chosen != conversation.choices.tools:
-            conversation.choose(msgspec.structs.replace(conversation.choices, tools=chosen))
+            conversation.choose(tools=chosen)
             screen.notify(f"Tools from the next answer on: {', '.join(chosen) or 'none'}.", markup=False)
 
 
@@ -131,7 +130,7 @@ def keep_model(node: Widget, conversation: OpenConversation, switcher: RemoteSwi
     name = None if model.checks else model.name  # Such a server has one model.
     with reporting(node, "Models"):
         notice = "" if picked.only_here else switcher.make_default(model.server, name)
-        conversation.choose(msgspec.structs.replace(conversation.choices, remote=model.server, model=name))
+        conversation.choose(remote=model.server, model=name)
         whom = "This conversation is" if picked.only_here else "This conversation, and each new one, is"
         said = f"{whom} answered by {model.shown} ({sanitise(model.server)}). {notice}".strip()
         node.notify(said, title="Model", markup=False)

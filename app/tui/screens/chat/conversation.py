@@ -517,6 +517,8 @@ class ConversationView(Vertical):
     @on(TextArea.Changed, "Prompt")
     def keep_soon(self) -> None:
         self.text.keep_soon()
+        if not self.prompt.text and self.text.edit is None:
+            self.files.keep((), "")  # What is typed next is another question.
         self.files.look_soon()
 
     @on(PromptFiles.Removed)

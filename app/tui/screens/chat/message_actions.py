@@ -236,11 +236,12 @@ class MessageActions(Vertical):
         """Choose a code block of the message with the cursor; after the last one, the key moves the focus."""
         if self.cursor is None:
             raise SkipAction
-        target = self._target()
-        number = max(0, self.transcript.block + step) if self.transcript.block or step > 0 else -1
-        if not 0 < number <= len(target.turn.codes):
-            raise SkipAction
-        await self.transcript.choose_block(target.at, number)
+        with reporting(self):
+            target = self._target()
+            number = max(0, self.transcript.block + step) if self.transcript.block or step > 0 else -1
+            if not 0 < number <= len(target.turn.codes):
+                raise SkipAction
+            await self.transcript.choose_block(target.at, number)
 
     def action_use_block(self) -> None:
         with reporting(self):

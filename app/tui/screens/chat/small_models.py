@@ -70,7 +70,7 @@ async def offer_drafter(screen: Screen[None], core: Assistant, offer: Offer, tol
     """Ask once whether to fetch an offered model, and fetch it if the person agrees."""
     if not await asyncio.to_thread(Told(told).first_time, offer):
         return
-    if not await screen.app.push_screen_wait(Confirm(offer.question)):
+    if not await screen.app.push_screen_wait(Confirm(offer.question, unasked=True)):
         screen.notify(f"Later: outrider drafter fetch {offer.server}", markup=False)
         return
     screen.notify(f"The small model is being downloaded in the background: {offer.size}. You can keep asking.")
