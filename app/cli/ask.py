@@ -88,6 +88,7 @@ class AskResult:
 
     @property
     def exit_code(self) -> int:
+        """As docs/command-line.md lists them."""
         if self.done is not None:
             return FAILED if self.broken else OK
         unreachable = self.failed is not None and self.failed.code in UNANSWERED

@@ -73,6 +73,8 @@ class ChatMessage(msgspec.Struct, frozen=True):
 
 TokenId = Annotated[int, Meta(ge=0, lt=1 << 31)]
 Penalty = Annotated[float, Meta(ge=-2, le=2)]
+Stop = Annotated[str, Meta(max_length=256)]
+"""Bounded, because all text is compared with each of its beginnings."""
 
 
 class StreamOptions(msgspec.Struct, frozen=True):
@@ -96,7 +98,7 @@ class CompletionRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
     top_k: Annotated[int, Meta(ge=-1, lt=1 << 31)] | None = None
     """Not in OpenAI's own API. 0 or -1: off."""
     seed: Annotated[int, Meta(ge=-(1 << 63), le=(1 << 63) - 1)] | None = None
-    stop: str | Annotated[tuple[str, ...], Meta(max_length=16)] | None = None
+    stop: Stop | Annotated[tuple[Stop, ...], Meta(max_length=16)] | None = None
     n: Annotated[int, Meta(ge=1, le=16)] | None = None
     """Answers to the same prompt."""
     stream: bool | None = None

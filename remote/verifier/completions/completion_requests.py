@@ -52,8 +52,6 @@ from remote.verifier.sessions.grammar import ANY_OBJECT, Grammar, Grammars, NoGr
 
 MOST_CHOICES = 64
 """Choices of one request: its prompts, each `n` times."""
-LONGEST_STOP = 256
-"""Most characters of a stop string: every token's text is compared with its beginnings."""
 TEXT_TOKENS = 16
 """Most tokens of a plain text if the request names no number: OpenAI's default."""
 TOKEN_ID = re.compile(r"[0-9]{1,10}")
@@ -259,8 +257,6 @@ class RequestReader:
             told = f"{len(prompts)} prompts with {count} answers each; this server writes {MOST_CHOICES} in all."
             raise FieldRefused(told, "n")
         stops = (request.stop,) if isinstance(request.stop, str) else request.stop or ()
-        if any(len(stop) > LONGEST_STOP for stop in stops):
-            raise FieldRefused(f"A stop string has more than {LONGEST_STOP} characters. Shorten it.", "stop")
         stops = stops if calls is None else (*stops, *calls.request.stops)
         seed = secrets.randbits(32) if request.seed is None else request.seed
         echo = isinstance(request, TextRequest) and bool(request.echo)

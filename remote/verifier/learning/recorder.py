@@ -39,7 +39,8 @@ class Recorder:
     def went_on(self, trail: Trail, tokens: Sequence[int], base: int, append: Sequence[int]) -> None:
         """The session's tokens become the first `base` ones and `append`."""
         self._keep(trail, trail.go_on(tokens, base, append))
-        if self._first is not UNSET and [*tokens[:base], *append][:1] == [self._first.token]:
+        begins = tokens if base else append
+        if self._first is not UNSET and begins and begins[0] == self._first.token:
             trail.remember(0, 1, self._first.memory)
 
     def gained(self, trail: Trail, memory: int, verified: Verified) -> None:

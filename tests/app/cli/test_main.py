@@ -65,8 +65,6 @@ def test_usage_errors(outrider: Outrider) -> None:
         (["ask", "--queue", "a", "-c", "--remote", "bundled"], "the server of its conversation"),
         (["ask", "--queue", "a", "--conversation", "c0ffee", "--model", "x"], "the server of its conversation"),
         (["ask", "--queue", "a", "--temperature", "0"], "but not these options"),
-        (["ask", "--queue", "a", "--tree", "sampled", "--seed", "0"], "but not these options"),
-        (["ask", "--queue", "a", "--max-tokens", "9"], "but not these options"),
         (["ask", "--queue", "a", "--mode", "offline"], "but not these options"),
         (["ask", "--queue", "a", "--local", "qwen"], "but not these options"),
         (["ask", "--queue", "a", "--allow", "read"], "but not these options"),

@@ -246,7 +246,7 @@ WRONG: dict[str, tuple[dict[str, Any], str, str]] = {
     "a temperature below 0": ({"temperature": -1}, "temperature", "temperature"),
     "too many likeliest": ({"logprobs": True, "top_logprobs": 21}, "top_logprobs", "20"),
     "likeliest of nothing": ({"top_logprobs": 2}, "logprobs", "logprobs: true"),
-    "a stop string too long": ({"stop": ["a", "b" * 257]}, "stop", "256 characters"),
+    "a stop string too long": ({"stop": ["a", "b" * 257]}, "stop", "length <= 256"),
     "a bias for no token": ({"logit_bias": {"tar": 1}}, "logit_bias", "ids are numbers"),
     "a bias beyond all tokens": ({"logit_bias": {"999999": 1}}, "logit_bias", "below"),
     "a bias beyond all numbers": ({"logit_bias": {"9" * 5000: 1}}, "logit_bias", "below"),
