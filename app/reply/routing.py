@@ -350,7 +350,7 @@ class Routing:
             source, patience = options.stand_in(name), EDGE_PATIENCE_SECONDS
             if connection is None or known != name or not isinstance(source, UnusableSource):  # It was added meanwhile.
                 if connection is not None:
-                    self._let_go(connection)
+                    self._let_go(connection, self.running)
                 made = Connection(source, drafters=self.drafters, patience=patience, clock=options.clock)
                 self._stand_in = name, made
         assert self._stand_in is not None

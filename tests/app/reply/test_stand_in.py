@@ -336,6 +336,22 @@ async def test_another_model_is_chosen_while_the_program_runs(stands_in: Connect
         assert not opened.status().alone
 
 
+async def test_another_model_that_is_needed_elsewhere_ends_no_answer(
+    stands_in: Connect, verifier: VerifierProcess
+) -> None:
+    models: dict[str | None, Source] = {"a": Here(verifier.url + "/v1"), "b": Other(verifier.url + "/v1")}
+    settings = SETTINGS.replaced({"local": "a"}, "a test")
+    async with stands_in(ChatServer([], away=True), models, settings) as opened:
+        routing = opened.backend.routing
+
+        def need_another(heard: Heard) -> None:
+            if heard.text:
+                routing.stand_in("b")
+
+        heard = await ask(opened, QUESTION, watch=need_another)
+        assert [stretch.writer for stretch in heard.done.stretches] == ["small one"]
+
+
 @pytest.mark.parametrize(
     ("offline", "own", "missed"), [("queue", None, "the server"), ("queue", "queue", None), ("local", None, None)]
 )
