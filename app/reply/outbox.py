@@ -185,7 +185,8 @@ class Outbox:
             for queued in entries:
                 conversation = queued.conversation_id
                 connection, follows = connection_of(conversation), self.follows(queued) and conversation not in seen
-                seen.add(conversation)
+                if queued.kind == "ask":  # An answer that is to be checked keeps no question waiting.
+                    seen.add(conversation)
                 if connection is not None:
                     found.looked_at[connection] = None
                 if conversation in busy or not has_room(conversation, busy):

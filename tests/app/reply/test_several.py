@@ -81,6 +81,8 @@ async def test_a_question_that_follows_an_answer_needs_no_server_and_one_that_is
 ) -> None:
     async with connect(None, settings=Settings(mode="offline", max_tokens=24)) as opened:
         conversation, other = (opened.store.conversations.create(name).id for name in ("one", "two"))
+        checked_later = await ask(opened, "show disk usage", conversation)
+        opened.outbox.enqueue_verification(checked_later.message)
         waiting = list[asyncio.Task[Heard]]()
 
         def queue(heard: Heard) -> None:
@@ -98,7 +100,9 @@ async def test_a_question_that_follows_an_answer_needs_no_server_and_one_that_is
         assert not heard.done.stopped and stopped.done.stopped
         assert stopped.why[0] == "waits until another answer has ended" != stopped.why[-1], "it waits no more"
         assert not done[0].done.stopped and not any(done[0].done.provenance)
-        assert [one.text for one in opened.outbox.queued()] == ["for the server"], "and the answer is not checked"
+        assert [one.text for one in opened.outbox.queued()] == ["show disk usage", "for the server"], (
+            "and the answer is not checked"
+        )
 
 
 async def test_an_answer_begins_if_the_other_one_ended_while_nobody_read_that_it_waits(connect: Connect) -> None:
