@@ -294,9 +294,11 @@ class Learner:
                 raise NothingLearnt("it was interrupted")
             lesson = self._lesson(replay, replayer)
             progress(at + 1, len(replays))
-            if lesson is not None and taken + lesson.samples.states.nbytes <= MOST_BYTES:
+            if lesson is not None:
                 taken += lesson.samples.states.nbytes
                 lessons.append(lesson)
+            while taken > MOST_BYTES:
+                taken -= lessons.pop(0).samples.states.nbytes
         return lessons
 
     def _lesson(self, replay: Replay, replayer: Replayer) -> Lesson | None:

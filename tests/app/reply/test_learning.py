@@ -99,7 +99,7 @@ async def test_answers_count_while_drafts_do_not_pay(device: Device) -> None:
 
 
 async def test_a_drafter_that_knows_its_first_memory_learns_too(
-    store: Store, verifier: VerifierProcess, tiny_pair: Path, tmp_path: Path
+    store: Store, verifier: VerifierProcess, tiny_pair: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = Path(shutil.copytree(tiny_pair / "drafter", tmp_path / "drafter"))
     drafter, learnt = knowing_its_first_memory(tiny_pair, folder), tmp_path / "learnt"
@@ -109,6 +109,8 @@ async def test_a_drafter_that_knows_its_first_memory_learns_too(
             await ask(opened, text)
     lessons = device.learner.lessons()
     assert len(lessons) == 2 and lessons[0].rounds[0].memory == 1
+    monkeypatch.setattr(learning, "MOST_BYTES", lessons[1].samples.states.nbytes)
+    assert [one.message_id for one in device.learner.lessons()] == [lessons[1].message_id], "the newest answers count"
 
 
 def bad(drafter: Drafter) -> Correction:
